@@ -1,0 +1,45 @@
+# Two commands: `make run` trains and shows it, `make test` runs every test.
+# Both set up what they need first, and are quick when nothing changed.
+
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# The first interpreter that TensorFlow supports; PYTHON=... overrides.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+
+.PHONY: run test setup lint fast ui e2e bench clean
+
+run: setup
+	@$(BIN)/dlmon run mnist-mlp-small
+
+test: lint fast ui e2e
+
+setup: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "dlmon needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fast: setup
+	$(BIN)/pytest tests/unit
+
+ui: setup
+	$(BIN)/pytest tests/ui
+
+e2e: setup
+	$(BIN)/pytest tests/e2e
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

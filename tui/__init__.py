@@ -1,0 +1,1 @@
+"""The face of dlmon: command line and terminal screens."""

@@ -1,0 +1,634 @@
+"""The records that every pipe and log is made of: one JSON object a line.
+
+`t`, `begin`, `end` and the like are CLOCK_MONOTONIC in nanoseconds, one clock
+for every process of a machine; `wall` is Unix seconds. Unknown is null with
+`why: {field: reason}` beside it, never 0. A field that is absent has not
+changed since it was last told. Readers skip types and keys they don't know.
+
+This module runs in the trained interpreter too: standard library only, and
+Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+
+from dlmon.sanitize import clean
+
+SCHEMA = 1
+LARGEST = 2**63 - 1
+
+
+class RecordError(ValueError):
+    """A line that is not a record of this schema; the message says why."""
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """What does not change about one GPU."""
+
+    index: int
+    name: str
+    uuid: str | None = None
+    memory_mib: int | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """What does not change about a machine, and how busy it was at the start.
+
+    `cpu_limit` is what the cgroup allows, in cores, and `cores` what the
+    scheduler may use; `gpus` is None, with a reason, where NVML can't be asked.
+    """
+
+    cpu_model: str | None = None
+    cores: int | None = None
+    physical_cores: int | None = None
+    cpu_limit: float | None = None
+    memory_mib: int | None = None
+    memory_limit_mib: int | None = None
+    swap_mib: int | None = None
+    gpus: tuple[GpuFacts, ...] | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    load_1m: float | None = None
+    cpu_pct: float | None = None
+    foreign_gpu_processes: int | None = None
+    governor: str | None = None
+    on_battery: bool | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SessionHeader:
+    """The first line of a log: what runs, where, with what."""
+
+    TYPE: ClassVar[str] = "session"
+    schema: int
+    id: str
+    host: str
+    boot_id: str
+    t: int
+    wall: float
+    workload: str
+    options: dict[str, Any]
+    machine: MachineFacts
+    versions: dict[str, Any]
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The first line of a sensors process; the supervisor moves it into the header."""
+
+    TYPE: ClassVar[str] = "facts"
+    t: int
+    wall: float
+    host: str
+    machine: MachineFacts
+
+
+PHASES = ("importing", "loading", "building", "compiling", "training", "validating", "evaluating")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What the workload does from `t` on; one of `PHASES`."""
+
+    TYPE: ClassVar[str] = "phase"
+    t: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is trained, as it was built. `steps_cap` is `--steps`, a cap per epoch."""
+
+    TYPE: ClassVar[str] = "model"
+    parameters: int | None
+    flops_per_sample: int | None
+    batch_size: int
+    samples_per_epoch: int
+    steps_per_epoch: int
+    epochs: int
+    validation_steps: int | None = None
+    validation_samples: int | None = None
+    evaluation_steps: int | None = None
+    steps_cap: int | None = None
+    data: str | None = None
+    device: str | None = None
+    device_name: str | None = None
+    backend: str | None = None
+    backend_version: str | None = None
+    keras_version: str | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Consecutive batches of one epoch.
+
+    `t` is when the first of them ended and `dt_us` each one's duration: the
+    time since the batch before it ended, or since the epoch began. `samples`
+    is one number when all batches hold as many, else one for each.
+    """
+
+    TYPE: ClassVar[str] = "batches"
+    epoch: int
+    first: int
+    samples: int | tuple[int, ...]
+    t: int
+    dt_us: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BatchSummary:
+    """Batches whose single times were not kept: too many, or the log too slow.
+
+    `t` and `t_last` are when the first and the last of them ended, `samples`
+    is their sum, `time_us` the time that they took together, and `step_us`
+    holds the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
+    """
+
+    TYPE: ClassVar[str] = "batches"
+    epoch: int
+    first: int
+    count: int
+    samples: int
+    t: int
+    t_last: int
+    time_us: int
+    step_us: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation pass: its first and last batch ended at these times."""
+
+    begin: int
+    first_end: int
+    last_end: int
+    end: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch, told when it ended. `whole` is False when it was cut or capped."""
+
+    TYPE: ClassVar[str] = "epoch"
+    epoch: int
+    begin: int
+    train_end: int
+    end: int
+    whole: bool
+    samples: int
+    metrics: dict[str, float | None]
+    steps: int | None = None
+    validation: Validation | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The pass over the test set after training, where a workload has one."""
+
+    TYPE: ClassVar[str] = "evaluation"
+    begin: int
+    end: int
+    steps: int
+    samples: int
+    whole: bool
+    metrics: dict[str, float | None]
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Utilisation of the whole machine and of each core, in percent of one core's time."""
+
+    pct: float | None = None
+    cores: tuple[int, ...] | None = None
+    mhz: int | None = None
+    temperature_c: float | None = None
+    throttled_pct: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory in use, as `total - available` (or the cgroup's), and swap."""
+
+    used_mib: int | None = None
+    swap_used_mib: int | None = None
+    swap_mib_s: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes moved by all physical disks."""
+
+    read_mib_s: float | None = None
+    write_mib_s: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Bytes moved by all network interfaces but loopback."""
+
+    receive_mib_s: float | None = None
+    send_mib_s: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProcessTree:
+    """The workload and its descendants; 100 % is one core."""
+
+    cpu_pct: float | None = None
+    busiest_thread_pct: float | None = None
+    rss_mib: int | None = None
+    processes: int | None = None
+    threads: int | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU's readings."""
+
+    index: int
+    utilization_pct: int | None = None
+    memory_used_mib: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: int | None = None
+    sm_mhz: int | None = None
+    memory_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the sampler itself costs: its CPU time since the last sample, and its lateness."""
+
+    cpu_ms: float
+    late_ms: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One sample of the hardware. `gpus` is None, with a reason, when NVML can't be asked."""
+
+    TYPE: ClassVar[str] = "machine"
+    t: int
+    wall: float
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    disk: Disk | None = None
+    network: Network | None = None
+    process: ProcessTree | None = None
+    gpus: tuple[Gpu, ...] | None = None
+    cost: Cost | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One line that the workload printed; `left_out` lines before it were not kept."""
+
+    TYPE: ClassVar[str] = "output"
+    t: int
+    stream: str
+    text: str
+    left_out: int | None = None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something a person should know."""
+
+    TYPE: ClassVar[str] = "notice"
+    t: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why the workload gave up, in words, told by itself."""
+
+    TYPE: ClassVar[str] = "failure"
+    t: int
+    text: str
+
+
+@dataclass(frozen=True)
+class SecondsPerEpoch:
+    """Wall time of a whole epoch, validation included; `epochs` whole ones stand behind it."""
+
+    value: float
+    low: float
+    high: float
+    epochs: int
+    projected: bool
+
+
+@dataclass(frozen=True)
+class RunSeconds:
+    """Wall time of build, every epoch and the final evaluation."""
+
+    value: float
+    low: float
+    high: float
+    projected: bool
+
+
+@dataclass(frozen=True)
+class SamplesPerSecond:
+    """Steady-state throughput. `jitter` is 1.4826 × MAD over batches."""
+
+    median: float
+    mean: float
+    standard_error: float | None
+    jitter: float
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Steady-state time of a batch in milliseconds."""
+
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """The last line of a log, and what `--json` prints."""
+
+    TYPE: ClassVar[str] = "result"
+    status: str
+    session: str
+    log: str
+    workload: str
+    device: str | None
+    options: dict[str, Any]
+    wall_s: float
+    seconds_per_epoch: SecondsPerEpoch | None = None
+    run_seconds: RunSeconds | None = None
+    samples_per_second: SamplesPerSecond | None = None
+    step_ms: StepTime | None = None
+    compile_s: float | None = None
+    device_name: str | None = None
+    data: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+    epochs: int | None = None
+    batches: int | None = None
+    stalls: int | None = None
+    t: int | None = None
+    wall: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+Record = (
+    SessionHeader
+    | Facts
+    | Phase
+    | Model
+    | Batches
+    | BatchSummary
+    | Epoch
+    | Evaluation
+    | Machine
+    | Output
+    | Notice
+    | Failure
+    | Result
+)
+
+_TYPES: dict[str, type[Any]] = {
+    cls.TYPE: cls for cls in get_args(Record) if cls is not BatchSummary
+}
+
+
+def encode(record: Record) -> bytes:
+    """Return `record` as one line of JSON, newline included.
+
+    Raises:
+        ValueError: a number is NaN or infinite; say null and why instead.
+    """
+    line = {"type": record.TYPE, **to_json(record)}
+    return (
+        json.dumps(line, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "replace"
+        )
+        + b"\n"
+    )
+
+
+def to_json(value: Any) -> Any:
+    """Turn records into plain dicts: a None without a reason is left out."""
+    if hasattr(value, "__dataclass_fields__"):
+        why: Mapping[str, str] = getattr(value, "why", {})
+        flat = {}
+        for spec in fields(value):
+            item = getattr(value, spec.name)
+            if item is None and spec.name not in why and spec.default is None:
+                continue
+            if spec.name == "why" and not item:
+                continue
+            flat[spec.name] = to_json(item)
+        return flat
+    if isinstance(value, tuple):
+        return list(value) if value and type(value[0]) is int else [to_json(v) for v in value]
+    return value
+
+
+def decode(line: bytes | str) -> Record | None:
+    """Return the record that `line` holds, cleaned, or None for a type unknown here.
+
+    Raises:
+        RecordError: the line is not JSON, not an object with a `type`, or a
+            field is missing or of the wrong kind.
+    """
+    try:
+        loaded = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"not a record: {error}") from None
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("type"), str):
+        raise RecordError("not a record: an object with a type was expected")
+    kind = loaded["type"]
+    if kind not in _TYPES:
+        return None
+    cls = BatchSummary if kind == "batches" and "count" in loaded else _TYPES[kind]
+    try:
+        parsed: Record = _parse_object(cls, loaded, kind)
+    except RecursionError:
+        raise RecordError(f"{kind}: nested too deeply") from None
+    if isinstance(parsed, Batches):
+        _check_batches(parsed)
+    if isinstance(parsed, BatchSummary):
+        _check_summary(parsed)
+    return parsed
+
+
+def finite(metrics: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Split metrics into JSON-safe values and the reasons of those that aren't finite."""
+    values: dict[str, float | None] = {}
+    why: dict[str, str] = {}
+    for name, metric in metrics.items():
+        try:
+            number = float(metric)
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one by Torch
+            values[name], why[name] = None, "not a single number"
+            continue
+        values[name] = number if math.isfinite(number) else None
+        if values[name] is None:
+            why[name] = "NaN" if math.isnan(number) else "infinite"
+    return values, why
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_batches(batches: Batches) -> None:
+    sizes = (batches.samples,) if isinstance(batches.samples, int) else batches.samples
+    if not batches.dt_us:
+        raise RecordError("batches: dt_us is empty")
+    if min(batches.dt_us) < 0 or min(sizes, default=0) < 0 or batches.first < 0:
+        raise RecordError("batches: a negative duration, index or number of samples")
+    if not isinstance(batches.samples, int) and len(sizes) != len(batches.dt_us):
+        raise RecordError("batches: samples and dt_us differ in length")
+
+
+def _check_summary(summary: BatchSummary) -> None:
+    if summary.count < 1 or len(summary.step_us) != 7:
+        raise RecordError("batches: a count and seven quantiles were expected")
+    if min(summary.first, summary.samples, summary.time_us, *summary.step_us) < 0:
+        raise RecordError("batches: a negative duration, index or number of samples")
+
+
+_Parser = Callable[[Any, str], Any]
+_FIELDS: dict[type[Any], list[tuple[str, _Parser, bool]]] = {}
+
+
+def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
+    if not isinstance(loaded, dict):
+        raise RecordError(f"{where}: an object was expected")
+    if cls not in _FIELDS:
+        hints = get_type_hints(cls)
+        _FIELDS[cls] = [
+            (
+                spec.name,
+                _parser(hints[spec.name]),
+                spec.default is MISSING and spec.default_factory is MISSING,
+            )
+            for spec in fields(cls)
+        ]
+    values = {}
+    for name, parse, required in _FIELDS[cls]:
+        if name in loaded:
+            values[name] = parse(loaded[name], f"{where}.{name}")
+        elif required:
+            raise RecordError(f"{where}.{name} is missing")
+    return cls(**values)
+
+
+def _parser(hint: Any) -> _Parser:
+    """Build the check for one annotation; the kinds are those used above."""
+    simple = {int: _integer, float: _number, str: _text, bool: _truth, Any: _anything}
+    if hint in simple:
+        return simple[hint]
+    if hasattr(hint, "__dataclass_fields__"):
+        return lambda value, where: _parse_object(hint, value, where)
+    options = get_args(hint)
+    if get_origin(hint) is tuple:
+        return _items(_parser(options[0]), plain_integers=options[0] is int)
+    if get_origin(hint) is dict:
+        return _mapping(_parser(options[1]))
+    return _either(hint, options)
+
+
+def _either(hint: Any, options: tuple[Any, ...]) -> _Parser:
+    parsers = [(_parser(o), get_origin(o) is tuple) for o in options if o is not type(None)]
+    nullable = type(None) in options
+
+    def parse(value: Any, where: str) -> Any:
+        if value is None:
+            if nullable:
+                return None
+            raise RecordError(f"{where} is null")
+        for parser, wants_list in parsers:
+            if len(parsers) == 1 or wants_list == isinstance(value, list):
+                return parser(value, where)
+        raise RecordError(f"{where}: {hint} was expected")
+
+    return parse
+
+
+def _items(parse_item: _Parser, plain_integers: bool) -> _Parser:
+    def parse(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise RecordError(f"{where}: a list was expected")
+        if plain_integers and all(type(v) is int and -LARGEST <= v <= LARGEST for v in value):
+            return tuple(value)
+        return tuple(parse_item(v, where) for v in value)
+
+    return parse
+
+
+def _mapping(parse_value: _Parser) -> _Parser:
+    def parse(value: Any, where: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise RecordError(f"{where}: an object was expected")
+        return {clean(k, 200): parse_value(v, f"{where}.{clean(k, 40)}") for k, v in value.items()}
+
+    return parse
+
+
+def _integer(value: Any, where: str) -> int:
+    if type(value) is not int or not -LARGEST <= value <= LARGEST:
+        raise RecordError(f"{where}: a whole number was expected")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if type(value) is int and -LARGEST <= value <= LARGEST:
+        return value
+    if type(value) is not float or not math.isfinite(value):
+        raise RecordError(f"{where}: a number was expected")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise RecordError(f"{where}: a text was expected")
+    return clean(value)
+
+
+def _truth(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise RecordError(f"{where}: true or false was expected")
+    return value
+
+
+def _anything(value: Any, where: str) -> Any:
+    """Clean a free JSON value (an option, a version) all the way down."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(k, 200): _anything(v, where) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_anything(v, where) for v in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    return _number(value, where)

@@ -1,0 +1,403 @@
+"""Child side: hand records to the supervisor's pipe without ever blocking training.
+
+The training thread only appends to a queue. A side thread wakes four times a
+second, orders the batches by index, packs them into records and writes as much
+as the pipe takes. When the pipe stays full, batches are folded into summaries;
+epochs and every other record wait in memory, in order, and are never dropped.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Notice,
+    Phase,
+    Record,
+    Validation,
+    encode,
+)
+
+FLUSH_S = 0.25
+SUMMARY_S = 1.0
+# A session's first million batches keep their own times (design, section 3).
+KEPT_BATCHES = 1_000_000
+# Batches that wait for a full pipe before they are folded into a summary.
+WAITING_BATCHES = 200_000
+# Encoded bytes that may wait for a full pipe before packing stops.
+WAITING_BYTES = 256 * 1024
+# Batches in one record, so that a line stays well under a megabyte.
+RECORD_BATCHES = 50_000
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True)
+class EpochBegin:
+    """The training thread entered an epoch. `stride` is Keras's steps_per_execution."""
+
+    epoch: int
+    t: int
+    batch_size: int
+    samples: int
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """The training thread left an epoch; its batches have all been told."""
+
+    epoch: int
+    t: int
+    metrics: dict[str, float | None]
+    why: dict[str, str]
+    cut: bool
+    validation: Validation | None = None
+
+
+# What the training thread queues: a batch's (index, end time), a mark, or a finished record.
+Queued = tuple[int, int] | EpochBegin | EpochEnd | Record
+
+
+def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
+    """Return the `QUANTILES` of the counted values (nearest rank)."""
+    total = sum(counts.values())
+    ranked = sorted(counts.items())
+    found: list[int] = []
+    seen = 0
+    position = iter(ranked)
+    value, count = next(position)
+    for quantile in QUANTILES:
+        rank = max(1, min(total, round(quantile * total)))
+        while seen + count < rank:
+            seen += count
+            value, count = next(position)
+        found.append(value)
+    return tuple(found)
+
+
+class _Summary:
+    """Folds batches whose single times are not kept."""
+
+    def __init__(self, epoch: int, first: int, t: int) -> None:
+        self.epoch, self.first, self.t, self.t_last = epoch, first, t, t
+        self.samples = 0
+        self.time_us = 0
+        self.counts: Counter[int] = Counter()
+
+    def add(self, end_us: int, dt_us: list[int], samples: int) -> None:
+        self.t_last = end_us * 1000
+        self.samples += samples
+        self.time_us += sum(dt_us)
+        self.counts.update(dt_us)
+
+    def record(self) -> BatchSummary:
+        return BatchSummary(
+            epoch=self.epoch,
+            first=self.first,
+            count=sum(self.counts.values()),
+            samples=self.samples,
+            t=self.t,
+            t_last=self.t_last,
+            time_us=self.time_us,
+            step_us=step_quantiles(self.counts),
+        )
+
+
+class BatchCollector:
+    """Turns what the training thread queued into records, in order.
+
+    JAX and Torch run hooks on a thread pool, so batches may arrive out of
+    order: they are put in order of their index, and one that is missing holds
+    the rest back for one call of `take` at most. Durations are differences of
+    whole microseconds, so that they add up without drift. A hook that stands
+    for several batches (`stride`) becomes as many equal ones.
+    """
+
+    def __init__(self) -> None:
+        self._records: deque[Record] = deque()
+        self._early: list[tuple[int, int]] = []
+        self._held: int | None = None
+        self._epoch: EpochBegin | None = None
+        self._next = 0
+        self._last_us = 0
+        self._samples = 0
+        self._kept = 0
+        self._trained = False
+        # Consecutive batches of one epoch, not yet a record.
+        self._first = 0
+        self._first_end_us = 0
+        self._dt_us: list[int] = []
+        self._summary: _Summary | None = None
+        self._summary_since = 0
+        self.coalesced = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many batches wait to become a record."""
+        return len(self._dt_us)
+
+    def take(self, queue: deque[Queued], coalesce: bool = False, finish: bool = False) -> None:
+        """Move everything from `queue` into this collector.
+
+        Args:
+            queue: what the training thread appended; emptied from the left.
+            coalesce: the pipe is full: fold batches beyond `WAITING_BATCHES`.
+            finish: nothing more will come: hold nothing back.
+        """
+        arrived: list[tuple[int, int]] = []
+        while queue:
+            item = queue.popleft()
+            if type(item) is tuple:
+                arrived.append(item)
+                continue
+            self._place(arrived, everything=True)
+            arrived = []
+            if isinstance(item, EpochBegin):
+                self._begin(item)
+            elif isinstance(item, EpochEnd):
+                self._end(item)
+            else:
+                self._pack()
+                self._records.append(item)  # type: ignore[arg-type]
+        self._place(arrived, everything=finish)
+        if coalesce and len(self._dt_us) > WAITING_BATCHES:
+            self.coalesced += len(self._dt_us)
+            self._summarise()
+
+    def records(self, finish: bool = False) -> Iterator[Record]:
+        """Yield what is ready, oldest first. Batches still in hand become records too."""
+        self._pack(finish)
+        while self._records:
+            yield self._records.popleft()
+
+    def _begin(self, mark: EpochBegin) -> None:
+        self._pack(finish=True)
+        self._epoch, self._next, self._samples = mark, 0, 0
+        self._last_us = mark.t // 1000
+
+    def _end(self, mark: EpochEnd) -> None:
+        self._pack(finish=True)
+        begin = self._epoch
+        if begin is None:
+            return
+        steps_due = -(-begin.samples // begin.batch_size)
+        self._records.append(
+            Epoch(
+                epoch=mark.epoch,
+                begin=begin.t,
+                train_end=self._last_us * 1000 if self._next else begin.t,
+                end=mark.t,
+                whole=not mark.cut and self._next >= steps_due,
+                samples=self._samples,
+                metrics=mark.metrics,
+                steps=self._next,
+                validation=mark.validation,
+                why=mark.why,
+            )
+        )
+        self._epoch = None
+
+    def _place(self, arrived: list[tuple[int, int]], everything: bool) -> None:
+        """Take batches in order of index; keep those after a missing one, once."""
+        batches = self._early + arrived
+        self._early = []
+        if not batches or self._epoch is None:
+            return
+        batches.sort()
+        give_up = everything or self._held == self._next
+        stride = self._epoch.stride
+        for position, (index, end_ns) in enumerate(batches):
+            if index >= self._next + stride and not give_up:
+                self._early = batches[position:]
+                break
+            self._append(index, end_ns)
+        self._held = self._next if self._early else None
+
+    def _append(self, index: int, end_ns: int) -> None:
+        begin = self._epoch
+        count = index + 1 - self._next
+        if begin is None or count <= 0:
+            return
+        due = begin.samples - self._next * begin.batch_size
+        # A hook may claim more batches than the set holds (steps_per_execution).
+        count = max(1, min(count, -(-due // begin.batch_size)))
+        end_us = max(end_ns // 1000, self._last_us)
+        took_us = end_us - self._last_us
+        if not self._dt_us:
+            self._first = self._next
+            self._first_end_us = self._last_us + took_us // count
+        if count == 1:
+            self._dt_us.append(took_us)
+        else:
+            for part in range(count):
+                self._dt_us.append(took_us * (part + 1) // count - took_us * part // count)
+        self._next += count
+        self._samples += min(count * begin.batch_size, max(due, 1))
+        self._last_us = end_us
+        if not self._trained:
+            self._trained = True
+            self._records.append(Phase(t=self._first_end_us * 1000, name="training"))
+
+    def _samples_of(self, begin: EpochBegin, first: int, count: int) -> int | tuple[int, ...]:
+        last = begin.samples - (first + count - 1) * begin.batch_size
+        if last >= begin.batch_size:
+            return begin.batch_size
+        if count == 1:
+            return max(last, 1)
+        return (begin.batch_size,) * (count - 1) + (max(last, 1),)
+
+    def _pack(self, finish: bool = False) -> None:
+        begin = self._epoch
+        if begin is not None and self._dt_us:
+            if self._kept >= KEPT_BATCHES:
+                self._summarise()
+            else:
+                self._finish_summary()
+                first, dt_us = self._first, self._dt_us
+                end_us = self._first_end_us
+                for start in range(0, len(dt_us), RECORD_BATCHES):
+                    part = dt_us[start : start + RECORD_BATCHES]
+                    if start:
+                        end_us += sum(dt_us[start - RECORD_BATCHES + 1 : start + 1])
+                    self._records.append(
+                        Batches(
+                            epoch=begin.epoch,
+                            first=first + start,
+                            samples=self._samples_of(begin, first + start, len(part)),
+                            t=end_us * 1000,
+                            dt_us=tuple(part),
+                        )
+                    )
+                self._kept += len(dt_us)
+                self._dt_us = []
+        if self._summary is not None and (
+            finish or self._summary.t_last - self._summary_since >= SUMMARY_S * 1e9
+        ):
+            self._finish_summary()
+
+    def _summarise(self) -> None:
+        begin = self._epoch
+        if begin is None or not self._dt_us:
+            return
+        if self._summary is None:
+            self._summary = _Summary(begin.epoch, self._first, self._first_end_us * 1000)
+            self._summary_since = self._summary.t
+        samples = self._samples_of(begin, self._first, len(self._dt_us))
+        total = samples * len(self._dt_us) if isinstance(samples, int) else sum(samples)
+        self._summary.add(self._last_us, self._dt_us, total)
+        self._dt_us = []
+
+    def _finish_summary(self) -> None:
+        if self._summary is not None:
+            self._records.append(self._summary.record())
+            self._summary = None
+
+
+class Emitter:
+    """Writes records to a pipe from a side thread.
+
+    Args:
+        fd: the pipe's write end; it becomes non-blocking and is closed by `close`.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+
+    `stop_requested` turns true when nobody reads the pipe any more; a signal
+    handler may set it too. Training should end after the current batch then.
+    """
+
+    def __init__(self, fd: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._clock = clock
+        self._queue: deque[Queued] = deque()
+        self._collector = BatchCollector()
+        self._unsent = bytearray()
+        self._told = 0
+        self._closing = threading.Event()
+        self.stop_requested = False
+        self.batch_ended = self._queue.append
+        """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
+        os.register_at_fork(after_in_child=self._forget)
+        self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
+        self._thread.start()
+
+    def send(self, item: EpochBegin | EpochEnd | Record) -> None:
+        """Queue a record or a mark; never blocks, never dropped."""
+        self._queue.append(item)
+
+    def close(self) -> None:
+        """Send what is left, waiting for the reader as long as there is one."""
+        if self._fd < 0:
+            return
+        self._closing.set()
+        self._thread.join()
+        self._flush(wait_s=0.0, finish=True)
+        while self._unsent and self._fd >= 0:
+            self._write(wait_s=1.0)
+        self._forget()
+
+    def _run(self) -> None:
+        while not self._closing.wait(FLUSH_S):
+            self._flush(wait_s=FLUSH_S)
+
+    def _flush(self, wait_s: float, finish: bool = False) -> None:
+        if self._fd < 0:
+            self._queue.clear()
+            return
+        collector = self._collector
+        congested = len(self._unsent) > WAITING_BYTES and not finish
+        collector.take(self._queue, coalesce=congested, finish=finish)
+        if not congested:
+            if collector.coalesced > self._told:
+                count = collector.coalesced - self._told
+                self._told = collector.coalesced
+                self._queue.append(
+                    Notice(
+                        t=self._clock(),
+                        text=f"the log could not keep up: {count:,} batches were written "
+                        "as summaries",
+                    )
+                )
+                collector.take(self._queue, finish=finish)
+            for record in collector.records(finish):
+                self._unsent += encode(record)
+        if self._unsent:
+            self._write(wait_s)
+
+    def _write(self, wait_s: float) -> None:
+        """Write what the pipe takes, waiting at most `wait_s` for room."""
+        deadline = self._clock() + int(wait_s * 1e9)
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        while self._unsent:
+            try:
+                written = os.write(self._fd, memoryview(self._unsent)[: 64 * 1024])
+            except BlockingIOError:
+                left_ms = (deadline - self._clock()) // 1_000_000
+                if left_ms <= 0:
+                    return
+                poll.poll(left_ms)
+                continue
+            except OSError:
+                # EPIPE: the supervisor is gone, so nobody is left to train for.
+                self._unsent.clear()
+                self.stop_requested = True
+                self._forget()
+                return
+            del self._unsent[:written]
+
+    def _forget(self) -> None:
+        """Close this process's end; also run in a forked child, which must not hold it open."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)

@@ -1,0 +1,169 @@
+"""Child side: the Keras callback that times every batch.
+
+On TensorFlow, Keras runs hooks on the training thread. On JAX and Torch it
+would force a device sync for a hook that isn't `async_safe`; with it, hooks
+run on a thread pool, after the batch's metrics have arrived, in any order. So
+the hook takes the time, queues it with the batch's index, and does no more.
+
+Runs in the trained interpreter: Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.records import Evaluation, Phase, Validation, finite
+
+
+class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Tell an `Emitter` when batches, epochs, validation and evaluation end.
+
+    Args:
+        emitter: where to.
+        batch_size: samples in a whole batch.
+        samples_per_epoch: samples that one epoch will see; a short last batch follows from it.
+        capped: the epoch is not the whole set (`--steps`), so none counts as whole.
+        validation_steps: batches of a whole validation pass, if there is one.
+        evaluation_samples: samples of the evaluation after training, if there is one.
+    """
+
+    async_safe = True
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        *,
+        batch_size: int,
+        samples_per_epoch: int,
+        capped: bool = False,
+        validation_steps: int | None = None,
+        evaluation_samples: int | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        super().__init__()
+        self._emitter = emitter
+        self._batch_ended = emitter.batch_ended
+        self._batch_size = batch_size
+        self._samples_per_epoch = samples_per_epoch
+        self._capped = capped
+        self._validation_steps = validation_steps
+        self._evaluation_samples = evaluation_samples
+        self._clock = clock
+        self._trained_model: Any = None
+        self._fitting = False
+        self._stride = 1
+        self._test_begin = 0
+        self._test_ends: list[int] = []
+        self._tested = 0
+        self._validation_compiled = False
+        self._validation: Validation | None = None
+
+    def set_model(self, model: Any) -> None:
+        """Keep the model: Keras's own `model` property costs a state sync on JAX."""
+        super().set_model(model)
+        self._trained_model = model
+        self._stride = int(getattr(model, "steps_per_execution", 1) or 1)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Open the compile phase; the first batch that ends closes it."""
+        self._fitting = True
+        self._emitter.send(Phase(t=self._clock(), name="compiling"))
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Mark where the epoch's first batch is timed from."""
+        now = self._clock()
+        self._validation = None
+        if epoch > 0:
+            self._emitter.send(Phase(t=now, name="training"))
+        self._emitter.send(
+            EpochBegin(
+                epoch=epoch,
+                t=now,
+                batch_size=self._batch_size,
+                samples=self._samples_per_epoch,
+                stride=self._stride,
+            )
+        )
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Time one batch: the fast path."""
+        self._batch_ended((batch, self._clock()))
+        if self._emitter.stop_requested:
+            self._trained_model.stop_training = True
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Open validation inside `fit`, evaluation outside it."""
+        self._test_begin = self._clock()
+        self._test_ends = []
+        self._tested = 0
+        if not self._fitting:
+            phase = "evaluating"
+        else:
+            phase = "validating" if self._validation_compiled else "compiling"
+        self._emitter.send(Phase(t=self._test_begin, name=phase))
+        if self._emitter.stop_requested:
+            self._trained_model.stop_evaluating = True
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Time one batch of validation or evaluation."""
+        self._test_ends.append(self._clock())
+        self._tested = max(self._tested, batch + 1)
+        if self._emitter.stop_requested:
+            self._trained_model.stop_evaluating = True
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Close validation or evaluation."""
+        now = self._clock()
+        if not self._test_ends:
+            return
+        if self._fitting:
+            first = min(self._test_ends)
+            if not self._validation_compiled:
+                self._validation_compiled = True
+                self._emitter.send(Phase(t=first, name="validating"))
+            self._validation = Validation(
+                begin=self._test_begin,
+                first_end=first,
+                last_end=max(self._test_ends),
+                end=now,
+                steps=self._tested,
+            )
+            return
+        samples = self._evaluation_samples or self._tested * self._batch_size
+        metrics, why = finite(logs or {})
+        self._emitter.send(
+            Evaluation(
+                begin=self._test_begin,
+                end=now,
+                steps=self._tested,
+                samples=samples,
+                whole=not self._capped and not self._emitter.stop_requested,
+                metrics=metrics,
+                why=why,
+            )
+        )
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Tell the epoch; Keras has run all its batch hooks by now."""
+        metrics, why = finite(logs or {})
+        validated = self._validation.steps if self._validation else 0
+        cut_validation = self._validation_steps is not None and validated < self._validation_steps
+        self._emitter.send(
+            EpochEnd(
+                epoch=epoch,
+                t=self._clock(),
+                metrics=metrics,
+                why=why,
+                cut=self._capped or cut_validation,
+                validation=self._validation,
+            )
+        )
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Leave `fit`: a test pass from here on is the evaluation."""
+        self._fitting = False

@@ -1,0 +1,138 @@
+import csv
+import importlib.resources
+import importlib.util
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.catalog import MOST_THREADS, WORKLOADS, UnknownWorkload, find, refuse_options
+
+SMALL = WORKLOADS["mnist-mlp-small"]
+
+
+def test_opens_without_keras_and_numpy():
+    heavy = "{'keras', 'tensorflow', 'numpy', 'textual'}"
+    code = f"import sys, workloads.catalog; print(*sorted({heavy} & sys.modules.keys()))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("cifar10-cnn", 1_337_002), ("mnist-mlp-small", 101_770), ("mnist-mlp-wide", 1_796_010)],
+)
+def test_parameters_are_those_of_the_table(name, parameters):
+    assert WORKLOADS[name].parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "batch_size", "epochs", "samples", "validation", "evaluation", "metric"),
+    [
+        ("cifar10-cnn", 100, 10, 50_000, 1_000, None, "seconds_per_epoch"),
+        ("mnist-mlp-small", 32, 10, 60_000, None, 10_000, "run_seconds"),
+        ("mnist-mlp-wide", 32, 10, 60_000, None, 10_000, "run_seconds"),
+    ],
+)
+def test_defaults_are_those_of_the_published_runs(
+    name, batch_size, epochs, samples, validation, evaluation, metric
+):
+    workload = WORKLOADS[name]
+    assert (workload.batch_size, workload.epochs, workload.samples) == (batch_size, epochs, samples)
+    assert (workload.validation_samples, workload.evaluation_samples) == (validation, evaluation)
+    assert (workload.metric, workload.precision, workload.mode) == (metric, "float32", "train")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
+def test_metric_source_and_batch_size_are_those_of_its_published_numbers(workload):
+    with (importlib.resources.files("dlmon") / "published.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["workload"] == workload.name]
+    assert {(row["metric"], row["source"], int(row["batch_size"])) for row in rows} == {
+        (workload.metric, workload.source, workload.batch_size)
+    }
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
+def test_every_workload_names_a_module_that_exists(workload):
+    assert importlib.util.find_spec(workload.module) is not None
+
+
+def test_a_workload_can_not_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        SMALL.epochs = 1
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_finds_a_workload_by_its_name(name):
+    assert find(name) is WORKLOADS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("cifar10-cn", "cifar10-cnn"),
+        ("cifar-10-cnn", "cifar10-cnn"),
+        ("CIFAR10-CNN", "cifar10-cnn"),
+        ("mnist_mlp_wide", "mnist-mlp-wide"),
+        ("mnist-mlp-smal", "mnist-mlp-small"),
+    ],
+)
+def test_a_misspelt_name_suggests_the_nearest(name, nearest):
+    with pytest.raises(UnknownWorkload) as told:
+        find(name)
+    assert str(told.value) == f'there is no workload "{name}"; did you mean {nearest}?'
+
+
+@given(name=st.sampled_from([*WORKLOADS]), position=st.integers(0, 100))
+def test_any_one_missing_letter_is_forgiven(name, position):
+    position %= len(name)
+    with pytest.raises(UnknownWorkload, match=f"did you mean {name}"):
+        find(name[:position] + name[position + 1 :])
+
+
+@pytest.mark.parametrize("name", ["", "banana", "resnet"])
+def test_a_name_like_no_other_lists_all(name):
+    with pytest.raises(UnknownWorkload) as told:
+        find(name)
+    assert str(told.value) == (
+        f'there is no workload "{name}"; choose from cifar10-cnn, mnist-mlp-small, mnist-mlp-wide'
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"batch_size": 0},
+            "the batch size must be from 1 to 60,000, the samples of mnist-mlp-small, not 0",
+        ),
+        (
+            {"batch_size": 60_001},
+            "the batch size must be from 1 to 60,000, the samples of mnist-mlp-small, not 60,001",
+        ),
+        ({"epochs": 0}, "the number of epochs must be at least 1, not 0"),
+        ({"epochs": -3}, "the number of epochs must be at least 1, not -3"),
+        ({"steps": 0}, "the number of steps must be at least 1, not 0"),
+        ({"threads": 0}, "the number of threads must be from 1 to 4,096, not 0"),
+        ({"threads": 10**6}, "the number of threads must be from 1 to 4,096, not 1,000,000"),
+        ({"epochs": 5, "steps": -1}, "the number of steps must be at least 1, not -1"),
+    ],
+)
+def test_bad_options_are_refused_in_a_sentence(options, sentence):
+    assert refuse_options(SMALL, **options) == sentence
+
+
+@given(
+    batch_size=st.none() | st.integers(1, SMALL.samples),
+    epochs=st.none() | st.integers(min_value=1),
+    steps=st.none() | st.integers(min_value=1),
+    threads=st.none() | st.integers(1, MOST_THREADS),
+)
+def test_options_that_can_be_run_are_not_refused(batch_size, epochs, steps, threads):
+    refused = refuse_options(
+        SMALL, batch_size=batch_size, epochs=epochs, steps=steps, threads=threads
+    )
+    assert refused is None

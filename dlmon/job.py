@@ -1,0 +1,68 @@
+"""What a viewer asks a supervisor to run; travels over its stdin as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """One session to be.
+
+    `command` is started with `options`, as JSON, on its stdin. `device` is
+    auto, cpu, gpu or gpu:N. `outlives_viewer` says what the end of the
+    lifeline means when no word came: go on (a detached session), or stop.
+    `gpu_index` of `device` is NVML's.
+    """
+
+    workload: str
+    command: tuple[str, ...]
+    options: dict[str, Any]
+    log_dir: str
+    device: str = "auto"
+    interval_s: float = 1.0
+    outlives_viewer: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def to_line(self) -> bytes:
+        """Return the job as one line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Job:
+        """Read what `to_line` wrote."""
+        told = json.loads(line)
+        told["command"] = tuple(told["command"])
+        return cls(**told)
+
+
+@dataclass(frozen=True)
+class Started:
+    """The supervisor's answer when the session is on its way."""
+
+    session: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The supervisor's answer when nothing was started: why, and the exit code."""
+
+    reason: str
+    exit_code: int
+
+
+def answer_to_line(answer: Started | Refused) -> bytes:
+    """Return an answer as one line of JSON."""
+    return json.dumps(asdict(answer)).encode() + b"\n"
+
+
+def answer_from_line(line: bytes) -> Started | Refused:
+    """Read an answer; a supervisor that died without one counts as a refusal."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return Refused("the supervisor ended before it could start the session", 1)
+    return Started(**told) if "session" in told else Refused(**told)

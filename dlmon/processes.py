@@ -1,0 +1,66 @@
+"""Start our own processes so that none outlives the one that wants it.
+
+Linux only, like everything that starts a workload; elsewhere the calls that
+need prctl do nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def python_command(module: str, python: str = sys.executable) -> list[str]:
+    """Return the command that runs one of our modules.
+
+    `-P` keeps the working directory off the path, so that somebody's own
+    `workloads/` folder is never picked up.
+    """
+    return [python, "-P", "-m", module]
+
+
+def die_with_parent(parent_pid: int) -> Callable[[], None]:
+    """Return a `preexec_fn` that ties the child to its parent.
+
+    The kernel sends SIGKILL when the forking *thread* ends, so fork from the
+    main thread only. The parent is checked again afterwards: it may have died
+    between fork and prctl.
+    """
+
+    def tie() -> None:
+        if _libc is not None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent_pid:
+            os._exit(1)
+
+    return tie
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants our children, so that we can find and end them."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_group(leader_pid: int, number: signal.Signals) -> None:
+    """Send a signal to the process group that a child of ours leads, if it is still there."""
+    try:
+        os.killpg(leader_pid, number)
+    except ProcessLookupError:
+        return
+
+
+def end_process(pid: int, number: signal.Signals) -> None:
+    """Send a signal to one child of ours, if it is still there."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return

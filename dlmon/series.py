@@ -1,0 +1,135 @@
+"""Values over time in bounded memory, ready to be drawn as columns.
+
+Pure. Times are CLOCK_MONOTONIC nanoseconds. Two resolutions are kept: fine
+buckets for the recent past, and buckets that double in width as the run grows
+for all of it. A stretch that nothing covered is a gap (None), never zero.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+FINE_BUCKETS = 4096
+WHOLE_BUCKETS = 2048
+
+
+class _Buckets:
+    """Sums of value × time and of time, by bucket number."""
+
+    def __init__(self, width_ns: int) -> None:
+        self.width_ns = width_ns
+        self.sums: dict[int, float] = {}
+        self.covered_ns: dict[int, float] = {}
+
+    def add(self, begin_ns: int, end_ns: int, value: float) -> None:
+        width = self.width_ns
+        for number in range(begin_ns // width, (end_ns - 1) // width + 1):
+            overlap = min(end_ns, (number + 1) * width) - max(begin_ns, number * width)
+            self.sums[number] = self.sums.get(number, 0.0) + value * overlap
+            self.covered_ns[number] = self.covered_ns.get(number, 0.0) + overlap
+
+    def forget_oldest(self, keep: int) -> None:
+        while len(self.sums) > keep:
+            oldest = next(iter(self.sums))
+            del self.sums[oldest], self.covered_ns[oldest]
+
+    def double(self) -> None:
+        sums, covered = self.sums, self.covered_ns
+        self.sums, self.covered_ns = {}, {}
+        for number, total in sums.items():
+            half = number // 2
+            self.sums[half] = self.sums.get(half, 0.0) + total
+            self.covered_ns[half] = self.covered_ns.get(half, 0.0) + covered[number]
+        self.width_ns *= 2
+
+
+class Series:
+    """One quantity over time.
+
+    Args:
+        bucket_ns: the finest resolution; about the sampling interval.
+    """
+
+    def __init__(self, bucket_ns: int = 1_000_000_000) -> None:
+        self._fine = _Buckets(bucket_ns)
+        self._whole = _Buckets(bucket_ns)
+        self._oldest_fine: int | None = None
+        self.begin_ns: int | None = None
+        self.end_ns: int | None = None
+
+    def add(self, begin_ns: int, end_ns: int, value: float) -> None:
+        """Say that the quantity had `value` from `begin_ns` to `end_ns`."""
+        if end_ns <= begin_ns:
+            return
+        # A forged or broken log may claim a stretch of years: don't fill buckets for it.
+        begin_ns = max(begin_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
+        self._fine.add(begin_ns, end_ns, value)
+        self._fine.forget_oldest(FINE_BUCKETS)
+        self._whole.add(begin_ns, end_ns, value)
+        while len(self._whole.sums) > WHOLE_BUCKETS:
+            self._whole.double()
+        self.begin_ns = begin_ns if self.begin_ns is None else min(self.begin_ns, begin_ns)
+        self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
+
+    def add_batches(self, begin_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
+        """Add the throughput, in samples per second, of consecutive batches.
+
+        A batch longer than a bucket is spread over its duration; many short
+        ones in a bucket become one value.
+        """
+        ends = list(accumulate(dt_us, initial=0))
+        done = list(accumulate(samples, initial=0))
+        width_us = self._fine.width_ns / 1000
+        total_us = ends[-1]
+        at_us = 0.0
+        while at_us < total_us:
+            boundary_ns = ((begin_ns + int(at_us * 1000)) // self._fine.width_ns + 1) * (
+                self._fine.width_ns
+            )
+            next_us = min(total_us, max((boundary_ns - begin_ns) / 1000, at_us + 1))
+            if total_us > FINE_BUCKETS * width_us:
+                next_us = total_us
+            amount = _interpolate(ends, done, next_us) - _interpolate(ends, done, at_us)
+            self.add(
+                begin_ns + int(at_us * 1000),
+                begin_ns + int(next_us * 1000),
+                amount / ((next_us - at_us) / 1e6),
+            )
+            at_us = next_us
+
+    def columns(self, begin_ns: int, column_ns: int, count: int) -> list[float | None]:
+        """Return the mean over each of `count` columns from `begin_ns` on; None where unknown."""
+        fine_reaches_back = (
+            not self._fine.sums or begin_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
+        )
+        all_is_fine = len(self._fine.sums) < FINE_BUCKETS
+        buckets = self._fine if fine_reaches_back or all_is_fine else self._whole
+        sums = [0.0] * count
+        covered = [0.0] * count
+        width = buckets.width_ns
+        end_ns = begin_ns + column_ns * count
+        for number in range(begin_ns // width, -(-end_ns // width)):
+            bucket_covered = buckets.covered_ns.get(number)
+            if not bucket_covered:
+                continue
+            value = buckets.sums[number] / bucket_covered
+            first = max(0, (number * width - begin_ns) // column_ns)
+            last = min(count - 1, ((number + 1) * width - 1 - begin_ns) // column_ns)
+            share = bucket_covered / max(1, last - first + 1)
+            for column in range(first, last + 1):
+                sums[column] += value * share
+                covered[column] += share
+        pairs = zip(sums, covered, strict=True)
+        return [total / share if share else None for total, share in pairs]
+
+
+def _interpolate(ends: list[int], done: list[int], at_us: float) -> float:
+    """Return how many samples were done at a time, linear within a batch."""
+    after = bisect_right(ends, at_us)
+    if after >= len(ends):
+        return done[-1]
+    length = ends[after] - ends[after - 1]
+    share = (at_us - ends[after - 1]) / length if length else 0.0
+    return done[after - 1] + (done[after] - done[after - 1]) * share

@@ -1,0 +1,441 @@
+"""Fold the records of a session into what a viewer shows.
+
+Pure: no I/O, and the time is handed in. Any prefix of a log gives a valid
+session, and every unknown is None with a reason.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Gpu,
+    Machine,
+    Model,
+    Notice,
+    Output,
+    Phase,
+    Record,
+    Result,
+    RunSeconds,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    SessionHeader,
+    StepTime,
+)
+from dlmon.series import Series
+from dlmon.statistics import (
+    SteadyState,
+    ValidationTime,
+    epoch_interval,
+    project_epoch,
+)
+
+OUTPUT_LINES = 500
+NOTICES = 100
+STRETCHES = 2000
+_T = TypeVar("_T")
+
+NOT_STEADY = "not steady yet: that takes 10 batches, a second of warm-up and two more of training"
+NO_EPOCHS = "this workload has no epochs"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the time axis in one phase; `end` is None while it lasts."""
+
+    phase: str
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the epoch and the run have come, and the time left at the mean step."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    epoch_left_s: float | None
+    run_left_s: float | None
+
+    @property
+    def epoch_fraction(self) -> float:
+        """Return the share of the epoch's batches that are done."""
+        return min(1.0, self.step / self.steps) if self.steps else 0.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All figures of a session at one moment."""
+
+    header: SessionHeader
+    phase: str | None
+    model: Model | None
+    elapsed_s: float
+    progress: Progress | None
+    samples_per_second_now: float | None
+    samples_per_second: SamplesPerSecond | None
+    step_ms: StepTime | None
+    compile_s: float | None
+    stalls: int | None
+    batches: int
+    seconds_per_epoch: SecondsPerEpoch | None
+    run_seconds: RunSeconds | None
+    epochs: tuple[Epoch, ...]
+    evaluation: Evaluation | None
+    machine: Machine | None
+    machine_age_s: float | None
+    output: tuple[Output, ...]
+    notices: tuple[Notice, ...]
+    result: Result | None
+    why: dict[str, str]
+
+
+class MachineHistory:
+    """The machine's readings over time; serves a session and a screen without one.
+
+    Fields that a record leaves out have not changed, so records are merged.
+    """
+
+    def __init__(self, interval_s: float = 1.0) -> None:
+        self._interval_ns = max(int(interval_s * 1e9), 100_000_000)
+        self.latest: Machine | None = None
+        self.cpu_pct = self._series()
+        self.memory_mib = self._series()
+        self.gpu_utilization_pct: dict[int, Series] = {}
+        self.gpu_memory_mib: dict[int, Series] = {}
+
+    def fold(self, sample: Machine) -> None:
+        """Take one sample."""
+        before = self.latest
+        begin = sample.t - self._interval_ns
+        # Up to two missed ticks are lateness, more is a gap.
+        if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
+            begin = before.t
+        self.latest = _merge_machine(before, sample)
+        if sample.cpu is not None and sample.cpu.pct is not None:
+            self.cpu_pct.add(begin, sample.t, sample.cpu.pct)
+        if sample.memory is not None and sample.memory.used_mib is not None:
+            self.memory_mib.add(begin, sample.t, sample.memory.used_mib)
+        for gpu in sample.gpus or ():
+            if gpu.utilization_pct is not None:
+                series = self.gpu_utilization_pct.setdefault(gpu.index, self._series())
+                series.add(begin, sample.t, gpu.utilization_pct)
+            if gpu.memory_used_mib is not None:
+                series = self.gpu_memory_mib.setdefault(gpu.index, self._series())
+                series.add(begin, sample.t, gpu.memory_used_mib)
+
+    def _series(self) -> Series:
+        return Series(min(self._interval_ns, 1_000_000_000))
+
+
+class Session:
+    """Folds records; `snapshot` gives the figures, the series give the charts."""
+
+    def __init__(self, header: SessionHeader) -> None:
+        self.header = header
+        self.machine = MachineHistory(_interval_of(header))
+        self.throughput = Series()
+        self.stretches: deque[Stretch] = deque(maxlen=STRETCHES)
+        self.epoch_begins: deque[tuple[int, int]] = deque(maxlen=STRETCHES)
+        self.model: Model | None = None
+        self.result: Result | None = None
+        self.last_t = header.t
+        self._steady = SteadyState()
+        self._epochs: list[Epoch] = []
+        self._whole_s: list[float] = []
+        self._evaluation: Evaluation | None = None
+        self._validation: ValidationTime | None = None
+        self._validation_compile_s = 0.0
+        self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
+        self._notices: deque[Notice] = deque(maxlen=NOTICES)
+        self._epoch_now = 0
+        self._steps_done = 0
+        self._build_begin: int | None = None
+        self._ended_training: int | None = None
+
+    def fold(self, record: Record) -> None:
+        """Take one record; those of an unknown kind are skipped."""
+        t = getattr(record, "t", None)
+        if isinstance(t, int):
+            self.last_t = max(self.last_t, t)
+        if isinstance(record, Batches):
+            self._fold_batches(record)
+        elif isinstance(record, BatchSummary):
+            self._fold_summary(record)
+        elif isinstance(record, Machine):
+            self.machine.fold(record)
+        elif isinstance(record, Phase):
+            self._fold_phase(record)
+        elif isinstance(record, Model):
+            self.model = record
+        elif isinstance(record, Epoch):
+            self._fold_epoch(record)
+        elif isinstance(record, Evaluation):
+            self._evaluation = record
+            self.last_t = max(self.last_t, record.end)
+        elif isinstance(record, Output):
+            self._output.append(record)
+        elif isinstance(record, Notice):
+            self._notices.append(record)
+        elif isinstance(record, Result):
+            self.result = record
+            self._close_stretch(self.last_t)
+
+    def _fold_batches(self, record: Batches) -> None:
+        self._enter_epoch(record.epoch)
+        begin = record.t - record.dt_us[0] * 1000
+        compiling = self._steady.batches == 0
+        self._steady.add(record.samples, record.dt_us)
+        self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
+        self.last_t = max(self.last_t, begin + sum(record.dt_us) * 1000)
+        samples = (
+            [record.samples] * len(record.dt_us)
+            if isinstance(record.samples, int)
+            else list(record.samples)
+        )
+        dt_us = record.dt_us
+        if compiling:
+            # The first batch's time is compilation: it says nothing of throughput.
+            begin, dt_us, samples = record.t, dt_us[1:], samples[1:]
+        self.throughput.add_batches(begin, dt_us, samples)
+
+    def _fold_summary(self, record: BatchSummary) -> None:
+        self._enter_epoch(record.epoch)
+        self._steady.add_summary(record.count, record.samples, record.time_us, record.step_us)
+        self._steps_done = max(self._steps_done, record.first + record.count)
+        self.last_t = max(self.last_t, record.t_last)
+        begin = record.t_last - record.time_us * 1000
+        if record.time_us > 0:
+            self.throughput.add(begin, record.t_last, record.samples / record.time_us * 1e6)
+
+    def _enter_epoch(self, epoch: int) -> None:
+        if epoch != self._epoch_now:
+            self._epoch_now, self._steps_done = epoch, 0
+
+    def _fold_phase(self, record: Phase) -> None:
+        self._close_stretch(record.t)
+        self.stretches.append(Stretch(record.name, record.t, None))
+        if record.name == "building" and self._build_begin is None:
+            self._build_begin = record.t
+
+    def _close_stretch(self, t: int) -> None:
+        if self.stretches and self.stretches[-1].end is None:
+            open_stretch = self.stretches.pop()
+            self.stretches.append(replace(open_stretch, end=max(t, open_stretch.begin)))
+
+    def _fold_epoch(self, record: Epoch) -> None:
+        self._epochs.append(record)
+        self.epoch_begins.append((record.epoch, record.begin))
+        self.last_t = max(self.last_t, record.end)
+        self._epoch_now, self._steps_done = record.epoch + 1, 0
+        if record.whole and record.end > record.begin:
+            self._whole_s.append((record.end - record.begin) / 1e9)
+        validation = record.validation
+        if validation is None or validation.steps < 1:
+            return
+        between_s = (validation.last_end - validation.first_end) / 1e9
+        step_s = max(0.0, between_s / max(1, validation.steps - 1))
+        first_s = (validation.first_end - validation.begin) / 1e9 - step_s
+        closing_s = (validation.end - validation.last_end) / 1e9
+        first_pass = self._validation is None
+        if first_pass:
+            self._validation_compile_s = max(0.0, first_s)
+        opening_s = 0.0 if first_pass else first_s
+        self._validation = ValidationTime(max(0.0, opening_s + closing_s), step_s)
+
+    def snapshot(self, now_ns: int | None = None) -> Snapshot:
+        """Return all figures at `now_ns` (the clock of the session's machine).
+
+        Without a time, or after the end, the moment of the last record counts.
+        """
+        now = self.last_t if now_ns is None or self.result is not None else now_ns
+        why: dict[str, str] = {}
+        seconds_per_epoch = self._seconds_per_epoch(why)
+        samples_per_second = self._steady.samples_per_second()
+        if samples_per_second is None:
+            why["samples_per_second"] = why["step_ms"] = NOT_STEADY
+        elif samples_per_second.standard_error is None:
+            why["samples_per_second.standard_error"] = "needs two seconds of steady training"
+        compile_us = self._steady.compile_us()
+        compile_s = None if compile_us is None else compile_us / 1e6 + self._validation_compile_s
+        if compile_s is None:
+            why["compile_s"] = "no batch has ended yet"
+        sample = self.machine.latest
+        return Snapshot(
+            header=self.header,
+            phase=self.stretches[-1].phase if self.stretches else None,
+            model=self.model,
+            elapsed_s=max(0, now - self.header.t) / 1e9,
+            progress=self._progress(seconds_per_epoch),
+            samples_per_second_now=self._rate_now(now),
+            samples_per_second=samples_per_second,
+            step_ms=self._steady.step_time(),
+            compile_s=compile_s,
+            stalls=self._steady.stalls(),
+            batches=self._steady.batches,
+            seconds_per_epoch=seconds_per_epoch,
+            run_seconds=self._run_seconds(seconds_per_epoch, compile_s, why),
+            epochs=tuple(self._epochs[-OUTPUT_LINES:]),
+            evaluation=self._evaluation,
+            machine=sample,
+            machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
+            output=tuple(self._output),
+            notices=tuple(self._notices),
+            result=self.result,
+            why=why,
+        )
+
+    def _rate_now(self, now: int) -> float | None:
+        """Return the throughput of the last two seconds of training."""
+        if self.result is not None or self.phase != "training":
+            return None
+        return self.throughput.columns(now - 2_000_000_000, 2_000_000_000, 1)[0]
+
+    @property
+    def phase(self) -> str | None:
+        """The phase that the workload is in."""
+        return self.stretches[-1].phase if self.stretches else None
+
+    def _validation_s(self, steps: int | None) -> float | None:
+        """Return the time of a whole validation pass; None where it isn't known yet."""
+        if not steps:
+            return 0.0
+        return None if self._validation is None else self._validation.seconds(steps)
+
+    def _seconds_per_epoch(self, why: dict[str, str]) -> SecondsPerEpoch | None:
+        measured = epoch_interval(self._whole_s)
+        if measured is not None:
+            return measured
+        if self.model is None:
+            why["seconds_per_epoch"] = "the model is not built yet"
+            return None
+        if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
+            why["seconds_per_epoch"] = NO_EPOCHS
+            return None
+        validation_s = self._validation_s(self.model.validation_steps)
+        if validation_s is None:
+            why["validation"] = "not measured yet, so the projection leaves it out"
+        projected = project_epoch(self._steady, self.model.samples_per_epoch, validation_s or 0.0)
+        if projected is None:
+            why["seconds_per_epoch"] = NOT_STEADY
+        return projected
+
+    def _run_seconds(
+        self,
+        seconds_per_epoch: SecondsPerEpoch | None,
+        compile_s: float | None,
+        why: dict[str, str],
+    ) -> RunSeconds | None:
+        """Return the time of build, all epochs and the evaluation: measured, or projected."""
+        model, build = self.model, self._build_begin
+        if model is None or build is None or not model.evaluation_steps:
+            why["run_seconds"] = (
+                "the model is not built yet"
+                if model is None or build is None
+                else "published numbers of this workload are for an epoch"
+            )
+            return None
+        evaluation = self._evaluation
+        whole = len(self._whole_s) == model.epochs
+        if evaluation is not None and evaluation.whole and whole:
+            took_s = (evaluation.end - build) / 1e9
+            return RunSeconds(value=took_s, low=took_s, high=took_s, projected=False)
+        if seconds_per_epoch is None:
+            why["run_seconds"] = why.get("seconds_per_epoch", NOT_STEADY)
+            return None
+        fixed_s = self._build_s() + (compile_s or 0.0)
+        if evaluation is not None and evaluation.steps:
+            per_step_s = (evaluation.end - evaluation.begin) / 1e9 / evaluation.steps
+            fixed_s += per_step_s * model.evaluation_steps
+        else:
+            why["evaluation"] = "not measured yet, so the projection leaves it out"
+        return RunSeconds(
+            value=fixed_s + seconds_per_epoch.value * model.epochs,
+            low=fixed_s + seconds_per_epoch.low * model.epochs,
+            high=fixed_s + seconds_per_epoch.high * model.epochs,
+            projected=True,
+        )
+
+    def _build_s(self) -> float:
+        return sum(
+            (s.end - s.begin) / 1e9
+            for s in self.stretches
+            if s.phase == "building" and s.end is not None
+        )
+
+    def _progress(self, seconds_per_epoch: SecondsPerEpoch | None) -> Progress | None:
+        model = self.model
+        if model is None:
+            return None
+        steps = min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch)
+        validation_steps = model.validation_steps or 0
+        if model.steps_cap:
+            validation_steps = min(validation_steps, model.steps_cap)
+        ended = self._epoch_now >= model.epochs
+        epoch = max(0, min(self._epoch_now, model.epochs - 1))
+        done = steps if ended else min(self._steps_done, steps)
+        step_us = self._steady.mean_step_us
+        epoch_left_s = run_left_s = None
+        if step_us is not None and self.result is None:
+            validation_s = self._validation_s(validation_steps) or 0.0
+            epoch_s = steps * step_us / 1e6 + validation_s
+            epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
+            run_left_s = epoch_left_s + (0 if ended else model.epochs - 1 - epoch) * epoch_s
+        return Progress(
+            epoch=epoch,
+            epochs=model.epochs,
+            step=done,
+            steps=steps,
+            epoch_left_s=epoch_left_s,
+            run_left_s=run_left_s,
+        )
+
+
+def _interval_of(header: SessionHeader) -> float:
+    interval_s = header.options.get("interval")
+    if isinstance(interval_s, (int, float)) and 0.05 <= interval_s <= 3600:
+        return float(interval_s)
+    return 1.0
+
+
+def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
+    if before is None:
+        return sample
+    merged = _merge(before, sample)
+    if sample.gpus is None:
+        return merged
+    known = {gpu.index: gpu for gpu in before.gpus or ()}
+    gpus: list[Gpu] = [
+        _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
+    ]
+    return replace(merged, gpus=tuple(gpus))
+
+
+def _merge(before: _T, after: _T) -> _T:
+    """Fill what `after` leaves out from `before`; a None with a reason is a change."""
+    reasons: dict[str, str] = getattr(after, "why", {})
+    changes: dict[str, Any] = {}
+    old_reasons: dict[str, str] = getattr(before, "why", {})
+    kept_reasons = dict(reasons)
+    for spec in fields(after):  # type: ignore[arg-type]
+        if spec.name == "why":
+            continue
+        new, old = getattr(after, spec.name), getattr(before, spec.name)
+        if new is None and spec.name not in reasons:
+            changes[spec.name] = old
+            if spec.name in old_reasons:
+                kept_reasons[spec.name] = old_reasons[spec.name]
+        elif hasattr(new, "why") and old is not None:
+            changes[spec.name] = _merge(old, new)
+    if hasattr(after, "why"):
+        changes["why"] = kept_reasons
+    return replace(after, **changes)  # type: ignore[type-var]

@@ -1,0 +1,154 @@
+"""The recorded sessions of a log directory: which there are, how each stands, which is meant."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from dlmon.host import boot_id, host_name
+from dlmon.log import LOG_NAME, LogError, LogFollower
+from dlmon.records import RecordError, Result, SessionHeader, decode
+
+RUNNING, INTERRUPTED, UNKNOWN = "running", "interrupted", "unknown"
+_TAIL_BYTES = 1 << 16
+
+
+class NoSuchSession(LookupError):
+    """No session is meant, or more than one; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True)
+class SessionEntry:
+    """One session of a directory.
+
+    `status` is completed, failed or stopped from its result; without one,
+    running while its log is locked, interrupted when it is not, and unknown
+    when the log was written on another host.
+    """
+
+    header: SessionHeader
+    path: Path
+    status: str
+    result: Result | None
+    pid: int | None
+
+
+def log_directory(chosen: Path | None = None) -> Path:
+    """Return where sessions live: `chosen`, or the platform's state directory."""
+    if chosen is not None:
+        return Path(os.path.abspath(chosen.expanduser()))  # noqa: PTH100 - keep links as given
+    return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
+
+
+def list_sessions(directory: Path) -> list[SessionEntry]:
+    """Return all sessions, oldest first; files that are no logs are passed over."""
+    entries = []
+    for path in _log_paths(directory):
+        try:
+            entries.append(read_entry(path))
+        except LogError:
+            continue
+    return sorted(entries, key=lambda entry: entry.header.wall)
+
+
+def read_entry(path: Path) -> SessionEntry:
+    """Return how the session of the log at `path` stands.
+
+    Raises:
+        LogError: not a log that this version can read.
+    """
+    follower = LogFollower(path)
+    try:
+        result = _last_result(path)
+        pid = follower.writer_pid()
+        status = result.status if result is not None else status_without_result(follower)
+        return SessionEntry(follower.header, path, status, result, pid)
+    finally:
+        follower.close()
+
+
+def status_without_result(follower: LogFollower) -> str:
+    """Return running, interrupted or unknown for a log that has no result yet."""
+    if follower.writer_pid() is not None:
+        return RUNNING
+    header = follower.header
+    same_host = header.host == host_name()
+    if not same_host:
+        # A lock taken on another host may not show here (a shared home).
+        return UNKNOWN
+    return INTERRUPTED
+
+
+def find_session(name: str, directory: Path) -> Path:
+    """Return the log that an id, a unique prefix of one, a path, or `last` means.
+
+    Raises:
+        NoSuchSession: none, or several, are meant.
+    """
+    given = Path(name).expanduser()
+    if os.sep in name or name.endswith(".jsonl"):
+        path = given / LOG_NAME if given.is_dir() else given
+        if path.is_file():
+            return path
+        raise NoSuchSession(f"there is no log at {path}")
+    paths = {path.parent.name: path for path in _log_paths(directory)}
+    if not paths:
+        raise NoSuchSession(f"there are no sessions in {directory} yet; dlmon run makes one")
+    if name == "last":
+        return paths[max(paths)]
+    if name in paths:
+        return paths[name]
+    meant = [i for i in sorted(paths) if i.startswith(name)] if name else []
+    if len(meant) == 1:
+        return paths[meant[0]]
+    if meant:
+        shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
+        raise NoSuchSession(f'"{name}" could be any of {len(meant)} sessions: {shown}')
+    raise NoSuchSession(
+        f'there is no session "{name}" in {directory}; dlmon sessions lists what there is'
+    )
+
+
+def stop_session(entry: SessionEntry) -> bool:
+    """Ask the supervisor of a running session to stop it; False when none runs here."""
+    same_machine = entry.header.host == host_name() and entry.header.boot_id == boot_id()
+    if entry.pid is None or entry.pid <= 0 or not same_machine:
+        return False
+    try:
+        os.kill(entry.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _log_paths(directory: Path) -> Iterator[Path]:
+    try:
+        folders = sorted(directory.iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        path = folder / LOG_NAME
+        if path.is_file():
+            yield path
+
+
+def _last_result(path: Path) -> Result | None:
+    """Read the last whole line that is a record, and return it if it is a result."""
+    with path.open("rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - _TAIL_BYTES))
+        tail = log.read()
+    for line in reversed(tail.split(b"\n")):
+        if not line:
+            continue
+        try:
+            record = decode(line)
+        except RecordError:
+            continue
+        return record if isinstance(record, Result) else None
+    return None

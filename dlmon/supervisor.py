@@ -1,0 +1,516 @@
+"""Run one session: `python -P -m dlmon.supervisor`, the only writer of its log.
+
+stdin brings the job as one line, then the lifeline's words (`stop`, `detach`);
+its end without a word stops a session that must not outlive its viewer. stdout
+carries one line back: the session that was started, or why none was.
+
+The supervisor merges the workload's records, the sensors' samples and the
+workload's output into the log. It touches neither NVML nor Keras, so it can't
+hang or crash with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dlmon.device import DeviceChoice, DeviceError, choose_device
+from dlmon.host import boot_id, host_name
+from dlmon.job import Job, Refused, Started, answer_to_line
+from dlmon.log import LogError, LogWriter, new_session_id
+from dlmon.output import OutputLog
+from dlmon.processes import become_subreaper, die_with_parent, end_group, end_process
+from dlmon.records import (
+    SCHEMA,
+    Facts,
+    Failure,
+    Machine,
+    MachineFacts,
+    Model,
+    Notice,
+    Output,
+    Record,
+    RecordError,
+    Result,
+    SessionHeader,
+    decode,
+    encode,
+)
+from dlmon.sensing import Sensing
+from dlmon.session import Session
+
+RECORDS_FD = "DLMON_RECORDS_FD"
+FACTS_S = 10.0
+TERMINATE_S = 5.0
+KILL_S = 3.0
+DRAIN_S = 1.0
+PIPE_BYTES = 1 << 20
+READ_BYTES = 1 << 18
+LINE_BYTES = 16 << 20
+_F_SETPIPE_SZ = 1031
+
+SIGNAL_WORDS = {
+    signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
+    signal.SIGABRT: "it aborted (SIGABRT)",
+    signal.SIGBUS: "it crashed with a bus error (SIGBUS)",
+    signal.SIGILL: "it used an instruction that this CPU lacks (SIGILL)",
+    signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
+    signal.SIGTERM: "it was ended from outside (SIGTERM)",
+}
+
+
+class Supervisor:
+    """One session, from the job to its result record."""
+
+    def __init__(self, job: Job, answer: Callable[[Started | Refused], None]) -> None:
+        self._job = job
+        self._answer = answer
+        self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+        self._sensing = Sensing(job.interval_s, self._take_facts, self._take_sample, self._notice)
+        self._writer: LogWriter | None = None
+        self._session: Session | None = None
+        self._early_notices: list[str] = []
+        self._workload: subprocess.Popen[bytes] | None = None
+        self._reaped = asyncio.Event()
+        self._open_pipes: dict[int, str] = {}
+        self._pipes_closed = asyncio.Event()
+        self._records_left = b""
+        self._output = OutputLog()
+        self._failure: str | None = None
+        self._detached = job.outlives_viewer
+        self._stop_asked: str | None = None
+        self._stop_timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        self._lost_lines_told = 0
+        self._oom_kills = _oom_kills()
+
+    async def run(self) -> None:
+        """Run the session to its end."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        loop.add_signal_handler(signal.SIGTERM, self._stop, "asked by a signal")
+        self._sensing.start()
+        try:
+            facts = await self._machine_facts()
+            try:
+                device = choose_device(
+                    self._job.device, facts.machine if facts else None, os.environ
+                )
+                self._open_log(facts, device)
+            except (DeviceError, LogError) as error:
+                self._answer(Refused(str(error), 2))
+                return
+            await self._supervise(device)
+        finally:
+            self._sensing.close()
+
+    async def _machine_facts(self) -> Facts | None:
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._facts), FACTS_S)
+        except TimeoutError:
+            self._notice(f"the sensors did not answer within {FACTS_S:.0f} s")
+            return None
+
+    def _open_log(self, facts: Facts | None, device: DeviceChoice) -> None:
+        job = self._job
+        wall = time.time()
+        versions, why = _versions(str(job.options.get("backend") or "tensorflow"))
+        if facts is None:
+            why["machine"] = f"the sensors did not answer within {FACTS_S:.0f} s"
+        header = SessionHeader(
+            schema=SCHEMA,
+            id=new_session_id(job.workload, wall),
+            host=host_name(),
+            boot_id=boot_id(),
+            t=time.monotonic_ns(),
+            wall=wall,
+            workload=job.workload,
+            options=job.options,
+            machine=facts.machine if facts else MachineFacts(),
+            versions=versions,
+            why=why,
+        )
+        self._writer = LogWriter(Path(job.log_dir), header)
+        self._session = Session(header)
+        self._answer(Started(header.id, str(self._writer.path)))
+        for text in self._early_notices:
+            self._notice(text)
+        if device.notice:
+            self._notice(device.notice)
+
+    async def _supervise(self, device: DeviceChoice) -> None:
+        assert self._writer is not None
+        loop = asyncio.get_running_loop()
+        self._spawn(device)
+        loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
+        ticking = loop.create_task(self._tick())
+        await self._reaped.wait()
+        self._ended = True
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+        await self._drain()
+        self._end_descendants()
+        ticking.cancel()
+        now = time.monotonic_ns()
+        for line in self._output.tick(now, final=True):
+            self._write(line)
+        self._write(self._result(now))
+        await self._write_out()
+        self._writer.close()
+
+    def _spawn(self, device: DeviceChoice) -> None:
+        """Start the workload with a pipe for its records, and read all that it says."""
+        job = self._job
+        records_fd, child_fd = os.pipe()
+        _enlarge(records_fd)
+        environment = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            **job.environment,
+            **device.environment,
+            RECORDS_FD: str(child_fd),
+        }
+        options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
+        try:
+            self._workload = subprocess.Popen(
+                job.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                pass_fds=(child_fd,),
+                start_new_session=True,
+                preexec_fn=die_with_parent(os.getpid()),
+            )
+        except OSError as error:
+            os.close(records_fd)
+            self._failure = f"{job.command[0]} could not be started: {error.strerror}"
+            self._reaped.set()
+            return
+        finally:
+            os.close(child_fd)
+        workload = self._workload
+        assert workload.stdin is not None
+        assert workload.stdout is not None
+        assert workload.stderr is not None
+        # The options fit the pipe's buffer, so this can't block.
+        with contextlib.suppress(BrokenPipeError):
+            workload.stdin.write(json.dumps(options).encode() + b"\n")
+            workload.stdin.close()
+        loop = asyncio.get_running_loop()
+        for fd, name in (
+            (records_fd, "records"),
+            (workload.stdout.fileno(), "stdout"),
+            (workload.stderr.fileno(), "stderr"),
+        ):
+            os.set_blocking(fd, False)
+            self._open_pipes[fd] = name
+            loop.add_reader(fd, self._read_pipe, fd)
+        self._sensing.watch(workload.pid)
+        if self._stop_asked:
+            self._press_on()
+
+    def _read_pipe(self, fd: int) -> None:
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        name = self._open_pipes[fd]
+        if not data:
+            asyncio.get_running_loop().remove_reader(fd)
+            del self._open_pipes[fd]
+            if name == "records":
+                os.close(fd)
+            if not self._open_pipes:
+                self._pipes_closed.set()
+        elif name == "records":
+            self._take_records(data)
+        else:
+            for line in self._output.feed(name, data, time.monotonic_ns()):
+                self._write(line)
+
+    def _take_records(self, data: bytes) -> None:
+        *lines, self._records_left = (self._records_left + data).split(b"\n")
+        if len(self._records_left) > LINE_BYTES:
+            self._records_left = b""
+        for line in lines:
+            try:
+                record = decode(line)
+            except RecordError as error:
+                self._notice(f"the workload sent something that is no record: {error}")
+                continue
+            if isinstance(record, Failure):
+                self._failure = record.text
+            if record is not None:
+                self._write(record)
+
+    def _take_facts(self, facts: Facts) -> None:
+        if not self._facts.done():
+            self._facts.set_result(facts)
+
+    def _take_sample(self, sample: Machine, line: bytes) -> None:
+        if self._writer is not None and not self._ended:
+            self._writer.write(sample, encode(sample))
+
+    def _notice(self, text: str) -> None:
+        if self._writer is None:
+            self._early_notices.append(text)
+        else:
+            self._write(Notice(time.monotonic_ns(), text))
+
+    def _write(self, record: Record) -> None:
+        assert self._writer is not None
+        assert self._session is not None
+        self._writer.write(record)
+        if not isinstance(record, Output):
+            self._session.fold(record)
+
+    async def _tick(self) -> None:
+        """Once a second: unfinished output lines, and another try at a full disk."""
+        assert self._writer is not None
+        while True:
+            await asyncio.sleep(1.0)
+            for line in self._output.tick(time.monotonic_ns()):
+                self._write(line)
+            if self._writer.retry() and self._writer.lost_lines > self._lost_lines_told:
+                lost = self._writer.lost_lines - self._lost_lines_told
+                self._lost_lines_told = self._writer.lost_lines
+                self._notice(
+                    f"the disk took nothing for a while: {lost:,} lines of batches, samples or "
+                    "output are missing here; epochs are not"
+                )
+
+    def _read_lifeline(self) -> None:
+        data = os.read(sys.stdin.fileno(), 4096)
+        if b"detach" in data:
+            self._detached = True
+        if b"stop" in data:
+            self._stop("asked by its viewer")
+        if not data:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            if not self._detached:
+                self._stop("its viewer is gone")
+
+    def _stop(self, reason: str) -> None:
+        """Have the workload end: after this batch, then by SIGTERM, then by SIGKILL."""
+        if self._stop_asked is not None:
+            if self._writer is not None:
+                self._writer.retry(at_once=True)
+            return
+        self._stop_asked = reason
+        if self._workload is not None and not self._ended:
+            self._press_on()
+
+    def _press_on(self) -> None:
+        assert self._workload is not None
+        workload = self._workload
+        loop = asyncio.get_running_loop()
+        self._notice(f"stopping: {self._stop_asked}")
+        end_process(workload.pid, signal.SIGUSR1)
+
+        def terminate() -> None:
+            end_process(workload.pid, signal.SIGTERM)
+            self._stop_timer = loop.call_later(KILL_S, end_group, workload.pid, signal.SIGKILL)
+
+        self._stop_timer = loop.call_later(TERMINATE_S, terminate)
+
+    def _reap(self) -> None:
+        """Collect every child that ended: the workload, sensors, and adopted orphans."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            exit_code = os.waitstatus_to_exitcode(status)
+            if self._workload is not None and pid == self._workload.pid:
+                self._workload.returncode = exit_code
+                self._reaped.set()
+            else:
+                self._sensing.reaped(pid, exit_code)
+
+    async def _drain(self) -> None:
+        """Read what the pipes still hold; a forked helper may keep them open, so not for ever."""
+        if self._open_pipes:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._pipes_closed.wait(), DRAIN_S)
+        for fd, name in list(self._open_pipes.items()):
+            asyncio.get_running_loop().remove_reader(fd)
+            if name == "records":
+                os.close(fd)
+
+    def _end_descendants(self) -> None:
+        """End what the workload left behind: its group, and orphans that we adopted."""
+        if self._workload is None:
+            return
+        end_group(self._workload.pid, signal.SIGKILL)
+        for pid in _children():
+            if pid != self._sensing.pid:
+                end_process(pid, signal.SIGKILL)
+
+    async def _write_out(self) -> None:
+        """Wait for a full disk as long as somebody may still make room on it."""
+        assert self._writer is not None
+        while not self._writer.retry(at_once=True):
+            if self._stop_asked is not None:
+                return
+            await asyncio.sleep(1.0)
+
+    def _result(self, now: int) -> Result:
+        assert self._session is not None
+        assert self._writer is not None
+        snapshot = self._session.snapshot(now)
+        status, error, exit_code = self._verdict()
+        model = snapshot.model
+        why = dict(snapshot.why)
+        if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
+            why.pop("validation", None)
+        if model is None:
+            why["device"] = "the workload ended before it chose one"
+        return Result(
+            status=status,
+            session=self._session.header.id,
+            log=str(self._writer.path),
+            workload=self._job.workload,
+            device=model.device if model else None,
+            device_name=self._device_name(model),
+            data=model.data if model else None,
+            options=self._job.options,
+            wall_s=round((now - self._session.header.t) / 1e9, 3),
+            seconds_per_epoch=snapshot.seconds_per_epoch,
+            run_seconds=snapshot.run_seconds,
+            samples_per_second=snapshot.samples_per_second,
+            step_ms=snapshot.step_ms,
+            compile_s=snapshot.compile_s,
+            error=error,
+            exit_code=exit_code,
+            epochs=len(snapshot.epochs),
+            batches=snapshot.batches,
+            stalls=snapshot.stalls,
+            t=now,
+            wall=time.time(),
+            why=why,
+        )
+
+    def _device_name(self, model: Model | None) -> str | None:
+        assert self._session is not None
+        if model is not None and model.device == "cpu":
+            return model.device_name or self._session.header.machine.cpu_model
+        return model.device_name if model is not None else None
+
+    def _verdict(self) -> tuple[str, str | None, int | None]:
+        """Return status, error in words and the exit code (negative for a signal)."""
+        code = self._workload.returncode if self._workload is not None else None
+        if code == 0:
+            return "completed", None, code
+        if self._stop_asked is not None:
+            return "stopped", None, code
+        if self._failure is not None:
+            return "failed", self._failure, code
+        if code is not None and code < 0:
+            return "failed", self._signal_words(-code), code
+        return "failed", f"the workload ended with exit code {code} and gave no reason", code
+
+    def _signal_words(self, number: int) -> str:
+        if number == signal.SIGKILL:
+            before, after = self._oom_kills, _oom_kills()
+            if before is not None and after is not None and after > before:
+                batch_size = self._job.options.get("batch_size")
+                return f"memory ran out (batch size {batch_size}) and the kernel killed it"
+            return "it was killed from outside (SIGKILL)"
+        try:
+            known = signal.Signals(number)
+        except ValueError:
+            return f"it ended by signal {number}"
+        return SIGNAL_WORDS.get(known, f"it ended by {known.name}")
+
+
+def _versions(backend: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the versions installed for this interpreter, without importing anything."""
+    versions: dict[str, Any] = {"python": platform.python_version(), "backend": backend}
+    why: dict[str, str] = {}
+    for key, package in (("dlmon", "dlmon"), ("keras", "keras"), ("backend_version", backend)):
+        try:
+            versions[key] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[key] = None
+            why[f"versions.{key}"] = f"{package} is not installed in this Python"
+    return versions, why
+
+
+def _enlarge(fd: int) -> None:
+    """Make a pipe hold more than the usual 64 KiB, where the system allows it."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_BYTES)
+
+
+def _oom_kills() -> int | None:
+    """Return how many processes the kernel has killed for want of memory since it booted."""
+    try:
+        with Path("/proc/vmstat").open() as lines:
+            for line in lines:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except OSError:
+        return None
+    return None
+
+
+def _children() -> list[int]:
+    """Return the pids of our direct children."""
+    try:
+        told = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    except OSError:
+        return []
+    return [int(pid) for pid in told.split()]
+
+
+def _read_job() -> Job:
+    """Read the job's line from stdin, byte by byte: what follows belongs to the lifeline."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(sys.stdin.fileno(), 1)
+        if not byte:
+            break
+        line += byte
+    return Job.from_line(bytes(line))
+
+
+def _answer(answer: Started | Refused) -> None:
+    """Answer on stdout and leave it: a viewer that goes away must not break us."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, answer_to_line(answer))
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+
+
+def main() -> None:
+    """Read a job from stdin and run it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    become_subreaper()
+    job = _read_job()
+
+    async def run() -> None:
+        await Supervisor(job, _answer).run()
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,437 @@
+"""Put a run beside published numbers and earlier sessions: like with like.
+
+Every metric is a time, so less is faster. A time compares with another only
+where the work behind both is the same; where it is not, its row still stands
+in the table, says in a badge what differs, and yields no factor. Hardware,
+backend and threads are what a person compares, so they are never a difference.
+
+Pure, but for reading `published.csv` once.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+
+from dlmon.records import MachineFacts, Result, RunSeconds, SecondsPerEpoch, SessionHeader
+
+Timing = SecondsPerEpoch | RunSeconds
+
+KINDS = ("this", "earlier", "published")
+
+# Their vocabulary, and so their size, follows from the training text.
+SIZED_BY_DATA = frozenset({"imdb-fasttext"})
+VOCABULARY_ESTIMATED = "vocabulary estimated"
+
+# Of the whole machine: on two cores, less than half of one.
+BUSY_CPU_PCT = 20
+# Runnable processes a core; the load average lags by a minute, hence the wider margin.
+BUSY_LOAD_PER_CORE = 0.5
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published time: `value` is in milliseconds for `..._ms`, else in seconds."""
+
+    workload: str
+    device: str
+    device_kind: str
+    framework: str
+    year: int
+    metric: str
+    value: float
+    batch_size: int
+    vcpus: int | None
+    price_usd_per_hour: float | None
+    source: str
+    note: str
+
+    @property
+    def precision(self) -> str:
+        """The precision of the arithmetic, which only the framework's name tells."""
+        return "float16" if "fp16" in self.framework else "float32"
+
+    @property
+    def mode(self) -> str:
+        """What was timed, as `--mode` names it."""
+        return "inference" if self.metric == "forward_ms" else "train"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What keeps the number from standing for this workload on this device."""
+        if "CuDNNLSTM" in self.framework:
+            return ("fused LSTM kernel",)
+        return (self.note,) if self.device_kind == "tpu" else ()
+
+
+@cache
+def published(workload: str) -> tuple[Published, ...]:
+    """Return the published times of a workload, of every metric; none for an unknown one."""
+    return tuple(row for row in _every_published() if row.workload == workload)
+
+
+@cache
+def _every_published() -> tuple[Published, ...]:
+    table = resources.files("dlmon").joinpath("published.csv").read_text(encoding="utf-8")
+    return tuple(
+        Published(
+            workload=row["workload"],
+            device=row["device"],
+            device_kind=row["device_kind"],
+            framework=row["framework"],
+            year=int(row["year"]),
+            metric=row["metric"],
+            value=float(row["value"]),
+            batch_size=int(row["batch_size"]),
+            vcpus=int(row["vcpus"]) if row["vcpus"] else None,
+            price_usd_per_hour=(
+                float(row["price_usd_per_hour"]) if row["price_usd_per_hour"] else None
+            ),
+            source=row["source"],
+            note=row["note"],
+        )
+        for row in csv.DictReader(table.splitlines())
+    )
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The work behind a time. None is not known, and never the same as anything.
+
+    Attributes:
+        samples: training samples of a whole epoch, before any cap.
+        epochs: of the whole run; only `run_seconds` depends on it.
+        data: "real" or "synthetic". Synthetic data has the real shapes, so it
+            matters only where the network's size follows from the data.
+        steps_cap: `--steps`; here None means that there is no cap.
+    """
+
+    workload: str
+    batch_size: int | None
+    samples: int | None
+    epochs: int | None
+    precision: str | None = "float32"
+    mode: str | None = "train"
+    data: str | None = None
+    steps_cap: int | None = None
+
+
+def conditions_of(result: Result, defaults: Conditions) -> Conditions:
+    """Return the conditions of a recorded run: its options, else the workload's defaults.
+
+    An option of the wrong kind (a log is foreign) is not known.
+    """
+
+    def whole_number(option: str, default: int | None) -> int | None:
+        value = result.options.get(option)
+        if value is None:
+            return default
+        return value if type(value) is int and value > 0 else None
+
+    def word(option: str, default: str | None) -> str | None:
+        value = result.options.get(option)
+        if value is None:
+            return default
+        return value if isinstance(value, str) else None
+
+    return Conditions(
+        workload=result.workload,
+        batch_size=whole_number("batch_size", defaults.batch_size),
+        samples=defaults.samples,
+        epochs=whole_number("epochs", defaults.epochs),
+        precision=word("precision", defaults.precision),
+        mode=word("mode", defaults.mode),
+        data=result.data,
+        steps_cap=whole_number("steps", None),
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of ours measured. `busy` is what `busy_at_start` says of its machine."""
+
+    label: str
+    timing: Timing
+    session: str | None = None
+    year: int | None = None
+    framework: str | None = None
+    busy: str | None = None
+
+
+def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> Run | None:
+    """Return what a recorded run measured of a metric, None where it has no such value."""
+    timing = _timing_of(metric, result)
+    if timing is None:
+        return None
+    backend = result.options.get("backend")
+    return Run(
+        label=result.device_name or result.device or "device not known",
+        timing=timing,
+        session=result.session,
+        year=_year(header.wall if header else result.wall),
+        framework=backend if isinstance(backend, str) else None,
+        busy=busy_at_start(header.machine, result.device) if header else None,
+    )
+
+
+def _timing_of(metric: str, result: Result) -> Timing | None:
+    if metric == "seconds_per_epoch":
+        return result.seconds_per_epoch
+    return result.run_seconds if metric == "run_seconds" else None
+
+
+def _year(wall: float | None) -> int | None:
+    if wall is None:
+        return None
+    try:
+        return datetime.fromtimestamp(wall, UTC).year
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return None
+
+
+def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | None:
+    """Say in words what else kept a machine busy before a run, None when nothing did.
+
+    The load average counts only where utilisation was not measured. Processes
+    on a GPU don't disturb a run on the CPU.
+    """
+    found = []
+    if (machine.cpu_pct or 0) >= BUSY_CPU_PCT:
+        found.append(f"CPU {machine.cpu_pct:.0f} %")
+    load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
+    if machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
+        found.append(f"load {machine.load_1m:.1f} on {machine.cores} cores")
+    others = machine.foreign_gpu_processes
+    if others and device != "cpu":
+        found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
+    return f"machine was busy at the start: {', '.join(found)}" if found else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a comparison.
+
+    Attributes:
+        label: the device.
+        kind: one of `KINDS`.
+        low, high: the band of `value`; None for a published one.
+        projected: the value stands for an epoch or a run that has not ended.
+        comparable: the work is the same as this run's, so that a factor means something.
+        badges: what a person should know about the value, in words.
+        session: the id of the run.
+    """
+
+    label: str
+    metric: str
+    kind: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    projected: bool = False
+    comparable: bool = True
+    badges: tuple[str, ...] = ()
+    year: int | None = None
+    framework: str | None = None
+    source: str | None = None
+    note: str | None = None
+    session: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of `value`."""
+        return "ms" if self.metric.endswith("_ms") else "s"
+
+
+def compare(
+    metric: str,
+    conditions: Conditions,
+    defaults: Conditions,
+    this: Run | None = None,
+    earlier: Sequence[Result] = (),
+    headers: Mapping[str, SessionHeader] | None = None,
+) -> tuple[Row, ...]:
+    """Return this run, earlier sessions and published times as rows, fastest first.
+
+    A value that is no time (zero, negative, infinite) has no row.
+
+    Args:
+        metric: a metric of `published.csv`.
+        conditions: of this run, or of the run that is being prepared.
+        defaults: the workload's own: what its published numbers were taken with.
+        this: None while there is no value yet.
+        earlier: sessions of this machine; those of another workload, those that
+            failed, those without a value and this run itself are left out.
+        headers: session ids with their headers, for the year and a busy machine.
+    """
+    ours = _work_timed(conditions, projected=this is None or this.timing.projected)
+    rows = []
+    if this:
+        rows.append(_run_row("this", metric, this, conditions, ()))
+    for result in earlier:
+        if not _is_earlier(result, conditions.workload, this):
+            continue
+        run = run_of(metric, result, (headers or {}).get(result.session))
+        if run is None:
+            continue
+        theirs = conditions_of(result, defaults)
+        differences = (
+            *find_differences(metric, _work_timed(theirs, run.timing.projected), ours),
+            *_cut_short(result, run.timing),
+        )
+        rows.append(_run_row("earlier", metric, run, theirs, differences))
+    for row in published(conditions.workload):
+        if row.metric == metric:
+            rows.append(_published_row(row, ours, defaults))
+    rows = [row for row in rows if _is_time(row.value)]
+    return tuple(sorted(rows, key=lambda row: (row.value, KINDS.index(row.kind), row.label)))
+
+
+def factor(this: Row, other: Row, steady: bool) -> float | None:
+    """Return how many times as fast as `other` this run is.
+
+    None where the two are not like with like, and while this run's value is a
+    projection and the run not yet `steady`. A steady projection counts, and so
+    does a whole epoch that was measured.
+    """
+    if other.kind == "this" or other.metric != this.metric or not other.comparable:
+        return None
+    if this.projected and not steady:
+        return None
+    if not _is_time(this.value) or not _is_time(other.value):
+        return None
+    ratio = other.value / this.value
+    return ratio if _is_time(ratio) else None
+
+
+def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:
+    """Say in words why a time taken under `theirs` doesn't compare with one under `ours`."""
+    found = [
+        _differs("batch size", "batch {}, not {}", theirs.batch_size, ours.batch_size),
+        _differs("precision", "{}, not {}", theirs.precision, ours.precision),
+        _differs("mode", "mode {}, not {}", theirs.mode, ours.mode),
+    ]
+    if metric in ("seconds_per_epoch", "run_seconds"):
+        if not _same_samples(theirs, ours):
+            found.append(
+                _differs("samples", "{:,} samples, not {:,}", theirs.samples, ours.samples)
+            )
+        if theirs.steps_cap != ours.steps_cap:
+            found.append(
+                f"{theirs.steps_cap or 'all'} steps an epoch, not {ours.steps_cap or 'all'}"
+            )
+    if metric == "run_seconds":
+        found.append(_differs("epochs", "{} epochs, not {}", theirs.epochs, ours.epochs))
+    if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
+        vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
+        found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
+    return tuple(difference for difference in found if difference)
+
+
+def _differs(
+    name: str, wording: str, theirs: int | str | None, ours: int | str | None
+) -> str | None:
+    if theirs is None or ours is None:
+        return f"{name} not known"
+    return None if theirs == ours else wording.format(theirs, ours)
+
+
+def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
+    """Tell whether epochs are as long: a dropped short last batch makes no difference."""
+    if theirs.samples is None or ours.samples is None:
+        return False
+    batch_size = max(theirs.batch_size or 1, ours.batch_size or 1)
+    return abs(theirs.samples - ours.samples) < batch_size
+
+
+def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
+    """Drop a cap that the time doesn't suffer: a projection stands for the whole epoch."""
+    if _capped(conditions) and not projected:
+        return conditions
+    return replace(conditions, steps_cap=None)
+
+
+def _capped(conditions: Conditions) -> bool:
+    """Tell whether `--steps` cuts an epoch short; one beyond its length doesn't."""
+    if conditions.steps_cap is None:
+        return False
+    if conditions.batch_size is None or conditions.samples is None:
+        return True
+    return conditions.steps_cap * conditions.batch_size < conditions.samples
+
+
+def _is_earlier(result: Result, workload: str, this: Run | None) -> bool:
+    return (
+        result.workload == workload
+        and result.status in ("completed", "stopped")
+        and (this is None or result.session != this.session)
+    )
+
+
+def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
+    """Say where a recorded run ended too soon for its value to be compared."""
+    if timing.projected and result.step_ms is None:
+        return ("ended before it was steady",)
+    if isinstance(timing, RunSeconds) and result.status == "stopped" and not timing.projected:
+        return ("stopped early",)
+    return ()
+
+
+def _run_row(
+    kind: str, metric: str, run: Run, conditions: Conditions, differences: tuple[str, ...]
+) -> Row:
+    badges = list(differences)
+    if run.timing.projected and _capped(conditions):
+        badges.append(f"projected from {conditions.steps_cap} steps an epoch")
+    elif run.timing.projected:
+        badges.append("projected")
+    if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
+        badges.append(VOCABULARY_ESTIMATED)
+    if run.busy:
+        badges.append(run.busy)
+    return Row(
+        label=run.label,
+        metric=metric,
+        kind=kind,
+        value=run.timing.value,
+        low=run.timing.low,
+        high=run.timing.high,
+        projected=run.timing.projected,
+        comparable=not differences,
+        badges=tuple(dict.fromkeys(badges)),
+        year=run.year,
+        framework=run.framework,
+        session=run.session,
+    )
+
+
+def _published_row(row: Published, ours: Conditions, defaults: Conditions) -> Row:
+    theirs = replace(
+        defaults,
+        batch_size=row.batch_size,
+        precision=row.precision,
+        mode=row.mode,
+        data="real",
+        steps_cap=None,
+    )
+    badges = (*find_differences(row.metric, theirs, ours), *row.caveats)
+    return Row(
+        label=row.device,
+        metric=row.metric,
+        kind="published",
+        value=row.value,
+        comparable=not badges,
+        badges=badges,
+        year=row.year,
+        framework=row.framework,
+        source=row.source,
+        note=row.note or None,
+    )
+
+
+def _is_time(value: float) -> bool:
+    return 0 < value < math.inf

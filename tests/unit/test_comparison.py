@@ -1,0 +1,604 @@
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.comparison import (
+    KINDS,
+    Conditions,
+    Row,
+    Run,
+    busy_at_start,
+    compare,
+    conditions_of,
+    factor,
+    find_differences,
+    published,
+    run_of,
+)
+from dlmon.records import (
+    MachineFacts,
+    Result,
+    RunSeconds,
+    SecondsPerEpoch,
+    SessionHeader,
+    StepTime,
+    decode,
+    encode,
+)
+
+CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
+SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
+FASTTEXT = Conditions("imdb-fasttext", batch_size=32, samples=25_000, epochs=5)
+BILSTM = Conditions("imdb-bilstm", batch_size=32, samples=25_000, epochs=4)
+DEEP = Conditions("cifar10-deep-cnn", batch_size=32, samples=50_000, epochs=20)
+STEP = StepTime(median=16.0, p95=17.0)
+
+
+def epoch_s(value, projected=False, epochs=3):
+    return SecondsPerEpoch(value, value * 0.9, value * 1.1, 0 if projected else epochs, projected)
+
+
+def run_s(value, projected=False):
+    return RunSeconds(value, value, value, projected)
+
+
+def this_run(value=9.02, **changes):
+    run = Run(label="NVIDIA GeForce GTX 1060", timing=epoch_s(value), session="this")
+    return replace(run, **changes)
+
+
+def result(value=12.0, **changes):
+    return replace(
+        Result(
+            status="completed",
+            session="earlier",
+            log="session.jsonl",
+            workload="cifar10-cnn",
+            device="cpu",
+            options={},
+            wall_s=100.0,
+            seconds_per_epoch=epoch_s(value),
+            step_ms=STEP,
+            device_name="AMD Ryzen 7 5800X",
+            data="synthetic",
+            wall=1_795_185_360.0,
+        ),
+        **changes,
+    )
+
+
+def header(machine=None, session="earlier"):
+    return SessionHeader(
+        schema=1,
+        id=session,
+        host="box",
+        boot_id="boot",
+        t=0,
+        wall=1_767_200_000.0,
+        workload="cifar10-cnn",
+        options={},
+        machine=machine or MachineFacts(),
+        versions={},
+    )
+
+
+def one(rows, **wanted):
+    (row,) = (r for r in rows if all(getattr(r, name) == wanted[name] for name in wanted))
+    return row
+
+
+def earlier_row(found, conditions=CIFAR, metric="seconds_per_epoch", this=None, defaults=CIFAR):
+    rows = compare(metric, conditions, defaults, this, [found])
+    return one(rows, kind="earlier")
+
+
+# The table
+
+
+def test_rows_stand_fastest_first_with_this_run_among_them():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(), [result(12.0)])
+    assert [(row.kind, row.value) for row in rows] == [
+        ("published", 4),
+        ("published", 9),
+        ("this", 9.02),
+        ("earlier", 12.0),
+        ("published", 16),
+        ("published", 36),
+        ("published", 36),
+        ("published", 320),
+        ("published", 382),
+    ]
+
+
+def test_among_equals_this_run_comes_first_then_earlier_ones_then_labels():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(36), [result(36)])
+    assert [(row.kind, row.label) for row in rows if row.value == 36] == [
+        ("this", "NVIDIA GeForce GTX 1060"),
+        ("earlier", "AMD Ryzen 7 5800X"),
+        ("published", "Intel Core i7-9700K"),
+        ("published", "NVIDIA GeForce MX150"),
+    ]
+
+
+def test_a_published_row_keeps_its_provenance_and_has_no_band():
+    row = one(compare("seconds_per_epoch", CIFAR, CIFAR), label="NVIDIA GeForce GTX 1080 Ti")
+    assert (row.value, row.low, row.high, row.year) == (4, None, None, 2019)
+    assert row.framework == "TensorFlow 1.x"
+    assert "yansongsong.cn" in row.source
+    assert row.note == "epoch includes validation on 1,000 images"
+    assert row.unit == "s"
+    assert row.badges == ()
+    assert row.comparable
+
+
+def test_without_a_run_the_published_rows_still_stand():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR)
+    assert {row.kind for row in rows} == {"published"}
+    assert len(rows) == 7
+
+
+def test_only_the_metric_that_was_asked_for_is_compared():
+    assert compare("run_seconds", CIFAR, CIFAR, earlier=[result()]) == ()
+    rows = compare("forward_ms", replace(CIFAR, workload="resnet50"), CIFAR)
+    assert {row.metric for row in rows} == {"forward_ms"}
+    assert {row.unit for row in rows} == {"ms"}
+    assert len(rows) == 13
+
+
+def test_small_networks_compare_by_the_whole_run():
+    found = result(workload="mnist-mlp-small", seconds_per_epoch=None, run_seconds=run_s(40.0))
+    rows = compare("run_seconds", SMALL, SMALL, this_run(timing=run_s(45.0)), [found])
+    assert [(row.kind, row.value) for row in rows] == [
+        ("earlier", 40.0),
+        ("this", 45.0),
+        ("published", 52.423),
+        ("published", 122.774),
+    ]
+    assert all(row.comparable for row in rows)
+
+
+# Like with like: published numbers
+
+
+@pytest.mark.parametrize(
+    ("changes", "badge"),
+    [
+        ({"batch_size": 64}, "batch 100, not 64"),
+        ({"batch_size": None}, "batch size not known"),
+        ({"samples": 10_000}, "50,000 samples, not 10,000"),
+        ({"samples": None}, "samples not known"),
+        ({"precision": "mixed_float16"}, "float32, not mixed_float16"),
+        ({"mode": "inference"}, "mode train, not inference"),
+    ],
+)
+def test_a_published_row_says_what_differs_and_yields_no_factor(changes, badge):
+    conditions = replace(CIFAR, **changes)
+    rows = compare("seconds_per_epoch", conditions, CIFAR, this_run())
+    row = one(rows, label="NVIDIA GeForce GTX 1080 Ti")
+    assert row.badges == (badge,)
+    assert not row.comparable
+    assert factor(one(rows, kind="this"), row, steady=True) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": 2},
+        {"data": "synthetic"},
+        {"data": "real"},
+        {"samples": 49_984},
+        {"steps_cap": 500},
+    ],
+)
+def test_what_does_not_change_an_epoch_is_no_difference(changes):
+    rows = compare("seconds_per_epoch", replace(CIFAR, **changes), CIFAR, this_run())
+    assert one(rows, label="NVIDIA GeForce GTX 1080 Ti").comparable
+
+
+def test_a_dropped_short_last_batch_makes_no_difference():
+    conditions = replace(DEEP, samples=49_984)
+    assert find_differences("seconds_per_epoch", conditions, DEEP) == ()
+    conditions = replace(DEEP, samples=49_968)
+    assert find_differences("seconds_per_epoch", conditions, DEEP) == (
+        "49,968 samples, not 50,000",
+    )
+
+
+def test_epochs_matter_to_the_time_of_a_whole_run():
+    rows = compare("run_seconds", replace(SMALL, epochs=2), SMALL, this_run(timing=run_s(9.0)))
+    assert {row.badges for row in rows if row.kind == "published"} == {("10 epochs, not 2",)}
+
+
+def test_the_size_of_the_data_matters_to_no_time_of_a_batch():
+    resnet = Conditions("resnet50", batch_size=64, samples=None, epochs=None)
+    rows = compare("train_step_ms", resnet, resnet)
+    assert [row.value for row in rows] == [292.2, 1233.1, 1242.7]
+    assert all(row.comparable for row in rows)
+
+
+def test_half_precision_is_no_match_for_single():
+    alexnet = Conditions("alexnet", 128, None, None, mode="inference")
+    rows = compare("forward_ms", alexnet, alexnet)
+    half = one(rows, framework="CuDNN[R4]-fp16 (Torch)")
+    assert half.badges == ("float16, not float32",)
+    assert one(rows, framework="CuDNN[R4]-fp32 (Torch)").comparable
+
+
+def test_the_tpu_row_wears_its_note_and_yields_no_factor():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run())
+    tpu = one(rows, label="Colab TPU runtime")
+    assert tpu.badges == (
+        "the published code sets no TPU strategy, so the host CPU almost certainly did the work",
+    )
+    assert factor(one(rows, kind="this"), tpu, steady=True) is None
+
+
+def test_fused_lstm_kernels_wear_a_badge_and_plain_ones_compare():
+    rows = compare("seconds_per_epoch", BILSTM, BILSTM, this_run(50.0))
+    fused = [row for row in rows if row.framework == "TensorFlow 1.4 CuDNNLSTM"]
+    assert [(row.value, row.badges) for row in fused] == [
+        (27.741, ("fused LSTM kernel",)),
+        (43.356, ("fused LSTM kernel",)),
+    ]
+    plain = one(rows, framework="TensorFlow 1.2.1")
+    assert factor(one(rows, kind="this"), plain, steady=True) == pytest.approx(307.354 / 50)
+    assert factor(one(rows, kind="this"), fused[0], steady=True) is None
+
+
+def test_an_estimated_vocabulary_is_no_match_for_the_real_one():
+    rows = compare("seconds_per_epoch", replace(FASTTEXT, data="synthetic"), FASTTEXT, this_run())
+    assert one(rows, kind="this").badges == ("vocabulary estimated",)
+    assert {row.badges for row in rows if row.kind == "published"} == {
+        ("vocabulary of the real data",)
+    }
+    rows = compare("seconds_per_epoch", replace(FASTTEXT, data="real"), FASTTEXT, this_run())
+    assert {row.badges for row in rows} == {()}
+
+
+def test_two_runs_with_the_same_estimate_compare():
+    found = result(workload="imdb-fasttext", data="synthetic")
+    ours = replace(FASTTEXT, data="synthetic")
+    row = earlier_row(found, ours, defaults=FASTTEXT)
+    assert row.comparable
+    assert row.badges == ("vocabulary estimated",)
+    row = earlier_row(found, replace(FASTTEXT, data="real"), defaults=FASTTEXT)
+    assert not row.comparable
+    assert row.badges == ("vocabulary estimated",)
+    for ours in (replace(FASTTEXT, data="synthetic"), FASTTEXT):
+        row = earlier_row(replace(found, data=None), ours, defaults=FASTTEXT)
+        assert row.badges == ("vocabulary not known",)
+
+
+# Earlier sessions
+
+
+def test_an_earlier_session_brings_its_band_device_year_and_id():
+    row = earlier_row(result(12.0, options={"backend": "jax"}))
+    assert (row.value, row.low, row.high) == (12.0, pytest.approx(10.8), pytest.approx(13.2))
+    assert (row.label, row.session, row.year) == ("AMD Ryzen 7 5800X", "earlier", 2026)
+    assert row.framework == "jax"
+    assert row.badges == ()
+    assert row.comparable
+
+
+def test_a_device_without_a_name_is_told_by_its_kind():
+    assert earlier_row(result(device_name=None, device="gpu:0")).label == "gpu:0"
+    assert earlier_row(result(device_name=None, device=None)).label == "device not known"
+
+
+@pytest.mark.parametrize(
+    ("options", "badges"),
+    [
+        ({}, ()),
+        ({"batch_size": None, "epochs": None, "steps": None}, ()),
+        ({"batch_size": 100, "precision": "float32", "mode": "train"}, ()),
+        ({"device": "cpu", "threads": 2, "data": "auto"}, ()),
+        ({"epochs": 1}, ()),
+        ({"batch_size": 64}, ("batch 64, not 100",)),
+        ({"precision": "mixed_bfloat16"}, ("mixed_bfloat16, not float32",)),
+        ({"mode": "inference"}, ("mode inference, not train",)),
+        (
+            {"batch_size": 64, "mode": "inference"},
+            ("batch 64, not 100", "mode inference, not train"),
+        ),
+        ({"batch_size": "64"}, ("batch size not known",)),
+        ({"batch_size": True}, ("batch size not known",)),
+        ({"batch_size": -5}, ("batch size not known",)),
+        ({"precision": 16}, ("precision not known",)),
+        ({"mode": ["train"]}, ("mode not known",)),
+    ],
+)
+def test_an_earlier_session_says_what_differs(options, badges):
+    row = earlier_row(result(options=options))
+    assert row.badges == badges
+    assert row.comparable == (not badges)
+
+
+def test_an_earlier_session_is_measured_against_this_run_and_not_against_the_defaults():
+    row = earlier_row(result(options={"batch_size": 64}), replace(CIFAR, batch_size=64))
+    assert row.comparable
+    row = earlier_row(result(), replace(CIFAR, batch_size=64))
+    assert row.badges == ("batch 100, not 64",)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload": "cifar10-deep-cnn"},
+        {"status": "failed"},
+        {"status": "interrupted"},
+        {"seconds_per_epoch": None},
+        {"session": "this"},
+        {"seconds_per_epoch": epoch_s(0.0)},
+        {"seconds_per_epoch": epoch_s(-1.0)},
+        {"seconds_per_epoch": epoch_s(math.inf)},
+        {"seconds_per_epoch": epoch_s(math.nan)},
+    ],
+)
+def test_what_cannot_be_compared_at_all_has_no_row(changes):
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(), [result(**changes)])
+    assert [row for row in rows if row.kind == "earlier"] == []
+
+
+def test_a_stopped_session_counts_with_its_whole_epochs():
+    assert earlier_row(result(status="stopped")).comparable
+
+
+def test_a_projection_of_an_earlier_session_counts_once_it_was_steady():
+    steady = earlier_row(result(status="stopped", seconds_per_epoch=epoch_s(12.0, projected=True)))
+    assert steady.badges == ("projected",)
+    assert steady.projected
+    assert steady.comparable
+    unsteady = earlier_row(
+        result(status="stopped", seconds_per_epoch=epoch_s(12.0, projected=True), step_ms=None)
+    )
+    assert unsteady.badges == ("ended before it was steady", "projected")
+    assert not unsteady.comparable
+
+
+def test_whole_epochs_count_even_if_they_were_too_short_for_a_steady_state():
+    assert earlier_row(result(step_ms=None)).comparable
+
+
+def test_a_whole_run_that_was_stopped_early_is_no_whole_run():
+    found = result(workload="mnist-mlp-small", run_seconds=run_s(3.0), status="stopped")
+    row = earlier_row(found, SMALL, "run_seconds", defaults=SMALL)
+    assert row.badges == ("stopped early",)
+    assert not row.comparable
+    found = replace(found, run_seconds=run_s(40.0, projected=True))
+    assert earlier_row(found, SMALL, "run_seconds", defaults=SMALL).comparable
+
+
+def test_a_capped_session_compares_by_its_projection_and_says_so():
+    found = result(options={"steps": 50}, seconds_per_epoch=epoch_s(12.0, projected=True))
+    row = earlier_row(found)
+    assert row.badges == ("projected from 50 steps an epoch",)
+    assert row.comparable
+
+
+def test_a_capped_time_that_is_no_projection_compares_with_the_same_cap_only():
+    found = result(options={"steps": 50})
+    assert earlier_row(found).badges == ("50 steps an epoch, not all",)
+    capped = replace(CIFAR, steps_cap=50)
+    assert earlier_row(found, capped, this=this_run()).comparable
+    assert earlier_row(result(), capped, this=this_run()).badges == ("all steps an epoch, not 50",)
+
+
+def test_a_cap_beyond_the_end_of_the_epoch_is_none():
+    assert earlier_row(result(options={"steps": 500})).comparable
+    assert not earlier_row(result(options={"steps": 499})).comparable
+
+
+def test_foreign_options_survive_the_log():
+    found = decode(encode(result(options={"batch_size": {"a": [1]}, "precision": 1e300})))
+    assert conditions_of(found, CIFAR) == replace(
+        CIFAR, batch_size=None, precision=None, data="synthetic"
+    )
+
+
+def test_a_time_beyond_the_calendar_has_no_year():
+    assert earlier_row(result(wall=1e300)).year is None
+    assert earlier_row(result(wall=-1e300)).year is None
+    assert earlier_row(result(wall=None)).year is None
+
+
+# A busy machine
+
+
+@pytest.mark.parametrize(
+    ("machine", "device", "said"),
+    [
+        (MachineFacts(), None, None),
+        (MachineFacts(cpu_pct=3.0, load_1m=9.0, cores=2), None, None),
+        (MachineFacts(cpu_pct=62.4), None, "machine was busy at the start: CPU 62 %"),
+        (
+            MachineFacts(load_1m=1.5, cores=2),
+            None,
+            "machine was busy at the start: load 1.5 on 2 cores",
+        ),
+        (MachineFacts(load_1m=0.5, cores=2), None, None),
+        (MachineFacts(load_1m=40.0), None, None),
+        (MachineFacts(load_1m=40.0, cores=0), None, None),
+        (MachineFacts(foreign_gpu_processes=0), "gpu:0", None),
+        (MachineFacts(foreign_gpu_processes=2), "cpu", None),
+        (
+            MachineFacts(foreign_gpu_processes=1),
+            "gpu:0",
+            "machine was busy at the start: 1 other GPU process",
+        ),
+        (
+            MachineFacts(cpu_pct=90.0, foreign_gpu_processes=2),
+            None,
+            "machine was busy at the start: CPU 90 %, 2 other GPU processes",
+        ),
+    ],
+)
+def test_a_busy_machine_is_told_in_words(machine, device, said):
+    assert busy_at_start(machine, device) == said
+
+
+def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
+    busy = MachineFacts(cpu_pct=62.0)
+    rows = compare(
+        "seconds_per_epoch",
+        CIFAR,
+        CIFAR,
+        this_run(busy=busy_at_start(busy)),
+        [result()],
+        {"earlier": header(busy)},
+    )
+    for kind in ("this", "earlier"):
+        row = one(rows, kind=kind)
+        assert row.badges == ("machine was busy at the start: CPU 62 %",)
+        assert row.comparable
+    assert one(rows, kind="earlier").year == 2025  # when it began, by its header
+
+
+def test_a_finished_run_is_read_from_its_result():
+    assert run_of("seconds_per_epoch", result(12.0), header()) == Run(
+        label="AMD Ryzen 7 5800X", timing=epoch_s(12.0), session="earlier", year=2025
+    )
+    assert run_of("run_seconds", result()) is None
+    assert run_of("train_step_ms", result()) is None
+
+
+# The factor
+
+
+def test_the_factor_says_how_many_times_as_fast_this_run_is():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(2.0))
+    this = one(rows, kind="this")
+    assert factor(this, one(rows, label="NVIDIA GeForce GTX 1080 Ti"), steady=True) == 2
+    assert factor(this, one(rows, label="Intel Core i7-9700K"), steady=True) == 18
+
+
+def test_a_projection_has_no_factor_before_the_run_is_steady():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(timing=epoch_s(2.0, True)))
+    this, other = one(rows, kind="this"), one(rows, label="NVIDIA GeForce GTX 1080 Ti")
+    assert this.badges == ("projected",)
+    assert factor(this, other, steady=False) is None
+    assert factor(this, other, steady=True) == 2
+
+
+def test_a_measured_epoch_needs_no_steady_state():
+    rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(2.0))
+    other = one(rows, label="NVIDIA GeForce GTX 1080 Ti")
+    assert factor(one(rows, kind="this"), other, steady=False) == 2
+
+
+def test_a_run_is_not_compared_with_itself_nor_with_another_metric():
+    this = Row("this", "seconds_per_epoch", "this", 2.0)
+    assert factor(this, this, steady=True) is None
+    assert factor(this, Row("other", "run_seconds", "published", 4.0), steady=True) is None
+    assert factor(this, Row("other", "seconds_per_epoch", "published", 4.0), steady=True) == 2
+
+
+# Whatever comes in
+
+NUMBERS = st.floats() | st.integers(-(2**63), 2**63)
+COUNTS = st.none() | st.integers(0, 200)
+OPTION = st.none() | st.booleans() | st.integers(-3, 500) | st.text(max_size=3) | st.just("train")
+WORKLOAD = st.sampled_from(["cifar10-cnn", "mnist-mlp-small", "imdb-fasttext", "alexnet", "x.py"])
+METRIC = st.sampled_from(["seconds_per_epoch", "run_seconds", "forward_ms", "train_step_ms"])
+DATA = st.sampled_from([None, "real", "synthetic"])
+EPOCH_S = st.builds(SecondsPerEpoch, NUMBERS, NUMBERS, NUMBERS, st.just(1), st.booleans())
+RUN_S = st.builds(RunSeconds, NUMBERS, NUMBERS, NUMBERS, st.booleans())
+CONDITIONS = st.builds(
+    Conditions,
+    workload=WORKLOAD,
+    batch_size=COUNTS,
+    samples=COUNTS,
+    epochs=COUNTS,
+    precision=st.sampled_from([None, "float32", "mixed_float16"]),
+    mode=st.sampled_from([None, "train", "inference"]),
+    data=DATA,
+    steps_cap=st.none() | st.integers(1, 10),
+)
+RESULTS = st.builds(
+    Result,
+    status=st.sampled_from(["completed", "stopped", "failed"]),
+    session=st.sampled_from(["a", "b", "this"]),
+    log=st.just("session.jsonl"),
+    workload=WORKLOAD,
+    device=st.none() | st.just("cpu"),
+    options=st.dictionaries(
+        st.sampled_from(["batch_size", "epochs", "steps", "precision", "mode", "backend"]), OPTION
+    ),
+    wall_s=NUMBERS,
+    seconds_per_epoch=st.none() | EPOCH_S,
+    run_seconds=st.none() | RUN_S,
+    step_ms=st.none() | st.just(STEP),
+    data=DATA,
+    wall=st.none() | NUMBERS,
+)
+RUNS = st.builds(Run, label=st.text(max_size=3), timing=EPOCH_S | RUN_S, session=st.just("this"))
+MACHINES = st.builds(
+    MachineFacts,
+    cpu_pct=st.none() | NUMBERS,
+    load_1m=st.none() | NUMBERS,
+    cores=st.none() | st.integers(-1, 4),
+    foreign_gpu_processes=st.none() | st.integers(-1, 3),
+)
+
+
+@given(
+    METRIC,
+    CONDITIONS,
+    CONDITIONS,
+    st.none() | RUNS,
+    st.lists(RESULTS, max_size=4),
+    st.dictionaries(st.sampled_from(["a", "b"]), MACHINES.map(header)),
+    st.booleans(),
+)
+def test_any_comparison_is_sorted_and_honest(
+    metric, conditions, defaults, this, earlier, headers, steady
+):
+    rows = compare(metric, conditions, defaults, this, earlier, headers)
+    values = [row.value for row in rows]
+    assert values == sorted(values)
+    assert all(0 < value < math.inf for value in values)
+    assert {row.kind for row in rows} <= set(KINDS)
+    assert sum(row.kind == "this" for row in rows) <= 1
+    expected = [row for row in published(conditions.workload) if row.metric == metric]
+    assert sum(row.kind == "published" for row in rows) == len(expected)
+    ours = [row for row in rows if row.kind == "this"]
+    for row in rows:
+        assert row.metric == metric
+        assert row.comparable or row.badges
+        assert len(set(row.badges)) == len(row.badges)
+        for this_row in ours:
+            ratio = factor(this_row, row, steady)
+            if ratio is None:
+                continue
+            assert 0 < ratio < math.inf
+            assert row.comparable
+            assert row is not this_row
+            assert steady or not this_row.projected
+            assert ratio >= 1 if this_row.value <= row.value else ratio <= 1
+
+
+@given(METRIC, CONDITIONS, CONDITIONS)
+def test_differences_are_mutual(metric, theirs, ours):
+    theirs = replace(theirs, workload=ours.workload)
+    there = find_differences(metric, theirs, ours)
+    back = find_differences(metric, ours, theirs)
+    assert len(there) == len(back)
+
+
+@given(METRIC, CONDITIONS)
+def test_conditions_that_are_known_equal_themselves(metric, conditions):
+    unknown = [conditions.batch_size, conditions.precision, conditions.mode]
+    unknown += [conditions.samples, conditions.epochs, conditions.data]
+    if None not in unknown:
+        assert find_differences(metric, conditions, conditions) == ()
+
+
+@given(METRIC, CONDITIONS, RESULTS, st.permutations(range(3)))
+def test_the_order_of_earlier_sessions_changes_nothing_but_ties(metric, conditions, found, order):
+    sessions = [replace(found, session=name) for name in "abc"]
+    straight = compare(metric, conditions, conditions, earlier=sessions)
+    mixed = compare(metric, conditions, conditions, earlier=[sessions[i] for i in order])
+    assert sorted(map(repr, straight)) == sorted(map(repr, mixed))

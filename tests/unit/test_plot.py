@@ -1,0 +1,309 @@
+"""The drawing behind the charts: literal rows of text, and what must hold for any data."""
+
+import math
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.widgets.plot import (
+    ascii_rows,
+    bar,
+    braille_rows,
+    grown_top,
+    mark_row,
+    nice_top,
+    short_number,
+)
+
+any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
+any_columns = st.lists(any_value, max_size=60)
+cells = st.integers(0, 20)
+known = st.floats(0, 100)
+
+
+def test_a_rising_line_climbs_one_dot_a_column():
+    assert braille_rows((0, 1, 2, 3, 4, 5, 6, 7), 4, 2, 7) == [
+        "  ⡠⠊",
+        "⡠⠊  ",
+    ]
+
+
+def test_neighbours_far_apart_are_joined_half_way_each():
+    assert braille_rows((0, 15, 15, 0), 2, 4, 15) == ["⢸⡇", "⢸⡇", "⡇⢸", "⡇⢸"]
+
+
+def test_a_gap_breaks_the_line_and_a_lone_value_stays_visible():
+    assert braille_rows((7, 7, None, None, 0, None, 7, 7), 4, 2, 7) == [
+        "⠉  ⠉",
+        "  ⡀ ",
+    ]
+
+
+def test_a_filled_line_reaches_the_bottom_and_a_gap_stays_blank():
+    assert braille_rows((7, 7, None, None, 3, 0), 3, 2, 7, filled=True) == [
+        "⣿  ",
+        "⣿ ⣇",
+    ]
+
+
+def test_zero_is_drawn_and_unknown_is_not():
+    assert braille_rows((0, 0), 1, 1, 10) == ["⣀"]
+    assert braille_rows((0, 0), 1, 1, 10, filled=True) == ["⣀"]
+    assert braille_rows((None, None), 1, 1, 10) == [" "]
+
+
+def test_fewer_columns_start_at_the_left_and_of_too_many_the_newest_are_drawn():
+    assert braille_rows((10, 10), 3, 1, 10) == ["⠉  "]
+    assert braille_rows((10, 10, 10, 0, 0, 0, 0), 2, 1, 10) == ["⣀⣀"]
+
+
+def test_the_bottom_of_the_axis_need_not_be_zero():
+    assert braille_rows((50, 50, 90, 90), 2, 1, top=90, bottom=50) == ["⣠⠋"]
+
+
+def test_plain_characters_draw_the_same_line():
+    assert ascii_rows((0, 1, 2, 3, 4, 5, 6, 7), 4, 4, 7) == [
+        "   -",
+        "  - ",
+        " -  ",
+        "-   ",
+    ]
+    assert ascii_rows((0, 0, 7, 7, 7, 7, 7, 7, 0, 0), 5, 4, 7) == [
+        " |-| ",
+        " | | ",
+        "|   |",
+        "|   |",
+    ]
+
+
+def test_a_short_gap_shows_in_plain_characters_too():
+    assert ascii_rows((7, 7, 7, None, 7, 7), 3, 1, 7) == ["-'-"]
+    assert ascii_rows((0, 0, None, 0, None, None, 0, 0), 4, 1, 7) == ["_. _"]
+
+
+def test_plain_characters_fill_down_to_the_bottom():
+    assert ascii_rows((0, 0, None, None, 7, 7), 3, 2, 7, filled=True) == [
+        "  #",
+        "_ #",
+    ]
+
+
+@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
+@given(columns=any_columns, width=cells, height=cells, top=st.floats(), bottom=st.floats())
+def test_rows_are_exactly_as_many_and_as_wide_as_asked(draw, columns, width, height, top, bottom):
+    for filled in (False, True):
+        rows = draw(columns, width, height, top, bottom, filled)
+        assert len(rows) == height
+        assert all(len(row) == width for row in rows)
+
+
+@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
+@given(pairs=st.lists(st.none() | st.tuples(known, known), max_size=20), height=st.integers(1, 9))
+def test_a_cell_is_blank_just_where_both_of_its_columns_are_unknown(draw, pairs, height):
+    columns = [value for pair in pairs for value in (pair or (None, None))]
+    for filled in (False, True):
+        rows = draw(columns, len(pairs), height, 100, filled=filled)
+        drawn = [any(row[cell] != " " for row in rows) for cell in range(len(pairs))]
+        assert drawn == [pair is not None for pair in pairs]
+
+
+@pytest.mark.parametrize("draw", [braille_rows, ascii_rows])
+@given(columns=st.lists(st.none() | st.floats(-1e9, 1e9), max_size=30), height=st.integers(1, 6))
+def test_what_lies_outside_of_the_axis_is_drawn_at_its_edge(draw, columns, height):
+    clamped = [None if value is None else min(10.0, max(-10.0, value)) for value in columns]
+    assert draw(columns, 15, height, 10, -10) == draw(clamped, 15, height, 10, -10)
+
+
+@given(columns=st.lists(known, min_size=1, max_size=30), height=st.integers(1, 6))
+def test_a_line_without_gaps_has_no_hole(columns, height):
+    """Each column's dots touch the next one's, in height at most one dot apart."""
+    rows = braille_rows(columns, 15, height, 100)
+    heights = [dots for dots in _dots_by_column(rows) if dots]
+    assert len(heights) == len(columns)
+    for left, right in pairwise(heights):
+        assert min(right) - max(left) <= 1
+        assert min(left) - max(right) <= 1
+
+
+def _dots_by_column(rows):
+    """Return for each column the heights of its dots, counted from the bottom."""
+    bits = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+    columns = []
+    for cell in range(len(rows[0])):
+        for side in bits:
+            columns.append(
+                [
+                    4 * (len(rows) - 1 - y) + level
+                    for y, row in enumerate(rows)
+                    for level, bit in enumerate(side)
+                    if row[cell] != " " and (ord(row[cell]) - 0x2800) & bit
+                ]
+            )
+    return columns
+
+
+def test_marks_stand_under_their_columns():
+    assert mark_row(((0, "1"), (12, "2"), (20, "3")), (), 14) == "┊1    ┊2  ┊3  "
+
+
+def test_a_label_without_room_leaves_its_mark():
+    assert mark_row(((0, "9"), (2, "10"), (8, "11"), (18, "12")), (), 10) == "┊┊10┊11  ┊"
+
+
+def test_marks_out_of_view_are_left_out():
+    assert (
+        mark_row(((-4, "1"), (40, "9")), ((-9, -3, "compile"), (50, 60, "compile")), 5) == "     "
+    )
+
+
+def test_a_stretch_says_what_it_is_as_far_as_there_is_room():
+    assert mark_row((), ((0, 23, "compile"),), 14) == "╌╌compile╌╌╌  "
+    assert mark_row((), ((4, 9, "validation"),), 8) == "  ╌v╌   "
+    assert mark_row((), ((4, 5, "validation"),), 8) == "  ╌     "
+    assert mark_row((), ((-6, 3, "compile"),), 8) == "╌╌      "
+
+
+def test_a_mark_stands_before_the_stretch_that_it_begins():
+    assert mark_row(((0, "1"),), ((0, 23, "compile"),), 12) == "┊1╌compile╌╌"
+
+
+def test_marks_have_plain_characters_too():
+    assert mark_row(((0, "1"), (8, "2")), ((4, 7, "x"),), 8, ascii=True) == "|1~~|2  "
+
+
+@given(
+    marks=st.lists(st.tuples(st.integers(-50, 90), st.text("0123456789", max_size=4))),
+    stretches=st.lists(
+        st.tuples(st.integers(-50, 90), st.integers(-50, 90), st.sampled_from(["", "compile"]))
+    ),
+    width=cells,
+)
+def test_the_mark_row_is_exactly_as_wide_as_asked(marks, stretches, width):
+    assert len(mark_row(marks, stretches, width)) == width
+
+
+@pytest.mark.parametrize(
+    ("largest", "top"),
+    [(0, 1), (-3, 1), (0.3, 0.5), (1, 1), (1.01, 2), (2.1, 2.5), (5540, 10_000), (20_000, 20_000)],
+)
+def test_the_axis_ends_at_a_round_number(largest, top):
+    assert nice_top(largest) == top
+
+
+@given(st.floats(1e-300, 1e300))
+def test_the_axis_holds_the_largest_value_and_is_at_most_two_and_a_half_times_it(largest):
+    top = nice_top(largest)
+    assert largest <= top <= 2.5 * largest
+    digits = f"{top:e}".partition("e")[0].rstrip("0").rstrip(".")
+    assert digits in ("1", "2", "2.5", "5")
+
+
+def test_the_axis_grows_at_once():
+    assert grown_top(5000, 5001) == 10_000
+
+
+def test_the_axis_shrinks_only_when_all_data_is_far_below():
+    assert grown_top(5000, 2000) == 5000
+    assert grown_top(5000, 1999) == 2000
+
+
+def test_the_axis_recovers_from_having_no_height():
+    assert grown_top(0, 0) == 1
+    assert grown_top(0, 30) == 50
+
+
+@given(top=st.floats(1e-6, 1e9), values=st.tuples(known, known))
+def test_the_axis_never_swings_between_two_values(top, values):
+    low, high = sorted(values)
+    if low <= 0.8 * high:
+        low = 0.8 * high
+    for _ in range(3):
+        top = grown_top(grown_top(top, low), high)
+    assert grown_top(top, low) == grown_top(top, high) == top
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (0.42, "0.42"),
+        (0.0004, "4e-4"),
+        (9.02, "9.02"),
+        (62.5, "62.5"),
+        (950, "950"),
+        (999.6, "1k"),
+        (1250, "1.25k"),
+        (5540, "5.5k"),
+        (12_500, "12.5k"),
+        (999_950, "1M"),
+        (1_200_000, "1.2M"),
+        (-5540, "-5.5k"),
+        (1e18, "1e18"),
+        (math.nan, "–"),
+        (math.inf, "–"),
+    ],
+)
+def test_a_short_number_reads_as_a_person_writes_it(value, text):
+    assert short_number(value) == text
+
+
+@given(st.floats(-1e99, 1e99).filter(lambda value: value == 0 or abs(value) > 1e-99))
+def test_a_short_number_is_at_most_five_characters_and_a_sign(value):
+    assert len(short_number(value).lstrip("-")) <= 5
+
+
+@given(st.floats(1e-3, 1e14))
+def test_a_short_number_is_true_to_a_fortieth(value):
+    text = short_number(value)
+    factor = {suffix: 10.0 ** (3 * i) for i, suffix in enumerate("kMGTP", start=1)}.get(text[-1], 1)
+    read_back = float(text.rstrip("kMGTP")) * factor
+    # Three decimals are all that a number below 0.1 gets.
+    assert read_back == pytest.approx(value, rel=0.026, abs=0.00051)
+
+
+@given(st.sampled_from((1, 2, 2.5, 5)), st.integers(-1, 9))
+def test_the_middle_of_an_axis_can_be_labelled_exactly(step, exponent):
+    middle = float(f"{step}e{exponent}") / 2
+    text = short_number(middle)
+    factor = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1], 1)
+    assert float(text.rstrip("kMG")) * factor == pytest.approx(middle, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "drawn"),
+    [
+        (0, "     "),
+        (None, "     "),
+        (0.001, "╸    "),
+        (0.5, "━━╸  "),
+        (0.6, "━━━  "),
+        (1, "━━━━━"),
+        (7, "━━━━━"),
+        (-1, "     "),
+        (math.nan, "     "),
+        (math.inf, "━━━━━"),
+    ],
+)
+def test_a_bar_ends_on_a_half_cell(fraction, drawn):
+    assert bar(fraction, 5) == drawn
+
+
+def test_a_bar_has_plain_characters_too():
+    assert bar(0.5, 5, ascii=True) == "==-  "
+
+
+@given(st.none() | st.floats(), st.integers(-3, 40))
+def test_a_bar_is_exactly_as_wide_as_asked(fraction, width):
+    assert len(bar(fraction, width)) == max(0, width)
+
+
+def test_drawing_needs_no_textual():
+    code = (
+        "import sys, tui.widgets.plot; sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,331 @@
+"""The command line of dlmon.
+
+Whatever a user can do wrong ends in one sentence on stderr and an exit code:
+1 the workload failed, 2 the arguments are wrong, 130 interrupted by the user.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dlmon import __version__
+from dlmon.device import DeviceError, check_device_name
+from dlmon.job import Refused, Started
+from dlmon.launch import Launch, launch
+from dlmon.log import LogError
+from dlmon.sessions import (
+    RUNNING,
+    NoSuchSession,
+    find_session,
+    list_sessions,
+    log_directory,
+    read_entry,
+    stop_session,
+)
+from tui.jobs import make_job
+from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find, refuse_options
+
+DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
+SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
+
+app = typer.Typer(
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train a neural network and watch its speed and the hardware on one time axis.",
+)
+
+# Typer keeps click's exceptions to itself; all that complain of arguments share this base.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class UserError(Exception):
+    """Something a user can mend: one sentence, and the exit code."""
+
+    def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class DataChoice(str, Enum):  # noqa: UP042 - typer reads the values of a plain Enum
+    """Where the training data comes from."""
+
+    auto = "auto"
+    synthetic = "synthetic"
+    real = "real"
+
+
+LogDir = Annotated[
+    Path | None,
+    typer.Option("--log-dir", metavar="DIR", help="Where sessions are kept.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of the live screen.")]
+SessionName = Annotated[
+    str,
+    typer.Argument(metavar="SESSION", help="An id, a unique prefix of one, a path, or last."),
+]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"dlmon {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def home(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Open the terminal UI: pick a workload, watch the machine."""
+    if context.invoked_subcommand is not None:
+        return
+    if not _in_terminal():
+        raise UserError(
+            "the terminal UI needs a terminal; use dlmon run WORKLOAD --plain, or dlmon --help"
+        )
+    from tui.app import DlmonApp
+
+    raise typer.Exit(DlmonApp(log_directory()).run_to_exit_code())
+
+
+@app.command()
+def run(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="See dlmon list.")],
+    device: Annotated[str, typer.Option(help="auto, cpu, gpu or gpu:N (NVML's number).")] = "auto",
+    batch_size: Annotated[int | None, typer.Option(help="Samples in a batch.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to train.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="At most so many batches an epoch; seconds per epoch is then projected."),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the backend.")] = None,
+    data: Annotated[
+        DataChoice, typer.Option(help="Real data where it is cached, else synthetic.")
+    ] = DataChoice.auto,
+    interval: Annotated[float, typer.Option(help="Seconds between hardware samples.")] = 1.0,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start it and leave it running.")
+    ] = False,
+    plain: Plain = False,
+    as_json: Json = False,
+    log_dir: LogDir = None,
+) -> None:
+    """Train a workload and watch it; the live screen in a terminal, plain lines in a pipe."""
+    chosen = _find_workload(workload)
+    complaint = refuse_options(
+        chosen, batch_size=batch_size, epochs=epochs, steps=steps, threads=threads
+    )
+    if complaint:
+        raise UserError(complaint)
+    if not SHORTEST_INTERVAL_S <= interval <= LONGEST_INTERVAL_S:
+        raise UserError(
+            f"the interval must be from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:,.0f} "
+            f"seconds, not {interval:g}"
+        )
+    try:
+        check_device_name(device)
+    except DeviceError as error:
+        raise UserError(str(error)) from None
+    job = make_job(
+        chosen,
+        log_directory(log_dir),
+        device=device,
+        batch_size=batch_size,
+        epochs=epochs,
+        steps=steps,
+        threads=threads,
+        data=data.value,
+        interval=interval,
+        detach=detach,
+    )
+    started = launch(job)
+    if detach:
+        answer = _started(started)
+        started.say("detach")
+        started.release()
+        if as_json:
+            print(json.dumps(asdict(answer)))
+        else:
+            print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
+        return
+    raise typer.Exit(_watch_session(started, plain, as_json))
+
+
+def _watch_session(started: Launch, plain: bool, as_json: bool) -> int:
+    """Show a session that was just launched, to its end; return the exit code."""
+    if plain or as_json or not _in_terminal():
+        from tui.plain import follow
+
+        answer = _started(started)
+        return follow(Path(answer.log), started, as_json=as_json)
+    # Importing the screen takes as long as the supervisor takes to answer.
+    from tui.app import DlmonApp
+
+    answer = _started(started)
+    log = Path(answer.log)
+    return DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+
+
+@app.command()
+def attach(session: SessionName, plain: Plain = False, log_dir: LogDir = None) -> None:
+    """Show a session that runs, or a finished one as it ended."""
+    path = _find(session, log_dir)
+    if plain or not _in_terminal():
+        from tui.plain import follow
+
+        raise typer.Exit(follow(path, None))
+    from tui.app import DlmonApp
+
+    raise typer.Exit(DlmonApp(log_directory(log_dir), path).run_to_exit_code())
+
+
+@app.command()
+def stop(session: SessionName, log_dir: LogDir = None) -> None:
+    """Stop a session that runs on this machine."""
+    entry = read_entry(_find(session, log_dir))
+    if entry.status != RUNNING:
+        raise UserError(f"{entry.header.id} is not running: it is {entry.status}")
+    if not stop_session(entry):
+        raise UserError(
+            f"{entry.header.id} runs on {entry.header.host}: stop it there", WRONG_ARGUMENTS
+        )
+    print(f"{entry.header.id} is stopping after the current batch")
+
+
+@app.command("list")
+def list_workloads(as_json: Json = False) -> None:
+    """List the workloads."""
+    if as_json:
+        print(json.dumps([_workload_json(w) for w in WORKLOADS.values()], indent=2))
+        return
+    from tui.tables import print_workloads
+
+    print_workloads(tuple(WORKLOADS.values()))
+
+
+@app.command()
+def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
+    """List what was recorded, and what is running."""
+    from tui.tables import print_sessions, session_json
+
+    directory = log_directory(log_dir)
+    entries = list_sessions(directory)
+    if as_json:
+        print(json.dumps([session_json(entry) for entry in entries], indent=2))
+        return
+    print_sessions(entries, directory)
+
+
+@app.command()
+def watch(
+    interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 1.0,
+) -> None:
+    """Watch this machine, without a session."""
+    if not SHORTEST_INTERVAL_S <= interval <= LONGEST_INTERVAL_S:
+        raise UserError(f"the interval must be at least {SHORTEST_INTERVAL_S:g} seconds")
+    if not _in_terminal():
+        from tui.plain import watch_machine
+
+        raise typer.Exit(watch_machine(interval))
+    from tui.app import DlmonApp
+
+    raise typer.Exit(DlmonApp(log_directory(), watch_interval_s=interval).run_to_exit_code())
+
+
+@app.command()
+def doctor(as_json: Json = False, log_dir: LogDir = None) -> None:
+    """Say what this machine offers and what is missing."""
+    from tui.tables import print_findings, run_doctor
+
+    findings = run_doctor(log_directory(log_dir))
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        print_findings(findings)
+
+
+def _workload_json(workload: Workload) -> dict[str, Any]:
+    return {
+        "name": workload.name,
+        "family": workload.family,
+        "title": workload.title,
+        "parameters": workload.parameters,
+        "flops_per_sample": workload.train_flops,
+        "forward_flops_per_sample": workload.forward_flops,
+        "batch_size": workload.batch_size,
+        "epochs": workload.epochs,
+        "samples": workload.samples,
+        "validation_samples": workload.validation_samples,
+        "metric": workload.metric,
+        "source": workload.source,
+    }
+
+
+def _find_workload(name: str) -> Workload:
+    try:
+        return find(name)
+    except UnknownWorkload as error:
+        raise UserError(str(error)) from None
+
+
+def _find(session: str, log_dir: Path | None) -> Path:
+    try:
+        return find_session(session, log_directory(log_dir))
+    except NoSuchSession as error:
+        raise UserError(str(error)) from None
+
+
+def _started(started: Launch) -> Started:
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        raise UserError(answer.reason, answer.exit_code)
+    return answer
+
+
+def _in_terminal() -> bool:
+    # Textual draws on stderr.
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def _sentence(error: Exception) -> str:
+    """Return what was wrong with the arguments, as one line."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    return " ".join(str(message).split())
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        code = error.exit_code
+        _complain(str(error))
+    except (LogError, NoSuchSession) as error:
+        code = WRONG_ARGUMENTS
+        _complain(str(error))
+    except _UsageError as error:
+        code = WRONG_ARGUMENTS
+        _complain(_sentence(error))
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED_BY_USER
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing is left to say to it.
+        sys.stderr.close()
+        code = DONE
+    sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _complain(sentence: str) -> None:
+    print(f"dlmon: {sentence}", file=sys.stderr)

@@ -1,0 +1,370 @@
+"""Show a session without the screen: steady lines in a pipe, a progress line in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from dlmon.launch import Launch
+from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, to_json
+from dlmon.sensing import Sensing
+from dlmon.session import MachineHistory, Snapshot
+from dlmon.sessions import INTERRUPTED, list_sessions
+from dlmon.viewer import Viewer
+from tui import figures
+from tui.compared import comparison_rows, device_text, earlier_sessions, timing_of
+
+POLL_S = 0.2
+LINE_EVERY_S = 10.0
+SHOWN_OUTPUT = 20
+
+
+def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
+    """Follow a session to its end and return the exit code.
+
+    Args:
+        path: its log.
+        launch: the supervisor that we hold the lifeline of; None when only attached.
+        as_json: print nothing but the result, as JSON.
+    """
+    viewer = Viewer(path)
+    console = Console(highlight=False, soft_wrap=True)
+    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    lines: _Lines = _Silence() if as_json else _Steady(console)
+    if not as_json and console.is_terminal:
+        lines = _Live(console)
+    try:
+        stopped_by_user = asyncio.run(_Following(viewer, launch, lines, errors).run())
+    finally:
+        lines.close()
+        viewer.close()
+    snapshot = viewer.snapshot()
+    if as_json and snapshot.result is not None:
+        print(json.dumps(to_json(snapshot.result)))
+    elif not as_json:
+        _print_summary(console, viewer, snapshot)
+    if viewer.status == INTERRUPTED:
+        errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
+    elif snapshot.result is not None and snapshot.result.error:
+        _print_failure(errors, snapshot)
+    return _exit_code(viewer, stopped_by_user)
+
+
+def _exit_code(viewer: Viewer, stopped_by_user: bool) -> int:
+    if stopped_by_user:
+        return 130
+    return 0 if viewer.status in ("completed", "running") else 1
+
+
+class _Following:
+    """Polls a session; Ctrl-C stops it when it is ours, and leaves it when it isn't."""
+
+    def __init__(
+        self, viewer: Viewer, launch: Launch | None, lines: _Lines, errors: Console
+    ) -> None:
+        self._viewer = viewer
+        self._launch = launch
+        self._lines = lines
+        self._errors = errors
+        self._interrupts = 0
+        self._trouble: str | None = None
+
+    async def run(self) -> bool:
+        """Follow to the end; return whether the user interrupted."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        while True:
+            records = self._viewer.poll()
+            self._lines.show(records, self._viewer)
+            self._tell_trouble()
+            if not self._viewer.running and not records:
+                break
+            if self._interrupts and (self._launch is None or self._interrupts > 1):
+                break
+            if not records:
+                await asyncio.sleep(POLL_S)
+        if self._launch is not None:
+            self._launch.release()
+        return self._interrupts > 0 and self._launch is not None
+
+    def _interrupt(self) -> None:
+        self._interrupts += 1
+        if self._launch is None:
+            return
+        self._launch.say("stop")
+        if self._interrupts == 1:
+            self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
+
+    def _tell_trouble(self) -> None:
+        trouble = self._viewer.trouble if self._viewer.running else None
+        kind = trouble.partition(" for ")[0] if trouble else None
+        if trouble and kind != self._trouble:
+            self._errors.print(Text(f"dlmon: {trouble}"))
+        self._trouble = kind
+
+
+class _Lines:
+    """Where what happens in a session is told."""
+
+    def show(self, records: list[Record], viewer: Viewer) -> None:
+        """Tell what is new."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class _Silence(_Lines):
+    def show(self, records: list[Record], viewer: Viewer) -> None:
+        return
+
+
+class _Steady(_Lines):
+    """One line for each event, and one every ten seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = False
+        self._next_at = time.monotonic() + LINE_EVERY_S
+
+    def show(self, records: list[Record], viewer: Viewer) -> None:
+        if not self._begun:
+            self._begun = True
+            self._print(f"session {viewer.session.header.id}")
+            self._print(f"log {viewer.path}")
+        for record in records:
+            line = _event(record, viewer)
+            if line is not None:
+                self._print(line)
+                self._next_at = time.monotonic() + LINE_EVERY_S
+        if time.monotonic() >= self._next_at and viewer.running:
+            self._next_at = time.monotonic() + LINE_EVERY_S
+            self._print(_progress_text(viewer.snapshot()))
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+        self._console.file.flush()
+
+
+class _Live(_Steady):
+    """The same lines above a progress bar that stays at the bottom."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}", markup=False),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task: TaskID = self._progress.add_task("starting", total=1.0, figures="")
+        self._progress.start()
+
+    def show(self, records: list[Record], viewer: Viewer) -> None:
+        super().show(records, viewer)
+        snapshot = viewer.snapshot()
+        progress = snapshot.progress
+        self._progress.update(
+            self._task,
+            completed=progress.epoch_fraction if progress else 0.0,
+            description=snapshot.phase or "starting",
+            figures=_progress_text(snapshot),
+        )
+        self._progress.refresh()
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _event(record: Record, viewer: Viewer) -> str | None:
+    """Return the line for a record that is worth one."""
+    if isinstance(record, Phase):
+        return None if record.name == "validating" else record.name
+    if isinstance(record, Notice):
+        return f"notice: {record.text}"
+    if isinstance(record, Epoch):
+        metrics = "  ".join(
+            f"{name} {value:.4g}" if value is not None else f"{name} {record.why.get(name, '–')}"
+            for name, value in record.metrics.items()
+        )
+        took = figures.seconds((record.end - record.begin) / 1e9)
+        part = "" if record.whole else f" ({record.steps} steps)"
+        epochs = viewer.session.model.epochs if viewer.session.model else "?"
+        return f"epoch {record.epoch + 1}/{epochs} took {took}{part}  {metrics}"
+    return None
+
+
+def _progress_text(snapshot: Snapshot) -> str:
+    parts = []
+    progress = snapshot.progress
+    if progress is not None:
+        parts.append(f"epoch {progress.epoch + 1}/{progress.epochs}")
+        parts.append(f"step {progress.step:,}/{progress.steps:,}")
+    if snapshot.samples_per_second_now is not None:
+        parts.append(f"{figures.rate(snapshot.samples_per_second_now)} samples/s")
+    if snapshot.seconds_per_epoch is not None:
+        parts.append(f"{figures.band(snapshot.seconds_per_epoch)} an epoch")
+    parts.extend(_machine_parts(snapshot.machine))
+    if progress is not None and progress.run_left_s is not None:
+        parts.append(figures.time_left(progress.run_left_s))
+    return "  ".join(parts) or (snapshot.phase or "starting")
+
+
+def _machine_parts(machine: Machine | None) -> list[str]:
+    if machine is None:
+        return []
+    parts = [f"CPU {figures.percent(machine.cpu.pct)}"] if machine.cpu else []
+    parts.extend(
+        f"GPU {gpu.index} {figures.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
+    )
+    return parts
+
+
+def _print_summary(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    for name, text in _summary(viewer, snapshot):
+        table.add_row(Text(name, style="dim"), Text(text))
+    console.print(table)
+    _print_comparison(console, viewer, snapshot)
+
+
+def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
+    model, result, why = snapshot.model, snapshot.result, snapshot.why
+    rows = [("workload", snapshot.header.workload)]
+    if model is not None:
+        rows.append(("device", device_text(snapshot)))
+        rows.append(("data", model.data or "–"))
+    rows.append(("status", viewer.status))
+    timing = timing_of(snapshot)
+    if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
+        rows.append(("whole run", figures.band(snapshot.run_seconds)))
+    if snapshot.seconds_per_epoch is not None:
+        rows.append(("seconds per epoch", _epoch_text(snapshot)))
+    else:
+        rows.append(("seconds per epoch", f"– ({why.get('seconds_per_epoch', '')})"))
+    if snapshot.samples_per_second is not None:
+        rows.append(("throughput", figures.throughput(snapshot.samples_per_second)))
+    else:
+        rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
+    if snapshot.step_ms is not None:
+        step = snapshot.step_ms
+        rows.append(("step", f"median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"))
+    if snapshot.compile_s is not None:
+        rows.append(("compile", figures.seconds(snapshot.compile_s)))
+    if snapshot.stalls:
+        rows.append(("stalls", f"{snapshot.stalls} batches took over ten times the median"))
+    if result is not None:
+        rows.append(("wall", figures.seconds(result.wall_s)))
+    return rows
+
+
+def _epoch_text(snapshot: Snapshot) -> str:
+    timing = snapshot.seconds_per_epoch
+    assert timing is not None
+    if not timing.projected:
+        return f"{figures.band(timing)} ({timing.epochs} whole)"
+    left_out = ", without validation" if "validation" in snapshot.why else ""
+    return f"{figures.band(timing)} (projected{left_out})"
+
+
+def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
+    entries = earlier_sessions(list_sessions(viewer.path.parent.parent), snapshot.header)
+    rows = comparison_rows(snapshot, entries)
+    if not rows:
+        return
+    console.print()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("device")
+    whole_run = rows[0].metric == "run_seconds"
+    table.add_column("whole run" if whole_run else "an epoch", justify="right")
+    table.add_column("year")
+    table.add_column("")
+    for row in rows:
+        table.add_row(
+            {"this": "▶", "earlier": "·", "published": " "}[row.kind],
+            Text(row.label),
+            ("~ " if row.projected else "") + figures.seconds(row.value),
+            str(row.year or ""),
+            Text("; ".join(row.badges), style="dim"),
+            style="bold" if row.kind == "this" else "",
+        )
+    console.print(table)
+
+
+def _print_failure(errors: Console, snapshot: Snapshot) -> None:
+    assert snapshot.result is not None
+    for line in snapshot.output[-SHOWN_OUTPUT:]:
+        errors.print(Text(line.text, style="dim"))
+    errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))
+
+
+def watch_machine(interval_s: float) -> int:
+    """Print a line for each sample of this machine until interrupted."""
+    console = Console(highlight=False, soft_wrap=True)
+    history = MachineHistory(interval_s)
+
+    async def watch() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, ended.set)
+
+        def show(sample: Machine, line: bytes) -> None:
+            history.fold(sample)
+            try:
+                console.print(Text(_machine_line(history.latest)))
+                sys.stdout.flush()
+            except BrokenPipeError:
+                ended.set()
+
+        def tell(facts: Facts) -> None:
+            console.print(Text(_facts_line(facts)))
+
+        sensing = Sensing(interval_s, tell, show, lambda text: console.print(Text(text)))
+        sensing.start()
+        try:
+            await ended.wait()
+        finally:
+            sensing.close()
+
+    asyncio.run(watch())
+    return 130
+
+
+def _facts_line(facts: Facts) -> str:
+    machine = facts.machine
+    gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
+    cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
+    return (
+        f"{facts.host}: {machine.cpu_model or 'CPU'}, {cores}, "
+        f"{figures.gibibytes(machine.memory_mib)}; "
+        f"GPU: {gpus or machine.why.get('gpus', 'none')}"
+    )
+
+
+def _machine_line(machine: Machine | None) -> str:
+    if machine is None:
+        return "no sample yet"
+    parts = [time.strftime("%H:%M:%S", time.localtime(machine.wall))]
+    parts.extend(_machine_parts(machine)[:1])
+    if machine.memory is not None:
+        parts.append(f"memory {figures.gibibytes(machine.memory.used_mib)}")
+    for gpu in machine.gpus or ():
+        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
+        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
+        parts.append(
+            f"GPU {gpu.index} {figures.percent(gpu.utilization_pct)} "
+            f"{figures.gibibytes(gpu.memory_used_mib)} {power} {heat}"
+        )
+    return "  ".join(parts)

@@ -1,0 +1,43 @@
+"""The machine alone, large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from tui.widgets.machine_panel import MachinePanel
+
+
+class WatchScreen(Screen[None]):
+    """This machine, live, until the user leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape,ctrl+c,ctrl+q", "leave", "Quit", key_display="q"),
+    ]
+
+    def __init__(
+        self, leave: Callable[[], None], interval_s: float = 1.0, ascii: bool = False
+    ) -> None:
+        """Sample each `interval_s`."""
+        super().__init__()
+        self._leave = leave
+        self._interval_s = interval_s
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        """Lay out the machine's panel over the whole screen."""
+        yield MachinePanel(interval_s=self._interval_s, ascii=self._ascii)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Start sampling."""
+        self.query_one(MachinePanel).start()
+
+    def action_leave(self) -> None:
+        """Go back, or leave dlmon where this is all there is."""
+        self._leave()

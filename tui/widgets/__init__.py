@@ -1,0 +1,1 @@
+"""The widgets of the live screens, and the drawing behind them."""

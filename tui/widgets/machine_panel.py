@@ -1,0 +1,150 @@
+"""This machine alone, live: its own sensors process, charts and cores."""
+
+from __future__ import annotations
+
+import time
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from dlmon.records import Facts, Machine, MachineFacts
+from dlmon.sensing import Sensing
+from dlmon.session import MachineHistory
+from tui import figures
+from tui.time_axis import latest_axis
+from tui.widgets.chart import Row
+from tui.widgets.lines import BAD, MUTED, PLAIN, Lines, cut
+from tui.widgets.machine_charts import MachineCharts, MachineView
+from tui.widgets.plot import bar
+
+
+class MachinePanel(Vertical):
+    """Charts of CPU and GPUs or memory, and a row of cores.
+
+    Args:
+        interval_s: time between samples.
+    """
+
+    DEFAULT_CSS = """
+    MachinePanel MachineCharts { layout: vertical; }
+    MachinePanel CoreRows { height: auto; max-height: 12; padding: 0 1; }
+    """
+
+    def __init__(self, *, interval_s: float = 1.0, ascii: bool = False) -> None:
+        """Nothing is read until `start`."""
+        super().__init__()
+        self._interval_s = interval_s
+        self._ascii = ascii
+        self._history = MachineHistory(interval_s)
+        self._facts = MachineFacts()
+        self._sensing: Sensing | None = None
+        self._notice = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out facts, charts and cores."""
+        yield CoreRows(ascii=self._ascii)
+        yield MachineCharts(ascii=self._ascii)
+
+    def on_mount(self) -> None:
+        """Paint once a sampling interval, at most twice a second."""
+        self.set_interval(max(0.5, self._interval_s), self.paint)
+
+    def on_unmount(self) -> None:
+        """End the sensors with the panel."""
+        self.stop()
+
+    def start(self) -> None:
+        """Start sampling, unless it is on."""
+        if self._sensing is None:
+            self._sensing = Sensing(self._interval_s, self._take_facts, self._take, self._tell)
+            self._sensing.start()
+
+    def stop(self) -> None:
+        """Stop sampling."""
+        if self._sensing is not None:
+            self._sensing.close()
+            self._sensing = None
+
+    def paint(self) -> None:
+        """Show the readings as they are."""
+        charts = self.query_one(MachineCharts)
+        now = time.monotonic_ns()
+        latest = self._history.latest
+        age_s = None if latest is None else (now - latest.t) / 1e9
+        view = MachineView(self._history, self._facts, age_s, self._interval_s)
+        column_ns = max(int(self._interval_s * 1e9), 1_000_000_000)
+        charts.show(view, latest_axis(now, column_ns, charts.plot_columns))
+        notice = self._notice if age_s is None or view.stale else ""
+        self.query_one(CoreRows).show(self._facts, latest, notice)
+
+    def _take_facts(self, facts: Facts) -> None:
+        self._facts = facts.machine
+
+    def _take(self, sample: Machine, line: bytes) -> None:
+        self._history.fold(sample)
+
+    def _tell(self, text: str) -> None:
+        self._notice = text
+
+
+class CoreRows(Lines):
+    """What the machine is, and a short bar for each core."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii)
+        self._facts = MachineFacts()
+        self._machine: Machine | None = None
+        self._notice = ""
+        self._height = 0
+
+    def show(self, facts: MachineFacts, machine: Machine | None, notice: str) -> None:
+        """Show cores, or the notice in their place."""
+        self._facts, self._machine, self._notice = facts, machine, notice
+        rows = self._row_count(self.size.width)
+        if rows != self._height:
+            self._height = rows
+            self.styles.height = rows
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the machine's name, then cores as many to a row as fit."""
+        facts = self._facts
+        rows: list[Row] = [
+            cut(((facts.cpu_model or "waiting for the sensors", PLAIN),), width),
+            cut(((self._inventory(), MUTED),), width),
+        ]
+        if self._notice:
+            return [*rows, cut(((self._notice, BAD),), width)][:height]
+        per_row = max(1, width // _CORE_WIDTH)
+        cores = self._cores()
+        for first in range(0, len(cores), per_row):
+            row: list[tuple[str, tuple[str, ...]]] = []
+            for number, pct in enumerate(cores[first : first + per_row], first):
+                row.append((f"{number:>3} ", MUTED))
+                row.append((bar(pct / 100, _CORE_BAR, self.ascii), PLAIN))
+                row.append((f"{pct:>4}% ", PLAIN))
+            rows.append(tuple(row))
+        return rows[:height]
+
+    def _cores(self) -> tuple[int, ...]:
+        cpu = self._machine.cpu if self._machine is not None else None
+        return (cpu.cores if cpu is not None else None) or ()
+
+    def _row_count(self, width: int) -> int:
+        per_row = max(1, width // _CORE_WIDTH)
+        return 2 + max(1, -(-len(self._cores()) // per_row))
+
+    def _inventory(self) -> str:
+        facts = self._facts
+        parts = [f"{facts.cores} cores"] if facts.cores else []
+        if facts.cpu_limit is not None:
+            parts.append(f"limited to {facts.cpu_limit:g}")
+        parts.append(figures.gibibytes(facts.memory_limit_mib or facts.memory_mib))
+        if self._machine is not None and self._machine.memory is not None:
+            parts.append(f"{figures.gibibytes(self._machine.memory.used_mib)} used")
+        return "  ".join(parts)
+
+
+_CORE_BAR = 8
+_CORE_WIDTH = 4 + _CORE_BAR + 6

@@ -1,0 +1,257 @@
+"""Draw columns of values as rows of text: lines, axis labels, marks and bars.
+
+Pure functions of their arguments. A column is None where nothing is known: it
+is a gap in the picture, never a zero. A cell holds two columns side by side.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+COLUMNS_PER_CELL = 2
+
+# The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
+_LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
+_RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
+_DOTS_PER_CELL = 4
+
+_NICE_STEPS = ("1", "2", "2.5", "5")
+_SHRINK_BELOW = 0.4
+_SUFFIXES = ("", "k", "M", "G", "T", "P")
+
+Span = tuple[int, int]
+"""The lowest and the highest level that a column covers, both included."""
+
+
+def braille_rows(
+    columns: Sequence[float | None],
+    width: int,
+    height: int,
+    top: float,
+    bottom: float = 0.0,
+    filled: bool = False,
+) -> list[str]:
+    """Draw `columns` from the left as a line in braille, 2 × 4 dots a cell.
+
+    Returns `height` rows of exactly `width` characters, the top one first; a
+    cell without a dot is a space. Of more than `2 * width` columns the last
+    ones are drawn. Neighbours are joined, values outside of `bottom`..`top`
+    drawn at its edge; `filled` draws down to the bottom.
+    """
+    cells = [[0] * width for _ in range(height)]
+    spans = _column_spans(columns, width, height * _DOTS_PER_CELL, top, bottom, filled)
+    for column, span in enumerate(spans):
+        if span is None:
+            continue
+        cell, side = divmod(column, COLUMNS_PER_CELL)
+        masks = _BRAILLE_MASKS[side]
+        for row, low, high in _cells_of(span, height, _DOTS_PER_CELL):
+            cells[row][cell] |= masks[low][high]
+    return ["".join(map(_BRAILLE.__getitem__, row)) for row in cells]
+
+
+def ascii_rows(
+    columns: Sequence[float | None],
+    width: int,
+    height: int,
+    top: float,
+    bottom: float = 0.0,
+    filled: bool = False,
+) -> list[str]:
+    """Draw what `braille_rows` draws with plain characters, two levels a cell.
+
+    A cell of which only one column is known shows as a dot, so that a short
+    gap can be seen.
+    """
+    cells = [[" "] * width for _ in range(height)]
+    spans = _column_spans(columns, width, height * 2, top, bottom, filled)
+    for cell in range(width):
+        known = [span for span in spans[2 * cell : 2 * cell + 2] if span is not None]
+        if not known:
+            continue
+        union = min(low for low, _ in known), max(high for _, high in known)
+        touched = list(_cells_of(union, height, 2))
+        for row, low, high in touched:
+            if filled:
+                character = "#" if high else "_"
+            elif len(touched) == 1:
+                whole = len(known) == COLUMNS_PER_CELL
+                character = ("-" if whole else "'") if high else ("_" if whole else ".")
+            else:
+                character = "|" if low != high else "'" if high else "."
+            cells[row][cell] = character
+    return ["".join(row) for row in cells]
+
+
+def mark_row(
+    marks: Sequence[tuple[int, str]],
+    stretches: Sequence[tuple[int, int, str]],
+    width: int,
+    ascii: bool = False,
+) -> str:
+    """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
+
+    Marks are (column, label), stretches (first column, last column, name). A
+    label that has no room is left out; of a name its first letter may remain.
+    """
+    tick, dash = ("|", "~") if ascii else ("┊", "╌")
+    row = [" "] * width
+    ticks = sorted({column // COLUMNS_PER_CELL: label for column, label in marks}.items())
+    ends = [cell for cell, _ in ticks[1:]] + [width]
+    for (cell, label), end in zip(ticks, ends, strict=False):
+        if 0 <= cell < width:
+            text = tick + label if cell + len(label) < min(end, width) else tick
+            row[cell : cell + len(text)] = text
+    for first, last, name in stretches:
+        begin = max(0, first // COLUMNS_PER_CELL)
+        end = max(begin, min(width, last // COLUMNS_PER_CELL + 1))
+        free = "".join(row[begin:end]).replace(" ", dash)
+        dashes = max(re.findall(f"{dash}+", free), key=len, default="")
+        fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
+        free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
+        row[begin : begin + len(free)] = free
+    return "".join(row)
+
+
+def nice_top(largest: float) -> float:
+    """Return the smallest of 1, 2, 2.5, 5 × 10^n that is no less than `largest`; 1 for none."""
+    if not 0 < largest < math.inf:
+        return 1.0
+    exponent = math.floor(math.log10(largest))
+    # The logarithm may be off in its last place: look one decade to either side.
+    decades = (exponent - 1, exponent, exponent + 1)
+    candidates = (float(f"{step}e{n}") for n in decades for step in _NICE_STEPS)
+    return next(top for top in candidates if top >= largest)
+
+
+def grown_top(current_top: float, largest: float) -> float:
+    """Return the top of an axis for a window of data whose largest value is `largest`.
+
+    It grows at once, and shrinks only when the whole window lies below 40 % of
+    it, so that the axis doesn't jump to and fro.
+    """
+    if current_top > 0 and _SHRINK_BELOW * current_top <= largest <= current_top:
+        return current_top
+    return nice_top(largest)
+
+
+def short_number(value: float) -> str:
+    """Return `value` in at most five characters and a minus sign: 0.42, 950, 5.5k, 1.25M.
+
+    Half of any `nice_top` from 0.1 up comes out exactly, so that the middle of
+    an axis can be labelled.
+    """
+    if not math.isfinite(value):
+        return "–"
+    magnitude = abs(value)
+    sign = "-" if value < 0 else ""
+    if magnitude < 1:
+        return _small_number(magnitude, sign)
+    for suffix in _SUFFIXES:
+        # What rounds to a thousand belongs to the next suffix.
+        if magnitude < 999.5:
+            return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
+        magnitude /= 1000
+    return f"{value:.0e}".replace("e+", "e")
+
+
+def bar(fraction: float | None, width: int, ascii: bool = False) -> str:
+    """Draw a bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
+
+    Anything above zero shows at least half a cell; None draws nothing.
+    """
+    whole, half = ("=", "-") if ascii else ("━", "╸")
+    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
+        return " " * max(0, width)
+    halves = max(1, round(min(1.0, fraction) * 2 * width))
+    return (whole * (halves // 2) + half * (halves % 2)).ljust(width)
+
+
+def _small_number(magnitude: float, sign: str) -> str:
+    if magnitude == 0:
+        return "0"
+    if magnitude >= 0.001:
+        return sign + _trimmed(f"{magnitude:.3f}")
+    return f"{sign}{magnitude:.0e}".replace("e-0", "e-")
+
+
+def _rounded(magnitude: float, suffix: str) -> str:
+    """Round to two decimals below 2 (or below 10 without a suffix), one below 100, else none."""
+    two_decimals = magnitude < (1.995 if suffix else 9.995)
+    decimals = 2 if two_decimals else 1 if magnitude < 99.95 else 0
+    return _trimmed(f"{magnitude:.{decimals}f}")
+
+
+def _trimmed(digits: str) -> str:
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _column_spans(
+    columns: Sequence[float | None],
+    width: int,
+    levels: int,
+    top: float,
+    bottom: float,
+    filled: bool,
+) -> list[Span | None]:
+    """Return for each of the newest `2 * width` columns the levels that it covers.
+
+    Level 0 is `bottom`, level `levels - 1` is `top`. Between two neighbours
+    each column covers its half of the way to the other. On an axis without
+    finite ends nothing has a place.
+    """
+    if width <= 0 or levels <= 0 or not math.isfinite(top - bottom):
+        return []
+    newest = columns[-COLUMNS_PER_CELL * width :]
+    own = [_level(value, levels, top, bottom) for value in newest]
+    if filled:
+        return [None if level is None else (0, level) for level in own]
+    spans: list[Span | None] = [None if level is None else (level, level) for level in own]
+    for right in range(1, len(own)):
+        before, after = own[right - 1], own[right]
+        if before is None or after is None or abs(after - before) < 2:
+            continue
+        low, high = min(before, after), max(before, after)
+        middle = (low + high) // 2
+        left_part, right_part = (low, middle), (middle + 1, high)
+        if before > after:
+            left_part, right_part = right_part, left_part
+        spans[right - 1] = _union(spans[right - 1], left_part)
+        spans[right] = _union(spans[right], right_part)
+    return spans
+
+
+def _union(span: Span | None, other: Span) -> Span:
+    return other if span is None else (min(span[0], other[0]), max(span[1], other[1]))
+
+
+def _level(value: float | None, levels: int, top: float, bottom: float) -> int | None:
+    if value is None or math.isnan(value):
+        return None
+    if value <= bottom:
+        return 0
+    if value >= top:
+        return levels - 1
+    return round((value - bottom) / (top - bottom) * (levels - 1))
+
+
+def _cells_of(span: Span, height: int, levels_per_cell: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (row, lowest, highest level within that row's cell) from the bottom up."""
+    low, high = span
+    for cell in range(low // levels_per_cell, high // levels_per_cell + 1):
+        floor = cell * levels_per_cell
+        yield (
+            height - 1 - cell,
+            max(low - floor, 0),
+            min(high - floor, levels_per_cell - 1),
+        )
+
+
+def _masks(dots: tuple[int, ...]) -> list[list[int]]:
+    return [[sum(dots[low : high + 1]) for high in range(len(dots))] for low in range(len(dots))]
+
+
+_BRAILLE_MASKS = (_masks(_LEFT_DOTS), _masks(_RIGHT_DOTS))
+_BRAILLE = " " + "".join(chr(0x2800 + mask) for mask in range(1, 256))

@@ -1,0 +1,68 @@
+"""The first line of a session: what runs, on what, and how far it is."""
+
+from __future__ import annotations
+
+from dlmon.session import Snapshot
+from tui import figures
+from tui.compared import device_text
+from tui.widgets.chart import Row
+from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, Lines, joined
+
+
+class TopLine(Lines):
+    """One row; `show` takes a snapshot and how the session stands."""
+
+    DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._snapshot: Snapshot | None = None
+        self._status = ""
+
+    def show(self, snapshot: Snapshot, status: str) -> None:
+        """Show a session."""
+        self._snapshot, self._status = snapshot, status
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the row."""
+        if self._snapshot is None:
+            return []
+        ellipsis = "..." if self.ascii else "…"
+        return [joined(_what(self._snapshot), self._where_it_is(), width, ellipsis)]
+
+    def _where_it_is(self) -> Row:
+        snapshot = self._snapshot
+        assert snapshot is not None
+        parts: list[tuple[str, tuple[str, ...]]] = []
+        if self._status == "running":
+            parts.append((snapshot.phase or "starting", STRONG))
+        else:
+            good = self._status == "completed"
+            parts.append((self._status, GOOD if good else BAD))
+        if snapshot.progress is not None:
+            parts.append(
+                (f"  epoch {snapshot.progress.epoch + 1}/{snapshot.progress.epochs}", PLAIN)
+            )
+        parts.append((f"  {figures.clock(snapshot.elapsed_s)}", PLAIN))
+        return tuple(parts)
+
+
+def _what(snapshot: Snapshot) -> Row:
+    header, model = snapshot.header, snapshot.model
+    row: list[tuple[str, tuple[str, ...]]] = [
+        ("dlmon  ", ACCENT),
+        (header.workload, STRONG),
+    ]
+    details = [device_text(snapshot)]
+    batch_size = model.batch_size if model else header.options.get("batch_size")
+    if batch_size:
+        details.append(f"batch {batch_size}")
+    steps = header.options.get("steps")
+    if steps:
+        details.append(f"{steps} steps")
+    if model is not None and model.data:
+        details.append(f"{model.data} data")
+    row.append(("  " + "  ".join(detail for detail in details if detail), MUTED))
+    return tuple(row)

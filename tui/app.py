@@ -43,7 +43,7 @@ class DlmonApp(App[int]):
     ]
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-flat"),
-        (18, "-short"),
+        (16, "-short"),
         (32, "-tall"),
     ]
 

@@ -76,6 +76,11 @@ def day_and_time(wall: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(wall))
 
 
+def device(name: str) -> str:
+    """Write a device's name without the words that all of its kind share."""
+    return name.replace("NVIDIA GeForce ", "NVIDIA ").replace("Intel Core ", "Intel ")
+
+
 def factor(value: float) -> str:
     """Write how many times as fast: `4.3× as fast`, or as slow where it is slower."""
     return f"{value:.3g}× as fast" if value >= 1 else f"{1 / value:.3g}× as slow"

@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dlmon.series import Series
 from dlmon.session import Stretch
 
 # Records arrive up to this much after what they tell of.
 SETTLED_NS = 400_000_000
 
+_SHADES = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
+
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """`count` columns of `column_ns` from `begin_ns` on."""
+    """`count` columns of `column_ns` from `begin_ns` on, of which the first `known` are over."""
 
     begin_ns: int
     column_ns: int
     count: int
+    known: int
 
-    @property
-    def end_ns(self) -> int:
-        """Where the newest column ends."""
-        return self.begin_ns + self.count * self.column_ns
-
-    def column_of(self, t_ns: int) -> int:
-        """Return the column of a time; it may lie outside."""
-        return (t_ns - self.begin_ns) // self.column_ns
+    def columns(self, series: Series) -> tuple[float | None, ...]:
+        """Return a series along this axis; what is not over yet is a gap."""
+        told = series.columns(self.begin_ns, self.column_ns, self.known)
+        return (*told, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
         """Return where epochs began, numbered as people do."""
-        placed = ((self.column_of(begin), str(epoch + 1)) for epoch, begin in epoch_begins)
-        return tuple((column, label) for column, label in placed if 0 <= column < self.count)
+        placed = ((self._column_of(begin), str(epoch + 1)) for epoch, begin in epoch_begins)
+        return tuple((column, label) for column, label in placed if 0 <= column < self.known)
 
     def shades(self, stretches: Iterable[Stretch]) -> tuple[tuple[int, int, str], ...]:
         """Return the stretches that compile or validate."""
-        kinds = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
         found = []
         for stretch in stretches:
-            kind = kinds.get(stretch.phase)
+            kind = _SHADES.get(stretch.phase)
             if kind is None:
                 continue
-            first = self.column_of(stretch.begin)
-            last = self.column_of(stretch.end) if stretch.end is not None else self.count - 1
-            if last >= 0 and first < self.count:
-                found.append((max(0, first), min(self.count - 1, last), kind))
+            first = max(0, self._column_of(stretch.begin))
+            last = self.known - 1
+            if stretch.end is not None:
+                last = min(last, self._column_of(stretch.end))
+            if first <= last:
+                found.append((first, last, kind))
         return tuple(found)
 
+    def _column_of(self, t_ns: int) -> int:
+        return (t_ns - self.begin_ns) // self.column_ns
 
-def latest_axis(now_ns: int, column_ns: int, count: int) -> TimeAxis:
-    """Return the axis that ends with the newest whole column, so that no column changes twice."""
-    end = (now_ns - SETTLED_NS) // column_ns
-    return TimeAxis((end - count) * column_ns, column_ns, count)
+
+def whole_axis(start_ns: int, end_ns: int, column_ns: int, count: int) -> TimeAxis:
+    """Return the axis that holds all of a run that is over, in columns of whole `column_ns`."""
+    wanted = max(1, end_ns - start_ns) / max(1, count)
+    width_ns = column_ns * max(1, math.ceil(wanted / column_ns))
+    first = start_ns // width_ns
+    if (end_ns // width_ns) - first >= count:
+        width_ns += column_ns
+        first = start_ns // width_ns
+    known = min(count, end_ns // width_ns - first + 1)
+    return TimeAxis(first * width_ns, width_ns, count, known)
+
+
+def latest_axis(start_ns: int, now_ns: int, column_ns: int, count: int) -> TimeAxis:
+    """Return the axis that fills from `start_ns` on, and then moves a column at a time.
+
+    A column that is not over stays out until it is, so none is drawn twice.
+    """
+    start, end = start_ns // column_ns, (now_ns - SETTLED_NS) // column_ns
+    first = max(start, end - count)
+    return TimeAxis(first * column_ns, column_ns, count, max(0, min(count, end - first)))

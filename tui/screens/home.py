@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from dlmon.sessions import SessionEntry
 from tui import figures
 from tui.widgets.machine_panel import MachinePanel
+from tui.widgets.too_small import TooSmall
 from workloads.catalog import WORKLOADS, Workload
 
 
@@ -28,7 +29,7 @@ class HomeScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "launch", "Train it"),
+        Binding("enter", "launch", "Train it", priority=True),
         Binding("w", "app.watch", "Watch the machine"),
         Binding("q,ctrl+c,ctrl+q", "app.quit", "Quit", key_display="q"),
     ]
@@ -63,6 +64,7 @@ class HomeScreen(Screen[None]):
                 yield Static(id="about")
             yield MachinePanel(ascii=self._ascii)
         yield Footer(show_command_palette=False)
+        yield TooSmall()
 
     def on_mount(self) -> None:
         """Title the panels, and start on the first workload."""

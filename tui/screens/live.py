@@ -19,15 +19,16 @@ from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import comparison_rows, earlier_sessions
 from tui.screens.quit import QuitScreen
-from tui.time_axis import TimeAxis, latest_axis
+from tui.time_axis import TimeAxis, latest_axis, whole_axis
 from tui.widgets.bars import BarRow, ComparisonBars
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
 from tui.widgets.machine_charts import MachineCharts, MachineView
 from tui.widgets.output_pane import OutputPane
-from tui.widgets.plot import grown_top
+from tui.widgets.plot import bar_fractions, grown_top
 from tui.widgets.progress_line import ProgressLine
+from tui.widgets.too_small import TooSmall
 from tui.widgets.top_line import TopLine
 
 TICK_S = 0.5
@@ -87,6 +88,7 @@ class LiveScreen(Screen[None]):
                 yield OutputPane(ascii=plain)
         yield ProgressLine(ascii=plain)
         yield Footer(show_command_palette=False)
+        yield TooSmall()
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
@@ -127,16 +129,19 @@ class LiveScreen(Screen[None]):
         session = self._viewer.session
         interval_ns = int(session.machine.interval_s * 1e9)
         count = min(self._throughput.plot_columns, self._machine.plot_columns)
-        axis = latest_axis(self._viewer.now(), max(interval_ns, 1_000_000_000), count)
+        column_ns = max(interval_ns, 1_000_000_000)
+        begin, now = session.header.t, self._viewer.now()
+        show = latest_axis if self._viewer.running else whole_axis
+        axis = show(begin, now, column_ns, count)
         self._throughput.set_titles("Throughput", right=_speed(snapshot))
         if axis == self._axis and self._viewer.running:
             return
         self._axis = axis
-        columns = session.throughput.columns(axis.begin_ns, axis.column_ns, axis.count)
+        columns = axis.columns(session.throughput)
         self._top = grown_top(self._top, max((c for c in columns if c is not None), default=0.0))
         self._throughput.show(
             ChartPicture(
-                columns=tuple(columns),
+                columns=columns,
                 top=self._top,
                 marks=axis.marks(session.epoch_begins),
                 shades=axis.shades(session.stretches),
@@ -249,15 +254,16 @@ def _nearest(rows: tuple[Row, ...], snapshot: Snapshot) -> str:
 
 
 def _bars(rows: tuple[Row, ...]) -> tuple[BarRow, ...]:
-    longest = max((row.value for row in rows), default=0.0)
+    fractions = bar_fractions([row.value for row in rows])
     return tuple(
         BarRow(
-            label=row.label,
-            fraction=row.value / longest if longest else None,
+            label=figures.device(row.label),
+            fraction=fraction,
             value=("~" if row.projected else "") + figures.seconds(row.value),
             detail=str(row.year or ""),
             style=row.kind,  # type: ignore[arg-type]
-            badge=row.badges[0] if row.badges else "",
+            # The mark before the value says that it is projected.
+            badge=next((b for b in row.badges if not b.startswith("projected")), ""),
         )
-        for row in rows
+        for row, fraction in zip(rows, fractions, strict=True)
     )

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer
 
 from tui.widgets.machine_panel import MachinePanel
+from tui.widgets.too_small import TooSmall
 
 
 class WatchScreen(Screen[None]):
@@ -33,6 +34,7 @@ class WatchScreen(Screen[None]):
         """Lay out the machine's panel over the whole screen."""
         yield MachinePanel(interval_s=self._interval_s, ascii=self._ascii)
         yield Footer(show_command_palette=False)
+        yield TooSmall()
 
     def on_mount(self) -> None:
         """Start sampling."""

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
 
-from tui.widgets.chart import Row, RowWidget, fit
 from tui.widgets.plot import bar
+from tui.widgets.rows import Row, RowWidget, fit
 
 BarStyle = Literal["published", "earlier", "this"]
 
-_LABEL_SHARE = 0.4
+_LABEL_SHARE = 0.5
 _SHORTEST_BAR = 6
 _MARKER_WIDTH = 2
 _GAP = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlmon.session import Snapshot
 from tui import figures
 from tui.compared import timing_of
-from tui.widgets.chart import Row
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, cut
+from tui.widgets.rows import Row
 
 
 class EpochHeadline(Lines):

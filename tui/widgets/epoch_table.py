@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dlmon.records import Epoch
 from tui import figures
-from tui.widgets.chart import Row
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut
+from tui.widgets.rows import Row
 
 _COLUMN = 10
 _FIXED = 27

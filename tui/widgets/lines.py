@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 
-from tui.widgets.chart import Row, RowWidget, fit
+from tui.widgets.rows import Row, RowWidget, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
 MUTED: tuple[str, ...] = ("lines--muted",)

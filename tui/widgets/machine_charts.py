@@ -12,9 +12,10 @@ from dlmon.series import Series
 from dlmon.session import MachineHistory, Stretch
 from tui import figures
 from tui.time_axis import TimeAxis
-from tui.widgets.chart import Chart, ChartPicture, Row
+from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut
 from tui.widgets.plot import bar
+from tui.widgets.rows import Row
 
 STALE_INTERVALS = 3.0
 
@@ -103,10 +104,9 @@ class MachineCharts(Horizontal):
         right = f"{figures.gibibytes(used)} of {figures.gibibytes(total)}"
         self._gpu.set_titles("Memory", no_gpu, right=view.stale or right)
         top = total or max(1.0, used or 1.0)
-        columns = view.history.memory_mib.columns(axis.begin_ns, axis.column_ns, axis.count)
         self._gpu.show(
             ChartPicture(
-                columns=tuple(columns),
+                columns=axis.columns(view.history.memory_mib),
                 top=float(top),
                 marks=axis.marks(view.epoch_begins),
                 shades=axis.shades(view.stretches),
@@ -161,7 +161,7 @@ def _percent_picture(
     series: Series, axis: TimeAxis, view: MachineView, reason: str
 ) -> ChartPicture:
     return ChartPicture(
-        columns=tuple(series.columns(axis.begin_ns, axis.column_ns, axis.count)),
+        columns=axis.columns(series),
         top=100.0,
         marks=axis.marks(view.epoch_begins),
         shades=axis.shades(view.stretches),

@@ -12,10 +12,10 @@ from dlmon.sensing import Sensing
 from dlmon.session import MachineHistory
 from tui import figures
 from tui.time_axis import latest_axis
-from tui.widgets.chart import Row
 from tui.widgets.lines import BAD, MUTED, PLAIN, Lines, cut
 from tui.widgets.machine_charts import MachineCharts, MachineView
 from tui.widgets.plot import bar
+from tui.widgets.rows import Row
 
 
 class MachinePanel(Vertical):
@@ -39,6 +39,7 @@ class MachinePanel(Vertical):
         self._facts = MachineFacts()
         self._sensing: Sensing | None = None
         self._notice = ""
+        self._started_ns = self._sampling_since_ns = time.monotonic_ns()
 
     def compose(self) -> ComposeResult:
         """Lay out facts, charts and cores."""
@@ -58,6 +59,7 @@ class MachinePanel(Vertical):
         if self._sensing is None:
             self._sensing = Sensing(self._interval_s, self._take_facts, self._take, self._tell)
             self._sensing.start()
+            self._sampling_since_ns = time.monotonic_ns()
 
     def stop(self) -> None:
         """Stop sampling."""
@@ -70,10 +72,13 @@ class MachinePanel(Vertical):
         charts = self.query_one(MachineCharts)
         now = time.monotonic_ns()
         latest = self._history.latest
-        age_s = None if latest is None else (now - latest.t) / 1e9
+        # While sampling was off on purpose, nothing went stale.
+        age_s = None
+        if latest is not None:
+            age_s = (now - max(latest.t, self._sampling_since_ns)) / 1e9
         view = MachineView(self._history, self._facts, age_s, self._interval_s)
         column_ns = max(int(self._interval_s * 1e9), 1_000_000_000)
-        charts.show(view, latest_axis(now, column_ns, charts.plot_columns))
+        charts.show(view, latest_axis(self._started_ns, now, column_ns, charts.plot_columns))
         notice = self._notice if age_s is None or view.stale else ""
         self.query_one(CoreRows).show(self._facts, latest, notice)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlmon.records import Notice, Output
-from tui.widgets.chart import Row
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
+from tui.widgets.rows import Row
 
 
 class OutputPane(Lines):

@@ -17,8 +17,9 @@ _LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
 _RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
 _DOTS_PER_CELL = 4
 
-_NICE_STEPS = ("1", "2", "2.5", "5")
+_NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
+_LINEAR_SPAN = 30
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
 
 Span = tuple[int, int]
@@ -116,7 +117,7 @@ def mark_row(
 
 
 def nice_top(largest: float) -> float:
-    """Return the smallest of 1, 2, 2.5, 5 × 10^n that is no less than `largest`; 1 for none."""
+    """Return the smallest round number that is no less than `largest`; 1 for none."""
     if not 0 < largest < math.inf:
         return 1.0
     exponent = math.floor(math.log10(largest))
@@ -155,6 +156,21 @@ def short_number(value: float) -> str:
             return f"{sign}{_rounded(magnitude, suffix)}{suffix}"
         magnitude /= 1000
     return f"{value:.0e}".replace("e+", "e")
+
+
+def bar_fractions(values: Sequence[float]) -> list[float]:
+    """Return each value's share of the longest bar.
+
+    Bars are logarithmic where the values span more than 30 to 1, so that the
+    small ones can still be told apart; the shortest is then a tenth.
+    """
+    if not values:
+        return []
+    least, most = min(values), max(values)
+    if least <= 0 or most / least <= _LINEAR_SPAN:
+        return [value / most if most > 0 else 0.0 for value in values]
+    span = math.log(most / least)
+    return [0.1 + 0.9 * math.log(value / least) / span for value in values]
 
 
 def bar(fraction: float | None, width: int, ascii: bool = False) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dlmon.session import Snapshot
 from tui import figures
-from tui.widgets.chart import Row
 from tui.widgets.lines import ACCENT, BAD, MUTED, PLAIN, Lines, cut, joined
 from tui.widgets.plot import bar
+from tui.widgets.rows import Row
 
 _BAR = 24
 

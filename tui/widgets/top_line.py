@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlmon.session import Snapshot
 from tui import figures
 from tui.compared import device_text
-from tui.widgets.chart import Row
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, Lines, joined
+from tui.widgets.rows import Row
 
 
 class TopLine(Lines):

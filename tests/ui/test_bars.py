@@ -81,7 +81,7 @@ async def test_a_narrow_row_gives_up_detail_then_badge_then_bar_and_keeps_the_va
         assert rows(app.bars)[3] == "  Intel i7-9700K     ━━━━━━  36     bat…"
         await pilot.resize_terminal(28, 4)
         await pilot.pause()
-        assert rows(app.bars)[3] == "  Intel i7-9… ━━━━━━━  36   "
+        assert rows(app.bars)[3] == "  Intel i7-9700K ━━━━  36   "
         await pilot.resize_terminal(14, 4)
         await pilot.pause()
         assert rows(app.bars)[1] == "▶ thi…    9.02"

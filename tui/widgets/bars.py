@@ -156,7 +156,9 @@ def hidden_text(above: int, below: int) -> str:
 
 
 def _whole_part(value: str) -> str:
-    return value.partition(".")[0]
+    """Return what stands before the decimal point, or where it would."""
+    part = value.partition(".")[0]
+    return part.rstrip("abcdefghijklmnopqrstuvwxyz ")
 
 
 def _column(width: int) -> int:

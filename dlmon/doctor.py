@@ -1,0 +1,320 @@
+"""What this machine offers for training and watching it, and what is missing, in words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import dlmon
+from dlmon.records import Facts, GpuFacts, MachineFacts
+
+OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
+TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
+# What the extra `tensorflow[and-cuda]` installs, by CUDA's major version.
+CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
+NVIDIA_PCI_VENDOR = "0x10de"
+BUSY_PCT = 25.0
+# Twice what a day at one sample a second may take.
+LEAST_FREE_MIB = 500
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `next_step` is what to do about it, where there is something."""
+
+    topic: str
+    state: Literal["ok", "missing", "warning"]
+    text: str
+    next_step: str | None = None
+
+
+def examine(
+    facts: Facts | None,
+    why_no_facts: str | None,
+    session_directory: Path,
+    environment: Mapping[str, str] = os.environ,
+    version_of: Callable[[str], str | None] | None = None,
+    python: tuple[int, int, int] = sys.version_info[:3],
+    root: Path = Path("/"),
+) -> tuple[Finding, ...]:
+    """Return what was found, in the order to show it.
+
+    Args:
+        facts: what the sensors told; None if they failed.
+        why_no_facts: why they failed, in words.
+        session_directory: where sessions are stored; it need not be there yet.
+        environment: the environment variables that a workload would get.
+        version_of: tells an installed package's version, or None.
+        python: the version of the interpreter that runs this.
+        root: where /dev, /proc and /sys are.
+    """
+    version_of = version_of or installed_version
+    gpus = facts.machine.gpus if facts is not None else None
+    findings = [
+        _python(python),
+        Finding("dlmon", "ok", f"dlmon {dlmon.__version__}"),
+        _keras(version_of),
+        *_backends(version_of, bool(gpus)),
+    ]
+    if facts is None:
+        findings.append(
+            Finding(
+                "sensors",
+                "missing",
+                f"The hardware could not be read: {why_no_facts or 'the sensors told nothing'}.",
+                "Run `python -m dlmon.sensors` to see what it says.",
+            )
+        )
+    else:
+        findings += [_cpu(facts.machine), *_load(facts.machine), _memory(facts.machine)]
+        findings += _gpus(facts.machine, root)
+        findings += _visible_devices(environment, gpus or ())
+    findings.append(_sessions(session_directory))
+    return tuple(findings)
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python(version: tuple[int, int, int]) -> Finding:
+    text = f"Python {'.'.join(map(str, version))}"
+    wanted = "Install Python 3.11, 3.12 or 3.13, and make the environment anew with it."
+    if version[:2] < OLDEST_PYTHON:
+        return Finding("python", "missing", f"{text}: dlmon needs 3.11 or newer.", wanted)
+    if version[:2] >= FIRST_UNTRIED_PYTHON:
+        return Finding("python", "warning", f"{text}: TensorFlow may not support it.", wanted)
+    return Finding("python", "ok", text)
+
+
+def _keras(version_of: Callable[[str], str | None]) -> Finding:
+    version = version_of("keras")
+    if version is None:
+        return Finding(
+            "keras",
+            "missing",
+            "Keras is not installed: workloads can't train.",
+            "python -m pip install keras",
+        )
+    if version.split(".")[0] == "2":
+        return Finding(
+            "keras",
+            "warning",
+            f"Keras {version}: the workloads are written for Keras 3.",
+            "python -m pip install --upgrade keras",
+        )
+    return Finding("keras", "ok", f"Keras {version}")
+
+
+def _backends(version_of: Callable[[str], str | None], has_gpu: bool) -> Iterator[Finding]:
+    tensorflow = next((v for name in TENSORFLOW_NAMES if (v := version_of(name))), None)
+    found = {"TensorFlow": tensorflow, "JAX": version_of("jax"), "Torch": version_of("torch")}
+    installed = [f"{name} {version}" for name, version in found.items() if version]
+    absent = [name for name, version in found.items() if not version]
+    if not installed:
+        yield Finding(
+            "backend",
+            "missing",
+            "No backend of Keras is installed: workloads can't train.",
+            "python -m pip install tensorflow",
+        )
+        return
+    others = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
+    yield Finding("backend", "ok", ", ".join(installed) + others)
+    if has_gpu and tensorflow and not any(version_of(name) for name in CUDA_NAMES):
+        yield Finding(
+            "cuda",
+            "warning",
+            "TensorFlow's CUDA packages are not installed: unless the system has CUDA and cuDNN, "
+            "TensorFlow trains on the CPU.",
+            "python -m pip install 'tensorflow[and-cuda]'",
+        )
+
+
+def _cpu(machine: MachineFacts) -> Finding:
+    if machine.cores is None:
+        why = machine.why.get("cores", "unknown")
+        return Finding("cpu", "warning", f"The number of cores is not known: {why}.")
+    parts = [machine.cpu_model or "unknown model", _count(machine.cores, "core")]
+    if machine.physical_cores is not None:
+        parts.append(f"{machine.physical_cores} physical")
+    text = ", ".join(parts)
+    if machine.cpu_limit is not None and machine.cpu_limit < machine.cores:
+        return Finding(
+            "cpu",
+            "warning",
+            f"{text}; the control group allows {machine.cpu_limit:g} of them at a time.",
+            "Raise the container's CPU limit, or expect a run to be throttled.",
+        )
+    return Finding("cpu", "ok", text)
+
+
+def _load(machine: MachineFacts) -> Iterator[Finding]:
+    if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_PCT:
+        yield Finding(
+            "load",
+            "warning",
+            f"The CPU is {machine.cpu_pct:.0f} % busy now: a result from now would not compare.",
+            "Let other programs finish before you measure.",
+        )
+    if machine.foreign_gpu_processes:
+        yield Finding(
+            "load",
+            "warning",
+            f"{_count(machine.foreign_gpu_processes, 'program')} "
+            f"{'computes' if machine.foreign_gpu_processes == 1 else 'compute'} on the GPUs now.",
+            "Run nvidia-smi to see which.",
+        )
+    if machine.on_battery:
+        yield Finding(
+            "load", "warning", "The machine runs on its battery, and so slower.", "Plug it in."
+        )
+
+
+def _memory(machine: MachineFacts) -> Finding:
+    if machine.memory_mib is None:
+        why = machine.why.get("memory_mib", "unknown")
+        return Finding("memory", "warning", f"The size of the memory is not known: {why}.")
+    text = f"{machine.memory_mib / 1024:.1f} GiB"
+    if machine.memory_limit_mib is not None:
+        text += f", of which the control group allows {machine.memory_limit_mib / 1024:.1f} GiB"
+    if machine.swap_mib is not None:
+        swap = f"{machine.swap_mib / 1024:.1f} GiB of swap" if machine.swap_mib else "no swap"
+        text += f", {swap}"
+    return Finding("memory", "ok", text)
+
+
+def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
+    if machine.gpus is None:
+        yield _why_no_gpu(machine.why.get("gpus", "unknown"), root)
+        return
+    driver = f"driver {machine.driver}" if machine.driver else "driver of unknown version"
+    if machine.cuda:
+        driver += f", CUDA up to {machine.cuda}"
+    if not machine.gpus:
+        yield Finding(
+            "gpu",
+            "missing",
+            f"The NVIDIA driver answers ({driver}), and has no GPU.",
+            "In a container or virtual machine, ask for a GPU to be passed in.",
+        )
+        return
+    for gpu in machine.gpus:
+        yield _gpu(gpu, driver)
+
+
+def _gpu(gpu: GpuFacts, driver: str) -> Finding:
+    if gpu.uuid is None:
+        why = gpu.why.get("uuid", gpu.why.get("name", "unknown"))
+        return Finding(
+            "gpu",
+            "warning",
+            f"GPU {gpu.index} does not answer: {why}.",
+            "Look for Xid lines in dmesg; a reset or a reboot may bring it back.",
+        )
+    memory = (
+        f"{gpu.memory_mib / 1024:.1f} GiB"
+        if gpu.memory_mib is not None
+        else f"memory {gpu.why.get('memory_mib', 'unknown')}"
+    )
+    return Finding("gpu", "ok", f"GPU {gpu.index}: {gpu.name}, {memory}, {driver}")
+
+
+def _why_no_gpu(why: str, root: Path) -> Finding:
+    """Tell apart no card, no driver, no permission, and a driver in two versions."""
+    control = root / "dev/nvidiactl"
+    if "differ in version" in why:
+        step = "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded."
+        return Finding("gpu", "missing", f"No GPU can be used: {why}.", step)
+    if "nvidia-ml-py" in why:
+        step = "python -m pip install nvidia-ml-py"
+        return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
+    if control.exists() and not os.access(control, os.R_OK | os.W_OK):
+        step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
+        return Finding("gpu", "missing", f"No access to /dev/nvidiactl; {why}.", step)
+    if control.exists() or (root / "proc/driver/nvidia/version").exists():
+        step = (
+            "Install the NVIDIA driver's library (libnvidia-ml.so.1); "
+            "start a container with `--gpus all`."
+        )
+        return Finding("gpu", "missing", f"The NVIDIA kernel driver is loaded, but: {why}.", step)
+    if _has_nvidia_card(root / "sys/bus/pci/devices"):
+        step = "Install NVIDIA's driver for this system, and reboot."
+        return Finding("gpu", "missing", f"There is an NVIDIA card without a driver; {why}.", step)
+    return Finding("gpu", "missing", f"No NVIDIA GPU: training runs on the CPU ({why}).")
+
+
+def _has_nvidia_card(devices: Path) -> bool:
+    """Look for a display or 3D controller (PCI class 03) of NVIDIA's."""
+    try:
+        return any(
+            (device / "vendor").read_text().strip() == NVIDIA_PCI_VENDOR
+            and (device / "class").read_text().startswith("0x03")
+            for device in devices.iterdir()
+        )
+    except OSError:
+        return False
+
+
+def _visible_devices(
+    environment: Mapping[str, str], gpus: tuple[GpuFacts, ...]
+) -> Iterator[Finding]:
+    chosen = environment.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return
+    text = f"CUDA_VISIBLE_DEVICES is {chosen!r}: it decides which GPUs a workload sees"
+    if chosen.strip() in ("", "-1", "NoDevFiles"):
+        text = f"CUDA_VISIBLE_DEVICES is {chosen!r}: it hides every GPU from workloads"
+    yield Finding(
+        "visible devices",
+        "warning" if gpus else "ok",
+        f"{text}.",
+        "Unset it to let --device choose." if gpus else None,
+    )
+
+
+def _sessions(directory: Path) -> Finding:
+    there = _nearest_existing(directory)
+    step = "Name another place with --log-dir DIR."
+    if there is None or not there.is_dir():
+        text = f"Sessions can't be stored in {directory}: {there or directory} is no directory."
+        return Finding("sessions", "missing", text, step)
+    if not os.access(there, os.W_OK | os.X_OK):
+        text = f"Sessions can't be stored in {directory}: {there} is not writable."
+        return Finding("sessions", "missing", text, step)
+    try:
+        free_mib = shutil.disk_usage(there).free // 2**20
+    except OSError as error:
+        text = f"Sessions are stored in {directory}; its free space is not known: {error.strerror}."
+        return Finding("sessions", "warning", text)
+    text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
+    if free_mib < LEAST_FREE_MIB:
+        return Finding(
+            "sessions", "warning", text, "Make room, or name another place with --log-dir DIR."
+        )
+    return Finding("sessions", "ok", text)
+
+
+def _nearest_existing(directory: Path) -> Path | None:
+    """Return the directory, or the first above it that is there and may be looked at."""
+    for path in (directory, *directory.parents):
+        try:
+            if path.exists():
+                return path
+        except PermissionError:
+            continue
+    return None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,107 @@
+"""Write one record of the hardware each interval to stdout: python -m dlmon.sensors.
+
+The first line is a `facts` record, every other a `machine` record. Lines on
+stdin steer it: `watch PID` reports that process's tree, `unwatch` stops that.
+It ends, with exit status 0, when stdin ends or nobody reads stdout any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from dlmon.records import Record, encode
+from dlmon.sensors.schedule import Words, next_tick, watched_pid
+
+if TYPE_CHECKING:
+    from dlmon.sensors.process import ProcessProvider
+
+STDIN, STDOUT = 0, 1
+
+
+def main() -> int:
+    """Sample until stdin ends; return the exit status."""
+    # Ctrl-C in the viewer's terminal reaches every process there; the viewer decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    arguments = _parser().parse_args()
+    try:
+        from dlmon.sensors.process import ProcessProvider
+        from dlmon.sensors.sampler import Sampler, machine_providers
+    except ModuleNotFoundError as error:
+        name = error.name or str(error)
+        print(f"dlmon: the sensors need {name}: python -m pip install {name}", file=sys.stderr)
+        return 1
+    process = ProcessProvider()
+    sampler = Sampler(machine_providers(process, arguments.no_gpus))
+    interval = int(arguments.interval * 1e9)
+    try:
+        _write(sampler.facts(wait=time.sleep))
+        words = Words()
+        start = time.monotonic_ns()
+        tick = start + interval
+        while _listen(tick, words, process):
+            if time.monotonic_ns() >= tick:
+                _write(sampler.sample(tick))
+                tick = next_tick(start, interval, time.monotonic_ns())
+    except BrokenPipeError:
+        return 0
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m dlmon.sensors", description=__doc__)
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="SECONDS",
+        help="at least 0.1; 1 if unsaid",
+    )
+    parser.add_argument(
+        "--no-gpus", metavar="REASON", help="leave NVML alone, and tell REASON in its place"
+    )
+    return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError("a number of seconds from 0.1 to 3600 was expected")
+    return seconds
+
+
+def _listen(until: int, words: Words, process: ProcessProvider) -> bool:
+    """Wait until `until` or for a word and follow it; False when stdin has ended."""
+    wait_s = max(0, until - time.monotonic_ns()) / 1e9
+    if not select.select([STDIN], [], [], wait_s)[0]:
+        return True
+    text = os.read(STDIN, 65536)
+    for line in words.feed(text):
+        pid = watched_pid(line)
+        if pid is not None:
+            process.watch(pid, time.monotonic_ns())
+        elif line == ["unwatch"]:
+            process.unwatch()
+        else:
+            print(f"dlmon: the sensors don't know {' '.join(line)[:80]!r}", file=sys.stderr)
+    return bool(text)
+
+
+def _write(record: Record) -> None:
+    """Write at once, and past Python's buffer: a broken one would fail again at exit."""
+    line = encode(record)
+    while line:
+        line = line[os.write(STDOUT, line) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

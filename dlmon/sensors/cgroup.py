@@ -1,0 +1,277 @@
+"""What the control group allows: CPU quota, throttling, memory limit (versions 1 and 2).
+
+Linux, Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+scheduler/sched-bwc.rst. A limit on any ancestor holds as well, so the tightest
+one counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dlmon.records import Cpu, MachineFacts, Memory
+from dlmon.sensors import files
+from dlmon.sensors.provider import Reading
+from dlmon.sensors.rates import BYTES_IN_MIB
+
+Limit = TypeVar("Limit", int, float)
+
+UNIFIED = ""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted hierarchy: its controllers (`UNIFIED` alone for version 2) and what is seen of it.
+
+    `root` is the group that stands at `point`: inside a container not "/".
+    """
+
+    controllers: frozenset[str]
+    root: str
+    point: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """The directories of one controller's group and of its ancestors, innermost first."""
+
+    version: int
+    directories: tuple[Path, ...]
+
+
+class CgroupProvider:
+    """Limits of this process's own group, which is the workload's too."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._throttle: tuple[Path, str] | None = None
+        self._periods: tuple[int, int] | None = None
+        self._memory: tuple[int, Path] | None = None
+        self._why_no_limit = ""
+
+    def facts(self) -> MachineFacts:
+        """Find the group, and tell what it allows."""
+        try:
+            mounts = parse_mounts(files.read(self._root / "proc/self/mountinfo"))
+            paths = parse_membership(files.read(self._root / "proc/self/cgroup"))
+            memory_bytes = _memory_total(files.read(self._root / "proc/meminfo"))
+        except (OSError, ValueError) as error:
+            self._why_no_limit = files.reason(error)
+            return MachineFacts(
+                why=dict.fromkeys(("cpu_limit", "memory_limit_mib"), self._why_no_limit)
+            )
+        why: dict[str, str] = {}
+        cpu_limit = memory_limit_mib = None
+        try:
+            cpu_limit = self._find_cpu_limit(find_group("cpu", mounts, paths, self._root))
+        except (OSError, ValueError) as error:
+            why["cpu_limit"] = self._why_no_limit = files.reason(error)
+        try:
+            group = find_group("memory", mounts, paths, self._root)
+            memory_limit_mib = self._find_memory_limit(group, memory_bytes)
+        except (OSError, ValueError) as error:
+            why["memory_limit_mib"] = files.reason(error)
+        return MachineFacts(cpu_limit=cpu_limit, memory_limit_mib=memory_limit_mib, why=why)
+
+    def fast(self, t: int) -> Reading:
+        """Read how often the quota stopped us, and the memory that counts against the limit."""
+        return Reading(cpu=self._throttled(), memory=self._memory_used())
+
+    def slow(self, t: int) -> Reading:
+        """Read nothing: limits are facts."""
+        return Reading()
+
+    def _find_cpu_limit(self, group: Group) -> float:
+        limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
+        cores, directory = _tightest(group, limit, "no CPU limit is set")
+        self._throttle = (directory, str(directory / "cpu.stat"))
+        return round(cores, 2)
+
+    def _find_memory_limit(self, group: Group, memory_bytes: int) -> int:
+        limit = memory_limit_v2 if group.version == 2 else memory_limit_v1
+        allowed, directory = _tightest(group, limit, "no memory limit is set")
+        if allowed >= memory_bytes:
+            raise ValueError("no memory limit is set")
+        self._memory = (group.version, directory)
+        return allowed // BYTES_IN_MIB
+
+    def _throttled(self) -> Cpu:
+        if self._throttle is None:
+            return Cpu(why={"throttled_pct": self._why_no_limit})
+        try:
+            last, self._periods = self._periods, throttled_periods(files.read(self._throttle[1]))
+        except (OSError, ValueError) as error:
+            return Cpu(why={"throttled_pct": files.reason(error)})
+        if last is None:
+            return Cpu(why={"throttled_pct": "no earlier reading yet"})
+        return Cpu(throttled_pct=throttled_pct(last, self._periods))
+
+    def _memory_used(self) -> Memory | None:
+        if self._memory is None:
+            return None
+        version, directory = self._memory
+        try:
+            return Memory(used_mib=memory_used(version, directory) // BYTES_IN_MIB)
+        except (OSError, ValueError) as error:
+            return Memory(why={"used_mib": files.reason(error)})
+
+
+def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
+    """Return the control group hierarchies in /proc/self/mountinfo (proc(5))."""
+    mounts = []
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        places, kind = before.split(), after.split()
+        if len(places) < 5 or len(kind) < 3:
+            continue
+        root, point = (_unescaped(place) for place in places[3:5])
+        if kind[0] == "cgroup2":
+            mounts.append(Mount(frozenset({UNIFIED}), root, point))
+        elif kind[0] == "cgroup":
+            mounts.append(Mount(frozenset(kind[2].split(",")), root, point))
+    return tuple(mounts)
+
+
+def parse_membership(cgroup: str) -> dict[str, str]:
+    """Return the group that each controller (`UNIFIED` for version 2) has this process in."""
+    paths = {}
+    for line in cgroup.splitlines():
+        columns = line.split(":", 2)
+        if len(columns) == 3:
+            paths.update(dict.fromkeys(columns[1].split(","), columns[2]))
+    return paths
+
+
+def find_group(
+    controller: str, mounts: tuple[Mount, ...], paths: dict[str, str], root: Path = Path("/")
+) -> Group:
+    """Return where `controller`'s limits are; version 1 has it if both are mounted.
+
+    Raises:
+        ValueError: no hierarchy has this controller.
+    """
+    for version, name in ((1, controller), (2, UNIFIED)):
+        for mount in mounts:
+            if name in mount.controllers and name in paths:
+                return Group(version, _directories(mount, paths[name], root))
+    raise ValueError("no control group is mounted")
+
+
+def cpu_limit_v2(directory: Path) -> float | None:
+    """Return the cores that `cpu.max` allows, or None for no limit ("max 100000")."""
+    quota, _, period = _told(directory / "cpu.max", "max 100000").partition(" ")
+    return None if quota == "max" else _positive(quota) / _positive(period)
+
+
+def cpu_limit_v1(directory: Path) -> float | None:
+    """Return the cores that `cpu.cfs_quota_us` allows, or None for no limit (-1)."""
+    quota = int(_told(directory / "cpu.cfs_quota_us", "-1"))
+    return None if quota < 0 else quota / _positive(_told(directory / "cpu.cfs_period_us", ""))
+
+
+def memory_limit_v2(directory: Path) -> int | None:
+    """Return the bytes that `memory.max` allows, or None for no limit ("max")."""
+    told = _told(directory / "memory.max", "max")
+    return None if told == "max" else int(told)
+
+
+def memory_limit_v1(directory: Path) -> int | None:
+    """Return the bytes that `memory.limit_in_bytes` allows; no limit is a number near 2**63."""
+    limit = int(_told(directory / "memory.limit_in_bytes", str(2**63)))
+    return None if limit >= 2**62 else limit
+
+
+def memory_used(version: int, directory: Path) -> int:
+    """Return the bytes in use without the file cache that the kernel gives back first.
+
+    Raises:
+        OSError: a file can't be read.
+        ValueError: its text can't be understood.
+    """
+    usage = "memory.current" if version == 2 else "memory.usage_in_bytes"
+    cache = "inactive_file" if version == 2 else "total_inactive_file"
+    used = int(files.read(directory / usage))
+    return max(0, used - _numbers(files.read(directory / "memory.stat")).get(cache, 0))
+
+
+def throttled_periods(cpu_stat: str) -> tuple[int, int]:
+    """Return how many quota periods have passed, and in how many the group was stopped.
+
+    Raises:
+        ValueError: the text has no such counts.
+    """
+    counts = _numbers(cpu_stat)
+    if "nr_periods" not in counts or "nr_throttled" not in counts:
+        raise ValueError("the kernel doesn't count throttled periods")
+    return counts["nr_periods"], counts["nr_throttled"]
+
+
+def throttled_pct(last: tuple[int, int], now: tuple[int, int]) -> float:
+    """Return the percent of quota periods between two readings in which the group was stopped.
+
+    Periods pass only while the group runs: an idle one was not throttled.
+    """
+    periods, throttled = now[0] - last[0], now[1] - last[1]
+    return min(100.0, round(100 * throttled / periods, 1)) if periods > 0 else 0.0
+
+
+def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
+    """Return the group's directory below the mount and those above it, innermost first."""
+    top = root / mount.point.lstrip("/")
+    prefix = mount.root.rstrip("/")
+    # A path outside of what is mounted here belongs to a parent namespace.
+    inside = path == mount.root or path.startswith(prefix + "/")
+    below = [part for part in path[len(prefix) :].split("/") if part] if inside else []
+    directories = [top]
+    for part in below:
+        if part == ".." or not (directories[-1] / part).is_dir():
+            return (top,)
+        directories.append(directories[-1] / part)
+    return tuple(reversed(directories))
+
+
+def _tightest(
+    group: Group, limit: Callable[[Path], Limit | None], why_none: str
+) -> tuple[Limit, Path]:
+    limits = [(limit(where), where) for where in group.directories]
+    found = [(allowed, where) for allowed, where in limits if allowed is not None]
+    if not found:
+        raise ValueError(why_none)
+    return min(found, key=lambda pair: pair[0])
+
+
+def _told(path: Path, absent: str) -> str:
+    """Return a file's text; the outermost group has no limit files."""
+    try:
+        return files.read(path).strip()
+    except FileNotFoundError:
+        return absent
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise ValueError(f"a limit of {number} can't be understood")
+    return number
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """Return a flat-keyed file ("name value" lines) as a dictionary."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def _memory_total(meminfo: str) -> int:
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError("/proc/meminfo can't be understood")
+
+
+def _unescaped(path: str) -> str:
+    """Undo the octal escapes for blanks and backslashes in mountinfo."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)

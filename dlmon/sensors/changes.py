@@ -1,0 +1,72 @@
+"""Tell a slow field, and a reason, only when it changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from dlmon.records import Cpu, Disk, Gpu, Machine, Memory, Network, ProcessTree
+
+# A GPU's memory is not among them: frameworks take it once and keep it, and
+# eight unchanged numbers a second are a fifth of a record.
+ALWAYS_TOLD: dict[type[Any], frozenset[str]] = {
+    Machine: frozenset({"t", "wall", "cost"}),
+    Cpu: frozenset({"pct", "cores"}),
+    Memory: frozenset({"used_mib"}),
+    Disk: frozenset({"read_mib_s", "write_mib_s"}),
+    Network: frozenset({"receive_mib_s", "send_mib_s"}),
+    ProcessTree: frozenset({"cpu_pct", "rss_mib"}),
+    Gpu: frozenset({"index", "utilization_pct", "power_w", "temperature_c", "sm_mhz"}),
+}
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    reason: str
+
+
+class Changes:
+    """What was told so far; a reader that has read every record knows the rest."""
+
+    def __init__(self) -> None:
+        self._told: dict[Any, Any] = {}
+
+    def only_news(self, machine: Machine) -> Machine:
+        """Return `machine` without the slow fields and reasons that were told before."""
+        news: Machine = _news(machine, self._told)
+        return news
+
+
+def _news(record: Any, told: dict[Any, Any]) -> Any:
+    """Return `record` with what `told` holds already left out, and note the rest there."""
+    always = ALWAYS_TOLD[type(record)]
+    changed: dict[str, Any] = {}
+    why: dict[str, str] = {}
+    for spec in fields(record):
+        name = spec.name
+        value = getattr(record, name)
+        if name == "why" or (name in always and value is not None):
+            told.pop(name, None)
+        elif value is None:
+            unknown = _Unknown(record.why[name]) if name in record.why else None
+            if unknown is not None and told.get(name) != unknown:
+                told[name] = unknown
+                why[name] = unknown.reason
+        elif type(value) in ALWAYS_TOLD:
+            news = _news(value, _inner(told, name))
+            changed[name] = news if news != type(value)() else None
+        elif name == "gpus":
+            known = _inner(told, name)
+            changed[name] = tuple(_news(gpu, _inner(known, gpu.index)) for gpu in value)
+        elif told.get(name) == value:
+            changed[name] = None
+        else:
+            told[name] = value
+    return replace(record, **changed, why=why)
+
+
+def _inner(told: dict[Any, Any], key: Any) -> dict[Any, Any]:
+    if not isinstance(told.get(key), dict):
+        told[key] = {}
+    inner: dict[Any, Any] = told[key]
+    return inner

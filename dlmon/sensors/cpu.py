@@ -1,0 +1,193 @@
+"""CPU utilisation, clock and temperature."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dlmon.records import Cpu, MachineFacts
+from dlmon.sensors import files
+from dlmon.sensors.provider import Reading
+
+# Reading a core's clock can interrupt that core: on a large machine, ask a few.
+_MOST_CLOCKS = 16
+_MODEL_KEYS = ("model name", "cpu model", "cpu")
+# Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
+_TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
+_TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
+
+
+class CpuProvider:
+    """The whole machine's CPU: utilisation by psutil, clock and temperature from /sys."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        cpu_times: Callable[[], Sequence[Any]] = lambda: psutil.cpu_times(percpu=True),
+    ) -> None:
+        self._root = root
+        self._cpu_times = cpu_times
+        self._last: list[tuple[float, float]] = []
+        self._clocks: list[str] = []
+        self._temperatures: list[str] = []
+
+    def facts(self) -> MachineFacts:
+        """Tell the model, how many cores there are, and how busy they were."""
+        values: dict[str, Any] = {}
+        why: dict[str, str] = {}
+        asked: dict[str, Callable[[], Any]] = {
+            "cpu_model": self._model,
+            "cores": _allowed_cores,
+            "physical_cores": _physical_cores,
+            "load_1m": lambda: round(os.getloadavg()[0], 2),
+            "governor": self._governor,
+            "on_battery": _on_battery,
+        }
+        for name, ask in asked.items():
+            try:
+                values[name] = ask()
+            except (OSError, ValueError, psutil.Error) as error:
+                why[name] = files.reason(error)
+        self._clocks = self._clock_files()
+        self._temperatures = self._temperature_files()
+        return MachineFacts(**values, why=why)
+
+    def fast(self, t: int) -> Reading:
+        """Read the utilisation of the machine and of each core since the call before."""
+        try:
+            now = [busy_and_total(times) for times in self._cpu_times()]
+            last, self._last = self._last, now
+            pct, cores = utilisation(last, now)
+        except (OSError, ValueError, psutil.Error) as error:
+            return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), files.reason(error))))
+        return Reading(cpu=Cpu(pct=pct, cores=cores))
+
+    def slow(self, t: int) -> Reading:
+        """Read the mean clock and the hottest package."""
+        values: dict[str, Any] = {}
+        why: dict[str, str] = {}
+        try:
+            values["mhz"] = round(_mean(self._clocks) / 1000)
+        except (OSError, ValueError) as error:
+            why["mhz"] = files.reason(error)
+        try:
+            values["temperature_c"] = round(_highest(self._temperatures) / 1000)
+        except (OSError, ValueError) as error:
+            why["temperature_c"] = files.reason(error)
+        return Reading(cpu=Cpu(**values, why=why))
+
+    def _model(self) -> str:
+        for line in files.read(self._root / "proc/cpuinfo").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in _MODEL_KEYS and value.strip():
+                return " ".join(value.split())
+        raise ValueError("not told by this system")
+
+    def _governor(self) -> str:
+        return files.read(
+            self._root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+        ).strip()
+
+    def _clock_files(self) -> list[str]:
+        policies = sorted((self._root / "sys/devices/system/cpu/cpufreq").glob("policy*"))
+        step = -(-len(policies) // _MOST_CLOCKS) or 1
+        return [str(policy / "scaling_cur_freq") for policy in policies[::step]]
+
+    def _temperature_files(self) -> list[str]:
+        """Find the input of each package once: reading every sensor can take long."""
+        found: list[str] = []
+        for driver in sorted((self._root / "sys/class/hwmon").glob("hwmon*")):
+            try:
+                if files.read(driver / "name").strip() not in _TEMPERATURE_DRIVERS:
+                    continue
+                labels = {label: files.read(label) for label in sorted(driver.glob("temp*_label"))}
+            except OSError:
+                continue
+            for wanted in _TEMPERATURE_LABELS:
+                chosen = [path for path, text in labels.items() if text.startswith(wanted)]
+                if chosen:
+                    found.append(str(chosen[0]).replace("_label", "_input"))
+                    break
+            else:
+                found.append(str(driver / "temp1_input"))
+        return found
+
+
+def busy_and_total(times: Any) -> tuple[float, float]:
+    """Return a core's busy and whole time in seconds, from psutil's `scputimes`.
+
+    Waiting for a disk is not busy. Guest time is left out, for Linux counts it
+    in user time too (proc(5), /proc/stat).
+    """
+    total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return total - times.idle - getattr(times, "iowait", 0.0), total
+
+
+def utilisation(
+    last: Sequence[tuple[float, float]], now: Sequence[tuple[float, float]]
+) -> tuple[float, tuple[int, ...]]:
+    """Return the percent busy of all cores together and of each, between two readings.
+
+    Raises:
+        ValueError: the readings can't be compared; the message says why.
+    """
+    if not last:
+        raise ValueError("no earlier reading yet")
+    if len(last) != len(now):
+        raise ValueError("the number of cores changed")
+    # The kernel's idle and iowait counters may step back a little, so busy can seem to fall.
+    spans = [
+        (max(0.0, busy - busy_before), total - total_before)
+        for (busy_before, total_before), (busy, total) in zip(last, now, strict=True)
+    ]
+    if min(total for _, total in spans) <= 0:
+        raise ValueError("no CPU time was counted")
+    cores = tuple(min(100, round(100 * busy / total)) for busy, total in spans)
+    whole = 100 * sum(busy for busy, _ in spans) / sum(total for _, total in spans)
+    return min(100.0, round(whole, 1)), cores
+
+
+def _allowed_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return _counted(psutil.cpu_count())
+
+
+def _physical_cores() -> int:
+    return _counted(psutil.cpu_count(logical=False))
+
+
+def _counted(cores: int | None) -> int:
+    if cores is None:
+        raise ValueError("not told by this system")
+    return cores
+
+
+def _on_battery() -> bool:
+    if not hasattr(psutil, "sensors_battery"):
+        raise ValueError("not told by this system")
+    battery = psutil.sensors_battery()
+    if battery is None:
+        return False
+    if battery.power_plugged is None:
+        raise ValueError("the battery does not tell")
+    return not battery.power_plugged
+
+
+def _mean(paths: Sequence[str]) -> float:
+    values = _numbers(paths)
+    return sum(values) / len(values)
+
+
+def _highest(paths: Sequence[str]) -> int:
+    return max(_numbers(paths))
+
+
+def _numbers(paths: Sequence[str]) -> list[int]:
+    if not paths:
+        raise ValueError("not told by this system")
+    return [int(files.read(path)) for path in paths]

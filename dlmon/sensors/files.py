@@ -1,0 +1,59 @@
+"""Read /proc and /sys files, and say in words why one could not be read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+_CHUNK = 65536
+_WORDS = {
+    errno.ENOENT: "not told by this system",
+    errno.ENOTDIR: "not told by this system",
+    errno.ENODEV: "not told by this system",
+    errno.EACCES: "denied",
+    errno.EPERM: "denied",
+}
+
+
+def read(path: str | Path) -> str:
+    """Return the text of a kernel file, without what a buffered reader costs.
+
+    Raises:
+        OSError: it can't be opened or read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(descriptor, _CHUNK)
+        if len(text) > 1024:  # a long file may come in pieces; a short one is whole
+            while more := os.read(descriptor, _CHUNK):
+                text += more
+    finally:
+        os.close(descriptor)
+    return text.decode("utf-8", "replace")
+
+
+def numbered(directory: str) -> list[int]:
+    """Return the numbers that name entries of a directory, as pids do in /proc.
+
+    Raises:
+        OSError: it can't be listed.
+    """
+    with os.scandir(directory) as entries:
+        return [int(entry.name) for entry in entries if entry.name.isdecimal()]
+
+
+def reason(error: Exception) -> str:
+    """Say in words why something could not be read."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return _WORDS.get(error.errno, os.strerror(error.errno).lower())
+    return str(error) or type(error).__name__
+
+
+def sees_every_process() -> bool:
+    """Tell whether this is the machine's first pid namespace, not a container's."""
+    try:
+        # PROC_PID_INIT_INO in Linux, include/uapi/linux/nsfs.h and include/linux/proc_ns.h.
+        return Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
+    except OSError:
+        return False

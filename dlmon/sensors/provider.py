@@ -1,0 +1,93 @@
+"""What a source of readings looks like to the sampler, and how readings are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from dlmon.records import Cpu, Disk, Gpu, MachineFacts, Memory, Network, ProcessTree
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Told = TypeVar("Told", bound=DataclassInstance)
+else:
+    Told = TypeVar("Told")
+
+SLOW_TIER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The part of a machine record that one source tells at one time.
+
+    A field is a value, or None with its reason in `why`, or None without one:
+    it was not read this time.
+    """
+
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    disk: Disk | None = None
+    network: Network | None = None
+    process: ProcessTree | None = None
+    gpus: tuple[Gpu, ...] | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+class Provider(Protocol):
+    """One source of readings. Nothing it can't read may raise: it becomes a reason.
+
+    `t` is CLOCK_MONOTONIC in nanoseconds. Rates are those since the call before,
+    so each tier's first call only takes their baseline.
+    """
+
+    def facts(self) -> MachineFacts:
+        """Find out once what there is; called first."""
+
+    def fast(self, t: int) -> Reading:
+        """Read what is worth a reading each interval."""
+
+    def slow(self, t: int) -> Reading:
+        """Read what changes seldom or costs much, every `SLOW_TIER_S`."""
+
+
+def merge(first: Told, second: Told) -> Told:
+    """Lay what `second` tells over `first`, nested records field by field.
+
+    Both need a `why`. A value and a reason for its absence replace each other,
+    and GPUs are matched by index.
+    """
+    told: dict[str, Any] = {}
+    why: dict[str, str] = dict(getattr(first, "why"))  # noqa: B009 - not known to the type
+    reasons: dict[str, str] = getattr(second, "why")  # noqa: B009
+    for name in _names(type(second)):
+        new = getattr(second, name)
+        if new is not None:
+            told[name] = _joined(getattr(first, name), new)
+            why.pop(name, None)
+        elif name in reasons:
+            told[name] = None
+            why[name] = reasons[name]
+    return replace(first, **told, why=why) if told else first
+
+
+def _joined(old: Any, new: Any) -> Any:
+    if old is None:
+        return new
+    if hasattr(new, "why"):
+        return merge(old, new)
+    if isinstance(new, tuple) and new and isinstance(new[0], Gpu):
+        by_index = {gpu.index: gpu for gpu in old}
+        for gpu in new:
+            by_index[gpu.index] = merge(by_index[gpu.index], gpu) if gpu.index in by_index else gpu
+        return tuple(by_index[index] for index in sorted(by_index))
+    return new
+
+
+_NAMES: dict[type[Any], tuple[str, ...]] = {}
+
+
+def _names(record: type[Any]) -> tuple[str, ...]:
+    if record not in _NAMES:
+        _NAMES[record] = tuple(spec.name for spec in fields(record) if spec.name != "why")
+    return _NAMES[record]

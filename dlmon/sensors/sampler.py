@@ -1,0 +1,114 @@
+"""Join what the providers read into one record each interval."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from dlmon.records import Cost, Facts, Machine, MachineFacts
+from dlmon.sensors.cgroup import CgroupProvider
+from dlmon.sensors.changes import Changes
+from dlmon.sensors.cpu import CpuProvider
+from dlmon.sensors.disk import DiskProvider
+from dlmon.sensors.memory import MemoryProvider
+from dlmon.sensors.network import NetworkProvider
+from dlmon.sensors.nvidia import NoGpus, NvidiaProvider
+from dlmon.sensors.process import ProcessProvider
+from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
+
+FIRST_WINDOW_S = 0.25
+
+
+class Sampler:
+    """Read every provider. A later one's reading replaces an earlier one's of the same field.
+
+    The clocks are parameters: `clock` and `cpu_clock` tell nanoseconds, `wall`
+    Unix seconds.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], float] = time.time,
+        cpu_clock: Callable[[], int] = time.process_time_ns,
+    ) -> None:
+        self._providers = tuple(providers)
+        self._clock, self._wall, self._cpu_clock = clock, wall, cpu_clock
+        self._changes = Changes()
+        self._next_slow = 0
+        self._cpu_ns = 0
+
+    def facts(self, wait: Callable[[float], object]) -> Facts:
+        """Find out what there is, and over a first short window how busy it is.
+
+        `wait` is given that window's length in seconds.
+        """
+        facts = MachineFacts()
+        for provider in self._providers:
+            facts = merge(facts, provider.facts())
+        self._read(self._clock(), slow=True)
+        wait(FIRST_WINDOW_S)
+        t = self._clock()
+        cpu = self._read(t, slow=False).cpu
+        if cpu is not None:
+            told = MachineFacts(
+                cpu_pct=cpu.pct,
+                why={"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {},
+            )
+            facts = merge(facts, told)
+        self._next_slow = t
+        self._cpu_ns = self._cpu_clock()
+        return Facts(t=t, wall=round(self._wall(), 2), host=os.uname().nodename, machine=facts)
+
+    def sample(self, scheduled: int) -> Machine:
+        """Return one record; `scheduled` is when it should have been taken."""
+        t = self._clock()
+        slow = t >= self._next_slow
+        if slow:
+            self._next_slow = t + int(SLOW_TIER_S * 1e9)
+        reading = self._read(t, slow)
+        before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
+        return self._changes.only_news(
+            Machine(
+                t=t,
+                wall=round(self._wall(), 2),
+                cpu=reading.cpu,
+                memory=reading.memory,
+                disk=reading.disk,
+                network=reading.network,
+                process=reading.process,
+                gpus=reading.gpus,
+                cost=Cost(
+                    cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
+                    late_ms=round(max(0, t - scheduled) / 1e6, 2),
+                ),
+                why=reading.why,
+            )
+        )
+
+    def _read(self, t: int, slow: bool) -> Reading:
+        reading = Reading()
+        for provider in self._providers:
+            reading = merge(reading, provider.fast(t))
+            if slow:
+                reading = merge(reading, provider.slow(t))
+        return reading
+
+
+def machine_providers(process: ProcessProvider, no_gpus: str | None) -> tuple[Provider, ...]:
+    """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
+
+    The control group comes after memory: where it sets a limit, its usage is
+    the one that counts. Another vendor's GPUs are one more provider here.
+    """
+    return (
+        CpuProvider(),
+        MemoryProvider(),
+        CgroupProvider(),
+        DiskProvider(),
+        NetworkProvider(),
+        process,
+        NvidiaProvider() if no_gpus is None else NoGpus(no_gpus),
+    )

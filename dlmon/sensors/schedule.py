@@ -1,0 +1,34 @@
+"""When to take the next sample, and what the one who started us says meanwhile."""
+
+from __future__ import annotations
+
+LONGEST_WORD = 4096
+
+
+def next_tick(start: int, interval: int, now: int) -> int:
+    """Return the first tick after `now`. Ticks that were missed are left out.
+
+    Ticks lie at `start` plus whole intervals, so that lateness never adds up.
+    All are in nanoseconds.
+    """
+    return start + interval * ((now - start) // interval + 1)
+
+
+class Words:
+    """Cut what comes over a pipe into lines."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, text: bytes) -> list[list[str]]:
+        """Return the words of each line that `text` completes."""
+        *lines, rest = (self._rest + text).split(b"\n")
+        self._rest = rest[-LONGEST_WORD:]
+        return [line.decode("utf-8", "replace").split() for line in lines]
+
+
+def watched_pid(words: list[str]) -> int | None:
+    """Return the pid in `watch PID`, or None for any other line."""
+    if len(words) == 2 and words[0] == "watch" and words[1].isdecimal() and int(words[1]) > 0:
+        return int(words[1])
+    return None

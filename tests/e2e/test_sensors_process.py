@@ -1,0 +1,415 @@
+"""The sensors as a process of their own, on this machine and on drivers that we build."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fake_nvml import FakeDriver, build
+
+from dlmon.records import Facts, Gpu, Machine, MachineFacts, Record, decode
+from dlmon.sensors.provider import Reading, merge
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
+
+NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
+NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
+
+
+class Sensors:
+    """A running `python -m dlmon.sensors`, and all that it has told so far."""
+
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "dlmon.sensors", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        self.known = Reading()
+
+    def record(self) -> Record:
+        record = decode(self.stdout.readline())
+        assert record is not None
+        return record
+
+    def facts(self) -> MachineFacts:
+        facts = self.record()
+        assert isinstance(facts, Facts)
+        return facts.machine
+
+    def sample(self) -> Machine:
+        machine = self.record()
+        assert isinstance(machine, Machine)
+        news = Reading(
+            cpu=machine.cpu,
+            memory=machine.memory,
+            disk=machine.disk,
+            network=machine.network,
+            process=machine.process,
+            gpus=machine.gpus,
+            why=machine.why,
+        )
+        self.known = merge(self.known, news)
+        return machine
+
+    def sample_until(self, holds: Callable[[Reading], object]) -> Reading:
+        """Return what is known by the first sample after which `holds` is true of it."""
+        while True:
+            self.sample()
+            if holds(self.known):
+                return self.known
+
+    def gpu(self, index: int) -> Gpu:
+        assert self.known.gpus is not None
+        return self.known.gpus[index]
+
+    def say(self, line: str) -> None:
+        self.stdin.write(line.encode() + b"\n")
+        self.stdin.flush()
+
+    def end(self) -> int:
+        """Close stdin, and return the exit status."""
+        self.stdin.close()
+        return self.process.wait()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Sensors]]:
+    started: list[Sensors] = []
+
+    def start_sensors(*arguments: str, driver: FakeDriver | None = None) -> Sensors:
+        environment = driver.environment() if driver is not None else None
+        sensors = Sensors("--interval", "0.1", *arguments, environment=environment)
+        started.append(sensors)
+        return sensors
+
+    yield start_sensors
+    for sensors in started:
+        sensors.process.kill()
+        sensors.process.wait()
+        sensors.stdin.close()
+        sensors.stdout.close()
+        assert sensors.process.stderr is not None
+        sensors.process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("fake-nvml"))
+
+
+@pytest.fixture
+def driver(library: Path, tmp_path: Path) -> FakeDriver:
+    return FakeDriver(library, tmp_path)
+
+
+def unread(sensors: Sensors) -> bytes:
+    """Return what is left on stderr once the process has ended."""
+    assert sensors.process.stderr is not None
+    return sensors.process.stderr.read()
+
+
+def test_facts_come_first_and_say_why_of_whatever_is_unknown(start):
+    facts = start().facts()
+    assert facts.cores == len(os.sched_getaffinity(0))
+    assert facts.memory_mib is not None
+    assert facts.cpu_pct is not None
+    unknown = {name for name, value in vars(facts).items() if value is None}
+    assert unknown == facts.why.keys()
+
+
+def test_samples_follow_on_a_schedule_that_does_not_drift(start):
+    sensors = start()
+    sensors.facts()
+    samples = [sensors.sample() for _ in range(6)]
+    scheduled = [s.t - int(s.cost.late_ms * 1e6) for s in samples if s.cost is not None]
+    steps = [round((t - scheduled[0]) / 1e8, 3) for t in scheduled]
+    assert steps == [round(step) for step in steps]
+    assert steps == sorted(set(steps))
+
+
+def test_every_sample_tells_the_fast_readings(start):
+    sensors = start()
+    facts = sensors.facts()
+    for _ in range(3):
+        sample = sensors.sample()
+        assert sample.cpu is not None
+        assert sample.cpu.pct is not None
+        assert sample.cpu.cores is not None
+        assert len(sample.cpu.cores) >= (facts.cores or 1)
+        assert sample.memory is not None
+        assert sample.memory.used_mib
+        assert sample.cost is not None
+        assert sample.process is None
+
+
+def test_the_end_of_stdin_ends_it_at_once_and_without_a_word(start):
+    sensors = start("--interval", "3600")
+    sensors.facts()
+    assert sensors.end() == 0
+    assert unread(sensors) == b""
+
+
+def test_nobody_reading_any_more_ends_it_cleanly(start):
+    sensors = start()
+    sensors.facts()
+    sensors.stdout.close()
+    assert sensors.process.wait() == 0
+    assert unread(sensors) == b""
+
+
+def test_ctrl_c_is_left_to_the_viewer_and_sigterm_ends_it(start):
+    sensors = start()
+    sensors.facts()
+    sensors.process.send_signal(signal.SIGINT)
+    for _ in range(3):
+        sensors.sample()
+    sensors.process.send_signal(signal.SIGTERM)
+    assert sensors.process.wait() == -signal.SIGTERM
+
+
+BUSY_TREE = """
+import subprocess, sys, threading
+wait = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+child = subprocess.Popen(wait, stdin=subprocess.PIPE)
+threading.Thread(target=sys.stdin.read).start()
+print("ready", flush=True)
+while threading.active_count() > 1:
+    pass
+child.stdin.close()
+child.wait()
+"""
+
+
+def test_a_watched_tree_is_told_with_its_child_and_its_end(start):
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY_TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as root:
+        assert root.stdin is not None
+        assert root.stdout is not None
+        assert root.stdout.readline() == b"ready\n"
+        sensors = start()
+        sensors.facts()
+        assert sensors.sample().process is None
+        sensors.say(f"watch {root.pid}")
+        tree = sensors.sample_until(lambda known: known.process is not None).process
+        assert (tree.processes, tree.threads) == (2, 3)
+        assert tree.rss_mib > 0
+        sensors.sample_until(lambda known: known.process.cpu_pct > 0)
+        root.stdin.close()
+        root.wait()
+        ended = sensors.sample_until(lambda known: known.process.cpu_pct is None).process
+    assert set(ended.why.values()) == {"the process has ended"}
+    sensors.say("unwatch")
+    sensors.sample_until(lambda known: known.why.get("process") == "no process is watched")
+
+
+def test_a_word_that_it_does_not_know_changes_nothing(start):
+    sensors = start()
+    sensors.facts()
+    sensors.say("dance")
+    sensors.say("watch me")
+    sensors.sample()
+    sensors.sample()
+    assert sensors.end() == 0
+    assert unread(sensors).decode().splitlines() == [
+        "dlmon: the sensors don't know 'dance'",
+        "dlmon: the sensors don't know 'watch me'",
+    ]
+
+
+@pytest.mark.parametrize("interval", ["0.01", "nan", "soon", "-1"])
+def test_an_interval_that_cannot_be_is_refused(interval):
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "dlmon.sensors", "--interval", interval],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert "0.1" in ended.stderr.splitlines()[-1]
+
+
+def test_without_psutil_it_says_so_in_one_sentence(tmp_path):
+    (tmp_path / "psutil.py").write_text("raise ModuleNotFoundError(name='psutil')\n")
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "dlmon.sensors"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "dlmon: the sensors need psutil: python -m pip install psutil\n"
+
+
+def test_without_a_driver_the_reason_is_told_once(start):
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libnvidia-ml.so.1")
+        pytest.skip("this machine has a driver")
+    sensors = start()
+    assert sensors.facts().why["gpus"] == NO_LIBRARY
+    assert sensors.sample().why == {"gpus": NO_LIBRARY}
+    assert sensors.sample().why == {}
+
+
+def test_a_library_that_cannot_be_loaded_is_a_reason(start, tmp_path):
+    (tmp_path / "libnvidia-ml.so.1").write_text("")
+    why = start(driver=FakeDriver(tmp_path, tmp_path)).facts().why
+    assert why["gpus"].startswith("no NVIDIA driver: ")
+    assert "libnvidia-ml.so.1" in why["gpus"]
+
+
+def test_nvml_is_left_alone_when_told_so(start, driver):
+    sensors = start("--no-gpus", "the driver did not answer", driver=driver)
+    assert sensors.facts().why["gpus"] == "the driver did not answer"
+    assert sensors.sample().why == {"gpus": "the driver did not answer"}
+    assert driver.calls() == []
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 8])
+def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
+    driver.says(f"gpus {count}", "set 0 processes 2")
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    assert facts.gpus is not None
+    assert [gpu.index for gpu in facts.gpus] == list(range(count))
+    assert len({gpu.uuid for gpu in facts.gpus}) == count
+    assert all(gpu.memory_mib == 81920 for gpu in facts.gpus)
+    assert (facts.driver, facts.cuda) == ("580.65.06", "13.0")
+    assert facts.foreign_gpu_processes == (2 if count else 0)
+    gpus = sensors.sample().gpus
+    assert gpus == tuple(
+        Gpu(
+            index=index,
+            utilization_pct=90 + index,
+            memory_used_mib=40000 + 100 * index,
+            power_w=300.5 + 10 * index,
+            power_limit_w=700.0,
+            temperature_c=60 + index,
+            sm_mhz=1700 + 15 * index,
+            memory_mhz=2619,
+            throttle=(),
+        )
+        for index in range(count)
+    )
+
+
+def test_a_reading_follows_the_driver(start, driver):
+    sensors = start(driver=driver)
+    sensors.facts()
+    sensors.sample()
+    driver.says("gpus 1", "set 0 throttle 5", "set 0 power_mw 699900", "set 0 utilization_pct 12")
+    gpu = sensors.sample_until(lambda known: known.gpus[0].throttle).gpus[0]
+    assert gpu.throttle == ("power cap",)
+    driver.says("gpus 1", "set 0 throttle 1")
+    gpu = sensors.sample_until(lambda known: known.gpus[0].utilization_pct == 90).gpus[0]
+    assert gpu.throttle == ()
+
+
+def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start, driver):
+    driver.says(
+        "gpus 2",
+        f"answer {POWER} 1 {NOT_SUPPORTED}",
+        f"answer {UTILIZATION} * {NO_PERMISSION}",
+        f"answer nvmlDeviceGetMemoryInfo_v2 0 {NOT_SUPPORTED}",
+        f"answer nvmlDeviceGetMemoryInfo 0 {NOT_SUPPORTED}",
+    )
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    assert facts.gpus is not None
+    assert facts.gpus[0].why == {"memory_mib": "not supported"}
+    first = sensors.sample()
+    assert first.gpus is not None
+    assert first.gpus[0].why == {"utilization_pct": "denied", "memory_used_mib": "not supported"}
+    assert first.gpus[1].why == {"utilization_pct": "denied", "power_w": "not supported"}
+    assert first.gpus[1].temperature_c == 61
+    for _ in range(3):
+        sample = sensors.sample()
+        assert sample.gpus is not None
+        assert [gpu.why for gpu in sample.gpus] == [{}, {}]
+    assert driver.calls().count(f"{POWER} 1") == 1
+    assert driver.calls().count(f"{UTILIZATION} 0") == 1
+
+
+def test_an_older_driver_is_read_by_the_older_calls(start, driver):
+    newer = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons")
+    driver.says("gpus 1", "set 0 throttle 32", *(f"answer {call} * 13" for call in newer))
+    sensors = start(driver=driver)
+    sensors.facts()
+    sensors.sample()
+    assert (sensors.gpu(0).temperature_c, sensors.gpu(0).throttle) == (60, ("thermal slowdown",))
+    sensors.sample()
+    assert driver.calls().count("nvmlDeviceGetTemperatureV 0") == 1
+
+
+def test_a_gpu_that_is_lost_and_comes_back_leaves_the_others_alone(start, driver):
+    driver.says("gpus 2")
+    sensors = start(driver=driver)
+    sensors.facts()
+    sensors.sample()
+    driver.says("gpus 2", f"answer * 1 {LOST}")
+    sensors.sample_until(lambda known: known.gpus[1].power_w is None)
+    assert set(sensors.gpu(1).why.values()) == {"lost"}
+    sensors.sample_until(lambda known: "nvmlShutdown" in driver.calls())
+    for _ in range(3):
+        sensors.sample()
+        assert sensors.gpu(0).power_w == 300.5
+    driver.says("gpus 2")
+    back = sensors.sample_until(lambda known: known.gpus[1].power_w is not None)
+    assert (back.gpus[1].power_w, back.gpus[1].why) == (310.5, {})
+
+
+def test_a_driver_that_is_unloaded_and_loaded_again_is_found_again(start, driver):
+    sensors = start(driver=driver)
+    sensors.facts()
+    driver.says("gpus 1", f"answer * * {DRIVER_NOT_LOADED}")
+    sensors.sample_until(lambda known: known.gpus[0].power_w is None)
+    assert sensors.gpu(0).why["power_w"] == "the NVIDIA driver is not loaded"
+    driver.says("gpus 1")
+    sensors.sample_until(lambda known: known.gpus[0].power_w is not None)
+
+
+def test_a_driver_that_does_not_fit_its_library_is_said_so(start, driver):
+    driver.says("gpus 1", f"answer nvmlInitWithFlags * {MISMATCH}")
+    sensors = start(driver=driver)
+    why = "the NVIDIA driver and its library differ in version"
+    assert sensors.facts().why["gpus"] == why
+    assert sensors.sample().why["gpus"] == why
+    assert sensors.sample().cpu is not None
+
+
+def test_a_gpu_name_cannot_reach_the_terminal_as_an_escape_sequence(start, driver):
+    driver.says("gpus 1", r"name 0 [bold]Evil[/x]\e[31m \e]0;title\e\ GPU")
+    facts = start(driver=driver).facts()
+    assert facts.gpus is not None
+    assert facts.gpus[0].name == "[bold]Evil[/x]  GPU"
+
+
+def test_sigterm_ends_it_even_inside_a_driver_that_hangs(start, driver):
+    driver.says("gpus 1", f"hang {UTILIZATION}")
+    with driver.calls_as_they_come() as calls:
+        sensors = start(driver=driver)
+        while calls.readline() != f"{UTILIZATION} 0\n":
+            pass
+        sensors.process.send_signal(signal.SIGTERM)
+        assert sensors.process.wait() == -signal.SIGTERM
+
+
+def test_a_driver_that_crashes_ends_the_process_with_its_signal(start, driver):
+    driver.says("gpus 1", f"crash {POWER}")
+    sensors = start(driver=driver)
+    assert sensors.process.wait() == -signal.SIGSEGV

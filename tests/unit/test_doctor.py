@@ -1,0 +1,226 @@
+"""What the doctor says of a machine, from facts and a root of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dlmon.doctor import Finding, examine, installed_version
+from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
+
+NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+CPU_ONLY = MachineFacts(
+    cpu_model="Some CPU",
+    cores=8,
+    physical_cores=4,
+    memory_mib=65536,
+    swap_mib=0,
+    cpu_pct=3.0,
+    why={"gpus": NO_LIBRARY},
+)
+WITH_GPU = replace(
+    CPU_ONLY,
+    gpus=(GpuFacts(index=0, name="GTX 1060", uuid="GPU-a", memory_mib=6144),),
+    driver="580.65",
+    cuda="13.0",
+    why={},
+)
+INSTALLED = {"keras": "3.15.1", "tensorflow": "2.21.0", "nvidia-cudnn-cu12": "9"}
+
+
+def look(
+    tmp_path: Path,
+    machine: MachineFacts | None = CPU_ONLY,
+    installed: dict[str, str] = INSTALLED,
+    environment: dict[str, str] | None = None,
+    python: tuple[int, int, int] = (3, 12, 1),
+    directory: Path | None = None,
+) -> dict[str, Finding]:
+    findings = examine(
+        Facts(t=0, wall=0.0, host="box", machine=machine) if machine else None,
+        None if machine else "it hung",
+        directory or tmp_path / "state" / "sessions",
+        environment=environment or {},
+        version_of=installed.get,
+        python=python,
+        root=tmp_path,
+    )
+    assert json.loads(json.dumps(to_json(findings)))
+    return {finding.topic: finding for finding in findings}
+
+
+def test_a_good_machine_is_all_ok(tmp_path: Path):
+    findings = look(tmp_path, WITH_GPU)
+    assert {finding.state for finding in findings.values()} == {"ok"}
+    assert findings["cpu"].text == "Some CPU, 8 cores, 4 physical"
+    assert findings["gpu"].text == "GPU 0: GTX 1060, 6.0 GiB, driver 580.65, CUDA up to 13.0"
+    assert findings["memory"].text == "64.0 GiB, no swap"
+
+
+def test_whatever_is_not_ok_says_what_to_do(tmp_path: Path):
+    findings = look(tmp_path, None, installed={}, python=(3, 9, 0))
+    assert {f.topic for f in findings.values() if f.state == "missing"} == {
+        "python",
+        "keras",
+        "backend",
+        "sensors",
+    }
+    assert all(f.next_step for f in findings.values() if f.state != "ok")
+
+
+def test_failed_sensors_are_told_with_their_reason(tmp_path: Path):
+    assert "it hung" in look(tmp_path, None)["sensors"].text
+
+
+@pytest.mark.parametrize(
+    ("version", "state"), [((3, 10, 9), "missing"), ((3, 13, 0), "ok"), ((3, 14, 0), "warning")]
+)
+def test_the_python_version_is_judged(tmp_path: Path, version, state):
+    assert look(tmp_path, python=version)["python"].state == state
+
+
+def test_one_backend_is_enough(tmp_path: Path):
+    backend = look(tmp_path, installed={"keras": "3.15.1", "jax": "0.7"})["backend"]
+    assert backend.state == "ok"
+    assert "JAX 0.7" in backend.text
+
+
+def test_keras_2_is_told(tmp_path: Path):
+    assert look(tmp_path, installed=INSTALLED | {"keras": "2.15.0"})["keras"].state == "warning"
+
+
+def test_tensorflow_without_cuda_is_told_only_where_there_is_a_gpu(tmp_path: Path):
+    installed = {"keras": "3.15.1", "tensorflow": "2.21.0"}
+    assert look(tmp_path, WITH_GPU, installed)["cuda"].state == "warning"
+    assert "cuda" not in look(tmp_path, CPU_ONLY, installed)
+
+
+def test_a_cpu_limit_is_told(tmp_path: Path):
+    cpu = look(tmp_path, replace(CPU_ONLY, cpu_limit=1.5))["cpu"]
+    assert cpu.state == "warning"
+    assert "1.5" in cpu.text
+
+
+def test_a_memory_limit_is_told(tmp_path: Path):
+    memory = look(tmp_path, replace(CPU_ONLY, memory_limit_mib=2048, swap_mib=1024))["memory"]
+    assert memory.text == "64.0 GiB, of which the control group allows 2.0 GiB, 1.0 GiB of swap"
+
+
+def test_unknown_memory_and_cores_are_told(tmp_path: Path):
+    unknown = MachineFacts(why={"cores": "denied", "memory_mib": "denied", "gpus": NO_LIBRARY})
+    findings = look(tmp_path, unknown)
+    assert "denied" in findings["cpu"].text
+    assert "denied" in findings["memory"].text
+
+
+@pytest.mark.parametrize(
+    "change", [{"cpu_pct": 80.0}, {"foreign_gpu_processes": 1}, {"on_battery": True}]
+)
+def test_what_would_disturb_a_measurement_is_told(tmp_path: Path, change):
+    assert look(tmp_path, replace(WITH_GPU, **change))["load"].state == "warning"
+
+
+def test_a_machine_without_a_card_trains_on_its_cpu(tmp_path: Path):
+    gpu = look(tmp_path)["gpu"]
+    assert (gpu.state, gpu.next_step) == ("missing", None)
+    assert "CPU" in gpu.text
+
+
+def test_a_card_without_a_driver_is_told_apart(tmp_path: Path):
+    device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "class").write_text("0x030000\n")
+    gpu = look(tmp_path)["gpu"]
+    assert "Install NVIDIA's driver" in (gpu.next_step or "")
+
+
+def test_a_container_without_the_drivers_library_is_told_apart(tmp_path: Path):
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM\n")
+    assert "--gpus all" in (look(tmp_path)["gpu"].next_step or "")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, refused: Path) -> None:
+    """Deny access to one path, also to root, whom no mode would stop."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != refused)
+
+
+def test_a_device_without_permission_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    refuse(monkeypatch, tmp_path / "dev/nvidiactl")
+    assert "access" in (look(tmp_path)["gpu"].next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("why", "step"),
+    [
+        ("the NVIDIA driver and its library differ in version", "Reboot"),
+        ("the Python package nvidia-ml-py is not installed", "nvidia-ml-py"),
+    ],
+)
+def test_the_next_step_fits_the_reason(tmp_path: Path, why, step):
+    assert step in (look(tmp_path, replace(CPU_ONLY, why={"gpus": why}))["gpu"].next_step or "")
+
+
+def test_a_driver_without_a_gpu_is_told(tmp_path: Path):
+    gpu = look(tmp_path, replace(WITH_GPU, gpus=()))["gpu"]
+    assert gpu.state == "missing"
+    assert "580.65" in gpu.text
+
+
+def test_a_gpu_that_does_not_answer_is_told(tmp_path: Path):
+    lost = GpuFacts(index=1, name="NVIDIA GPU", why={"name": "lost", "uuid": "lost"})
+    gpu = look(tmp_path, replace(WITH_GPU, gpus=(lost,)))["gpu"]
+    assert gpu.state == "warning"
+    assert "GPU 1 does not answer: lost" in gpu.text
+
+
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_hidden_gpus_are_told(tmp_path: Path, value):
+    finding = look(tmp_path, WITH_GPU, environment={"CUDA_VISIBLE_DEVICES": value})
+    assert finding["visible devices"].state == "warning"
+    assert "hides every GPU" in finding["visible devices"].text
+
+
+def test_chosen_gpus_are_told(tmp_path: Path):
+    finding = look(tmp_path, WITH_GPU, environment={"CUDA_VISIBLE_DEVICES": "GPU-a"})
+    assert "'GPU-a'" in finding["visible devices"].text
+    assert "visible devices" not in look(tmp_path, WITH_GPU)
+
+
+def test_a_directory_that_is_not_there_yet_is_fine(tmp_path: Path):
+    sessions = look(tmp_path)["sessions"]
+    assert sessions.state == "ok"
+    assert "GiB free" in sessions.text
+
+
+def test_a_file_in_the_directorys_place_is_told(tmp_path: Path):
+    (tmp_path / "file").touch()
+    sessions = look(tmp_path, directory=tmp_path / "file" / "sessions")["sessions"]
+    assert sessions.state == "missing"
+    assert "--log-dir" in (sessions.next_step or "")
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2**20))
+    assert look(tmp_path)["sessions"].state == "warning"
+
+
+def test_a_directory_that_is_not_writable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "fixed").mkdir()
+    refuse(monkeypatch, tmp_path / "fixed")
+    sessions = look(tmp_path, directory=tmp_path / "fixed" / "sessions")["sessions"]
+    assert "not writable" in sessions.text
+
+
+def test_versions_are_looked_up_without_an_import():
+    assert installed_version("psutil")
+    assert installed_version("no-such-package-of-anybody") is None

@@ -1,0 +1,277 @@
+"""Control groups of both versions, read from trees of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlmon.records import Cpu, Memory
+from dlmon.sensors.cgroup import (
+    UNIFIED,
+    CgroupProvider,
+    cpu_limit_v1,
+    cpu_limit_v2,
+    find_group,
+    memory_limit_v1,
+    memory_limit_v2,
+    memory_used,
+    parse_membership,
+    parse_mounts,
+    throttled_pct,
+    throttled_periods,
+)
+
+MIB = 2**20
+V2_MOUNT = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+HYBRID_MOUNTS = """\
+22 1 254:0 / / rw,relatime - ext4 /dev/root rw
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+36 31 0:33 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+"""
+HYBRID_MEMBERSHIP = """\
+9:name=systemd:/
+4:memory:/jobs/a
+1:cpu,cpuacct:/jobs
+0::/
+"""
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in {"proc/meminfo": f"MemTotal: {64 * 2**20} kB\n", **files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def v2_machine(root: Path, files: dict[str, str]) -> Path:
+    base = {"proc/self/mountinfo": V2_MOUNT, "proc/self/cgroup": "0::/slice/job\n"}
+    return write(root, base | {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
+
+
+def hybrid_machine(root: Path, files: dict[str, str]) -> Path:
+    base = {"proc/self/mountinfo": HYBRID_MOUNTS, "proc/self/cgroup": HYBRID_MEMBERSHIP}
+    return write(root, base | {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
+
+
+def test_mounts_of_a_hybrid_machine_are_told_apart():
+    mounts = parse_mounts(HYBRID_MOUNTS)
+    assert [mount.point.rsplit("/", 1)[1] for mount in mounts] == [
+        "cpu,cpuacct",
+        "memory",
+        "systemd",
+        "unified",
+    ]
+    assert mounts[-1].controllers == {UNIFIED}
+    assert {"cpu", "cpuacct"} <= mounts[0].controllers
+
+
+def test_escapes_in_a_mount_point_are_undone():
+    (mount,) = parse_mounts("1 2 0:1 /a\\040b /x\\134y rw - cgroup2 none rw\n")
+    assert (mount.root, mount.point) == ("/a b", "/x\\y")
+
+
+def test_lines_that_are_no_mounts_are_passed_over():
+    assert parse_mounts("nonsense\n\n1 2 3\n") == ()
+
+
+def test_membership_names_each_controller():
+    paths = parse_membership(HYBRID_MEMBERSHIP)
+    assert paths["cpuacct"] == "/jobs"
+    assert paths["memory"] == "/jobs/a"
+    assert paths[UNIFIED] == "/"
+
+
+def test_a_group_path_may_hold_colons():
+    assert parse_membership("0::/a:b/c\n") == {UNIFIED: "/a:b/c"}
+
+
+def test_a_hybrid_machine_is_asked_by_version_1(tmp_path: Path):
+    root = hybrid_machine(tmp_path, {"memory/jobs/a/x": ""})
+    group = find_group(
+        "memory", parse_mounts(HYBRID_MOUNTS), parse_membership(HYBRID_MEMBERSHIP), root
+    )
+    assert group.version == 1
+    assert [str(d.relative_to(root)) for d in group.directories] == [
+        "sys/fs/cgroup/memory/jobs/a",
+        "sys/fs/cgroup/memory/jobs",
+        "sys/fs/cgroup/memory",
+    ]
+
+
+def test_inside_a_container_the_mount_itself_is_the_group(tmp_path: Path):
+    # Version 1 without a group namespace: the path is the host's, and so is the mount's root.
+    mountinfo = "9 8 0:33 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+    group = find_group("memory", parse_mounts(mountinfo), {"memory": "/docker/abc"}, tmp_path)
+    assert group.directories == (tmp_path / "sys/fs/cgroup/memory",)
+
+
+@pytest.mark.parametrize("path", ["/../other", "/gone/away", "/"])
+def test_a_path_that_is_not_seen_from_here_is_the_outermost_group(tmp_path: Path, path: str):
+    root = v2_machine(tmp_path, {"slice/job/x": ""})
+    group = find_group("cpu", parse_mounts(V2_MOUNT), {UNIFIED: path}, root)
+    assert group.directories == (root / "sys/fs/cgroup",)
+
+
+def test_no_hierarchy_is_said_so():
+    with pytest.raises(ValueError, match="no control group is mounted"):
+        find_group("cpu", (), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("50000 25000", 2.0)]
+)
+def test_cpu_quota_of_version_2(tmp_path: Path, text: str, cores: float | None):
+    (tmp_path / "cpu.max").write_text(text)
+    assert cpu_limit_v2(tmp_path) == cores
+
+
+@pytest.mark.parametrize("text", ["", "lots 100000", "100000 0"])
+def test_a_cpu_quota_that_makes_no_sense_is_refused(tmp_path: Path, text: str):
+    (tmp_path / "cpu.max").write_text(text)
+    with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
+        cpu_limit_v2(tmp_path)
+
+
+def test_cpu_quota_of_version_1(tmp_path: Path):
+    assert cpu_limit_v1(tmp_path) is None
+    write(tmp_path, {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"})
+    assert cpu_limit_v1(tmp_path) is None
+    write(tmp_path, {"cpu.cfs_quota_us": "350000\n"})
+    assert cpu_limit_v1(tmp_path) == 3.5
+
+
+def test_memory_limits(tmp_path: Path):
+    assert memory_limit_v2(tmp_path) is None
+    write(tmp_path, {"memory.max": "max\n", "memory.limit_in_bytes": "9223372036854771712\n"})
+    assert memory_limit_v2(tmp_path) is None
+    assert memory_limit_v1(tmp_path) is None
+    write(tmp_path, {"memory.max": f"{MIB}\n", "memory.limit_in_bytes": f"{2 * MIB}\n"})
+    assert memory_limit_v2(tmp_path) == MIB
+    assert memory_limit_v1(tmp_path) == 2 * MIB
+
+
+def test_reclaimable_file_cache_is_not_in_use(tmp_path: Path):
+    write(
+        tmp_path,
+        {
+            "memory.current": "1000\n",
+            "memory.stat": "anon 5\nfile 700\ninactive_file 600\ntotal_inactive_file 50\n",
+            "memory.usage_in_bytes": "900\n",
+        },
+    )
+    assert memory_used(2, tmp_path) == 400
+    assert memory_used(1, tmp_path) == 850
+
+
+def test_throttled_periods_are_counted_in_both_versions():
+    assert throttled_periods("nr_periods 10\nnr_throttled 3\nthrottled_time 9\n") == (10, 3)
+    v2 = "usage_usec 5\nuser_usec 1\nsystem_usec 4\nnr_periods 7\nnr_throttled 2\nthrottled_usec 1"
+    assert throttled_periods(v2) == (7, 2)
+    with pytest.raises(ValueError, match="doesn't count"):
+        throttled_periods("usage_usec 5\n")
+
+
+def test_throttled_percent_is_of_the_periods_that_passed():
+    assert throttled_pct((100, 10), (110, 15)) == 50.0
+    assert throttled_pct((100, 10), (100, 10)) == 0.0
+
+
+def test_the_tightest_limit_of_all_ancestors_counts(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/cpu.max": "400000 100000\n",
+            "slice/job/memory.max": "max\n",
+            "slice/cpu.max": "250000 100000\n",
+            "slice/memory.max": f"{4096 * MIB}\n",
+        },
+    )
+    facts = CgroupProvider(root).facts()
+    assert facts.cpu_limit == 2.5
+    assert facts.memory_limit_mib == 4096
+
+
+def test_where_a_limit_is_set_its_group_is_what_counts(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/cpu.max": "max 100000\n",
+            "slice/cpu.max": "100000 100000\n",
+            "slice/cpu.stat": "nr_periods 10\nnr_throttled 0\n",
+            "slice/job/memory.max": f"{1024 * MIB}\n",
+            "slice/job/memory.current": f"{300 * MIB}\n",
+            "slice/job/memory.stat": f"inactive_file {100 * MIB}\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    assert provider.fast(0).cpu == Cpu(why={"throttled_pct": "no earlier reading yet"})
+    (root / "sys/fs/cgroup/slice/cpu.stat").write_text("nr_periods 20\nnr_throttled 9\n")
+    reading = provider.fast(1)
+    assert reading.cpu == Cpu(throttled_pct=90.0)
+    assert reading.memory == Memory(used_mib=200)
+
+
+def test_without_a_limit_nothing_is_claimed(tmp_path: Path):
+    provider = CgroupProvider(v2_machine(tmp_path, {"slice/job/cpu.max": "max 100000\n"}))
+    facts = provider.facts()
+    assert facts.why == {
+        "cpu_limit": "no CPU limit is set",
+        "memory_limit_mib": "no memory limit is set",
+    }
+    reading = provider.fast(0)
+    assert reading.cpu == Cpu(why={"throttled_pct": "no CPU limit is set"})
+    assert reading.memory is None
+
+
+def test_a_memory_limit_above_the_machine_is_none(tmp_path: Path):
+    root = v2_machine(tmp_path, {"slice/job/memory.max": str(2**40)})
+    assert CgroupProvider(root).facts().why["memory_limit_mib"] == "no memory limit is set"
+
+
+def test_limits_of_a_hybrid_machine(tmp_path: Path):
+    root = hybrid_machine(
+        tmp_path,
+        {
+            "cpu,cpuacct/jobs/cpu.cfs_quota_us": "200000\n",
+            "cpu,cpuacct/jobs/cpu.cfs_period_us": "100000\n",
+            "cpu,cpuacct/jobs/cpu.stat": "nr_periods 1\nnr_throttled 1\nthrottled_time 5\n",
+            "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "memory/jobs/a/memory.limit_in_bytes": f"{512 * MIB}\n",
+            "memory/jobs/a/memory.usage_in_bytes": f"{100 * MIB}\n",
+            "memory/jobs/a/memory.stat": f"total_inactive_file {10 * MIB}\n",
+            "unified/cpu.stat": "usage_usec 1\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    facts = provider.facts()
+    assert (facts.cpu_limit, facts.memory_limit_mib) == (2.0, 512)
+    assert provider.fast(0).memory == Memory(used_mib=90)
+
+
+def test_a_machine_without_proc_says_so(tmp_path: Path):
+    provider = CgroupProvider(tmp_path)
+    assert provider.facts().why == dict.fromkeys(
+        ("cpu_limit", "memory_limit_mib"), "not told by this system"
+    )
+    assert provider.fast(0).cpu == Cpu(why={"throttled_pct": "not told by this system"})
+
+
+def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/cpu.max": "100000 100000\n",
+            "slice/job/memory.max": f"{MIB}\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    reading = provider.fast(0)
+    assert reading.cpu == Cpu(why={"throttled_pct": "not told by this system"})
+    assert reading.memory == Memory(why={"used_mib": "not told by this system"})

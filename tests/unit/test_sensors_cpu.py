@@ -1,0 +1,171 @@
+"""CPU utilisation from counters, and what /sys and /proc tell of the CPU."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Cpu, MachineFacts, Memory
+from dlmon.sensors.cpu import CpuProvider, busy_and_total, utilisation
+from dlmon.sensors.memory import MemoryProvider
+
+Times = namedtuple("Times", "user system idle iowait guest")
+
+
+def test_waiting_is_not_busy_and_guests_count_once():
+    assert busy_and_total(Times(user=5, system=1, idle=3, iowait=1, guest=2)) == (6, 10)
+
+
+def test_utilisation_is_per_core_and_over_all():
+    last = [(10.0, 100.0), (10.0, 100.0)]
+    now = [(11.0, 101.0), (10.25, 101.0)]
+    assert utilisation(last, now) == (62.5, (100, 25))
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.001, 10), st.floats(-1, 20)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_utilisation_is_never_outside_of_0_to_100(cores):
+    last = [(busy, total) for busy, total, _, _ in cores]
+    now = [(busy + worked, total + passed) for busy, total, passed, worked in cores]
+    pct, each = utilisation(last, now)
+    assert 0 <= pct <= 100
+    assert all(0 <= core <= 100 for core in each)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "why"),
+    [
+        ([], [(1.0, 1.0)], "no earlier reading"),
+        ([(1.0, 1.0)], [(1.0, 1.0), (1.0, 1.0)], "number of cores changed"),
+        ([(1.0, 1.0)], [(1.0, 1.0)], "no CPU time"),
+    ],
+)
+def test_readings_that_cannot_be_compared_say_why(last, now, why):
+    with pytest.raises(ValueError, match=why):
+        utilisation(last, now)
+
+
+def test_a_core_that_comes_is_a_gap_of_one_reading(tmp_path: Path):
+    readings = iter(
+        [
+            [Times(1, 0, 1, 0, 0)],
+            [Times(2, 0, 2, 0, 0), Times(9, 0, 9, 0, 0)],
+            [Times(3, 0, 3, 0, 0), Times(10, 0, 9, 0, 0)],
+        ]
+    )
+    provider = CpuProvider(tmp_path, cpu_times=lambda: next(readings))
+    provider.fast(0)
+    assert provider.fast(1).cpu == Cpu(
+        why=dict.fromkeys(("pct", "cores"), "the number of cores changed")
+    )
+    assert provider.fast(2).cpu == Cpu(pct=66.7, cores=(50, 100))
+
+
+def test_a_failing_psutil_is_a_reason_and_no_error(tmp_path: Path):
+    def refused():
+        raise psutil.AccessDenied(1)
+
+    told = CpuProvider(tmp_path, cpu_times=refused).fast(0).cpu
+    assert told is not None
+    assert set(told.why) == {"pct", "cores"}
+
+
+def cpu_tree(root: Path) -> Path:
+    cpufreq = root / "sys/devices/system/cpu/cpufreq"
+    for core in range(40):
+        policy = cpufreq / f"policy{core}"
+        policy.mkdir(parents=True)
+        (policy / "scaling_cur_freq").write_text("2400000\n")
+    governor = root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    governor.parent.mkdir(parents=True)
+    governor.write_text("performance\n")
+    for number, (name, sensors) in enumerate(
+        [
+            ("nvme", {"temp1_input": "99000"}),
+            ("coretemp", {"temp1_label": "Core 0", "temp1_input": "80000"}
+             | {"temp2_label": "Package id 0", "temp2_input": "61500"}),
+            ("coretemp", {"temp1_label": "Package id 1", "temp1_input": "55000"}),
+        ]
+    ):  # fmt: skip
+        driver = root / f"sys/class/hwmon/hwmon{number}"
+        driver.mkdir(parents=True)
+        for file, text in {"name": name, **sensors}.items():
+            (driver / file).write_text(text + "\n")
+    (root / "proc").mkdir()
+    (root / "proc/cpuinfo").write_text("processor : 0\nmodel name\t: Some   CPU  @ 3GHz\n")
+    return root
+
+
+def test_model_governor_clock_and_temperature_come_from_files(tmp_path: Path):
+    provider = CpuProvider(cpu_tree(tmp_path))
+    facts = provider.facts()
+    assert facts.cpu_model == "Some CPU @ 3GHz"
+    assert facts.governor == "performance"
+    cpu = provider.slow(0).cpu
+    assert cpu is not None
+    assert cpu.temperature_c == 62
+    assert cpu.mhz == 2400
+
+
+def test_only_some_clocks_of_a_large_machine_are_read(tmp_path: Path):
+    provider = CpuProvider(cpu_tree(tmp_path))
+    provider.facts()
+    assert len(provider._clocks) <= 16
+
+
+def test_what_is_not_there_has_its_reason(tmp_path: Path):
+    provider = CpuProvider(tmp_path)
+    facts = provider.facts()
+    assert facts.why["cpu_model"] == facts.why["governor"] == "not told by this system"
+    assert provider.slow(0).cpu == Cpu(
+        why=dict.fromkeys(("mhz", "temperature_c"), "not told by this system")
+    )
+
+
+def test_a_sensor_that_tells_nonsense_has_its_reason(tmp_path: Path):
+    provider = CpuProvider(cpu_tree(tmp_path))
+    provider.facts()
+    (tmp_path / "sys/class/hwmon/hwmon2/temp1_input").write_text("hot\n")
+    cpu = provider.slow(0).cpu
+    assert cpu is not None
+    assert cpu.temperature_c is None
+    assert "temperature_c" in cpu.why
+    assert cpu.mhz is not None
+
+
+def test_memory_in_use_is_what_is_not_available(monkeypatch: pytest.MonkeyPatch):
+    memory = namedtuple("memory", "total available")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory(8 * 2**30, 3 * 2**30))
+    swaps = iter([(0, 0), (2**20, 2**21)])
+    swap = namedtuple("swap", "total used sin sout")
+    monkeypatch.setattr(psutil, "swap_memory", lambda: swap(2**30, 2**29, *next(swaps)))
+    provider = MemoryProvider()
+    assert provider.fast(0).memory == Memory(used_mib=5 * 1024)
+    assert provider.slow(0).memory == Memory(
+        swap_used_mib=512, why={"swap_mib_s": "no earlier reading yet"}
+    )
+    assert provider.slow(10**9).memory == Memory(swap_used_mib=512, swap_mib_s=3.0)
+
+
+def test_memory_that_cannot_be_read_is_a_reason(monkeypatch: pytest.MonkeyPatch):
+    def refused():
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(psutil, "virtual_memory", refused)
+    monkeypatch.setattr(psutil, "swap_memory", refused)
+    provider = MemoryProvider()
+    assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
+    assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})
+    assert provider.slow(0).memory == Memory(
+        why={"swap_used_mib": "denied", "swap_mib_s": "denied"}
+    )

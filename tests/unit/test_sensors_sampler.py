@@ -1,0 +1,337 @@
+"""Joining readings, leaving out what was told before, and keeping the time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import (
+    Cost,
+    Cpu,
+    Disk,
+    Gpu,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    ProcessTree,
+    decode,
+    encode,
+)
+from dlmon.sensors.changes import ALWAYS_TOLD, Changes
+from dlmon.sensors.provider import Reading, merge
+from dlmon.sensors.sampler import Sampler
+from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
+
+SECOND = 1_000_000_000
+
+
+def test_readings_are_joined_field_by_field():
+    fast = Reading(cpu=Cpu(pct=5.0), memory=Memory(used_mib=7))
+    slow = Reading(cpu=Cpu(mhz=3000), disk=Disk(read_mib_s=1.0))
+    assert merge(fast, slow) == Reading(
+        cpu=Cpu(pct=5.0, mhz=3000), memory=Memory(used_mib=7), disk=Disk(read_mib_s=1.0)
+    )
+
+
+def test_a_later_value_takes_the_place_of_an_earlier_reason():
+    known = merge(Memory(why={"used_mib": "denied"}), Memory(used_mib=3))
+    assert known == Memory(used_mib=3)
+
+
+def test_a_later_reason_takes_the_place_of_an_earlier_value():
+    unknown = merge(Memory(used_mib=3), Memory(why={"used_mib": "denied"}))
+    assert unknown == Memory(why={"used_mib": "denied"})
+
+
+def test_gpus_are_joined_by_index():
+    fast = Reading(gpus=(Gpu(index=0, power_w=10.0), Gpu(index=1, why={"power_w": "lost"})))
+    slow = Reading(gpus=(Gpu(index=1, memory_mhz=5), Gpu(index=2, memory_mhz=6)))
+    assert merge(fast, slow).gpus == (
+        Gpu(index=0, power_w=10.0),
+        Gpu(index=1, memory_mhz=5, why={"power_w": "lost"}),
+        Gpu(index=2, memory_mhz=6),
+    )
+
+
+def test_joining_with_nothing_changes_nothing():
+    reading = Reading(cpu=Cpu(pct=1.0), why={"gpus": "no driver"})
+    assert merge(reading, Reading()) == reading
+    assert merge(Reading(), reading) == reading
+
+
+def machine(t: int = 0, **parts) -> Machine:
+    return Machine(t=t, wall=0.0, cost=Cost(0.0, 0.0), **parts)
+
+
+def test_a_slow_field_is_told_once_and_again_when_it_changes():
+    changes = Changes()
+    told = [
+        changes.only_news(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
+        for mhz in (3000, 3000, 2000, None, 2000)
+    ]
+    assert told == [
+        Cpu(pct=50.0, mhz=3000),
+        Cpu(pct=50.0),
+        Cpu(pct=50.0, mhz=2000),
+        Cpu(pct=50.0),
+        Cpu(pct=50.0),
+    ]
+
+
+def test_a_reason_is_told_once_and_again_when_it_changes():
+    changes = Changes()
+    denied, lost = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
+    told = [
+        changes.only_news(machine(cpu=cpu)).cpu
+        for cpu in (denied, denied, lost, Cpu(pct=1.0), lost)
+    ]
+    assert told == [denied, None, lost, Cpu(pct=1.0), lost]
+
+
+def test_a_value_that_comes_back_unchanged_after_a_reason_is_told_again():
+    changes = Changes()
+    known, unknown = Cpu(mhz=3000), Cpu(why={"mhz": "denied"})
+    told = [changes.only_news(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
+    assert told == [known, unknown, known]
+
+
+def test_a_part_that_was_unknown_as_a_whole_is_told_in_full_again():
+    changes = Changes()
+    tree = ProcessTree(cpu_pct=1.0, processes=3)
+    changes.only_news(machine(process=tree))
+    assert changes.only_news(machine(process=tree)).process == ProcessTree(cpu_pct=1.0)
+    gone = machine(why={"process": "no process is watched"})
+    assert changes.only_news(gone).why == gone.why
+    assert changes.only_news(gone).why == {}
+    assert changes.only_news(machine(process=tree)).process == tree
+
+
+def test_each_gpu_is_compared_with_itself():
+    changes = Changes()
+    first = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=200.0))
+    changes.only_news(machine(gpus=first))
+    second = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=150.0))
+    assert changes.only_news(machine(gpus=second)).gpus == (Gpu(0), Gpu(1, power_limit_w=150.0))
+
+
+def test_no_gpus_at_all_is_told_each_time():
+    changes = Changes()
+    assert [changes.only_news(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
+
+
+numbers = st.sampled_from([None, 0, 1, 2])
+reasons = st.sampled_from(["denied", "lost"])
+
+
+@st.composite
+def parts(draw):
+    values = {name: draw(numbers) for name in ("pct", "mhz", "temperature_c")}
+    why = {
+        name: draw(reasons)
+        for name, value in values.items()
+        if value is None and draw(st.booleans())
+    }
+    return Cpu(**values, why=why)
+
+
+@given(st.lists(parts(), max_size=12))
+def test_a_reader_of_every_record_knows_what_was_read(readings):
+    """Fold the news as a reader does, and compare with folding everything."""
+    changes = Changes()
+    from_news = from_all = Cpu()
+    for reading in readings:
+        news = changes.only_news(machine(cpu=reading)).cpu
+        from_news = merge(from_news, news) if news is not None else from_news
+        from_all = merge(from_all, reading)
+        assert from_news == from_all
+
+
+def busy_second(t: int) -> Machine:
+    """Return a sample of 8 GPUs that train and 16 cores that feed them."""
+    return Machine(
+        t=864_000_123_456_789 + t * SECOND,
+        wall=1795215296.12 + t,
+        cpu=Cpu(
+            pct=61.3 + t,
+            cores=tuple(range(60 + t, 76 + t)),
+            mhz=3400 + 10 * (t // 5),
+            temperature_c=71,
+            throttled_pct=0.0,
+        ),
+        memory=Memory(used_mib=123_456 + t, swap_used_mib=0, swap_mib_s=0.0),
+        disk=Disk(read_mib_s=123.4 + t, write_mib_s=11.2),
+        network=Network(receive_mib_s=110.2, send_mib_s=10.4 + t),
+        process=ProcessTree(
+            cpu_pct=712.3 + t,
+            busiest_thread_pct=99.8,
+            rss_mib=45_678 + t,
+            processes=12,
+            threads=480,
+        ),
+        gpus=tuple(
+            Gpu(
+                index=index,
+                utilization_pct=97 - t % 3,
+                memory_used_mib=71_234,
+                power_w=612.3 + t,
+                power_limit_w=700.0,
+                temperature_c=61 + (index + t) % 4,
+                sm_mhz=1755 + 15 * (t % 4),
+                memory_mhz=2619,
+                throttle=("power cap",),
+            )
+            for index in range(8)
+        ),
+        cost=Cost(cpu_ms=4.32, late_ms=0.15),
+    )
+
+
+def test_a_sample_of_8_gpus_and_16_cores_fits_in_1100_bytes():
+    changes = Changes()
+    encode(changes.only_news(busy_second(0)))
+    sizes = [len(encode(changes.only_news(busy_second(t)))) for t in range(1, 30)]
+    assert max(sizes) <= 1100
+
+
+def test_what_is_left_out_still_reads_as_a_record():
+    changes = Changes()
+    changes.only_news(busy_second(0))
+    news = changes.only_news(busy_second(1))
+    assert decode(encode(news)) == news
+    assert set(json.loads(encode(news))["gpus"][0]) == ALWAYS_TOLD[Gpu]
+
+
+def test_what_is_always_told_names_fields_that_exist():
+    for record, names in ALWAYS_TOLD.items():
+        assert names <= {spec.name for spec in fields(record)}
+
+
+class FakeProvider:
+    def __init__(self, facts=None, fast=None, slow=None):
+        self.calls = []
+        self._facts = facts or MachineFacts()
+        self._fast = fast or Reading()
+        self._slow = slow or Reading()
+
+    def facts(self):
+        self.calls.append(("facts", None))
+        return self._facts
+
+    def fast(self, t):
+        self.calls.append(("fast", t))
+        return self._fast
+
+    def slow(self, t):
+        self.calls.append(("slow", t))
+        return self._slow
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100 * SECOND
+
+    def __call__(self):
+        return self.now
+
+
+def sampler_of(*providers, clock=None, cpu_clock=lambda: 0):
+    return Sampler(providers, clock=clock or Clock(), wall=lambda: 1.234, cpu_clock=cpu_clock)
+
+
+def test_facts_are_joined_and_the_first_window_is_waited_for():
+    clock = Clock()
+    waited = []
+
+    def wait(seconds):
+        waited.append(seconds)
+        clock.now += int(seconds * SECOND)
+
+    first = FakeProvider(MachineFacts(cores=2), Reading(cpu=Cpu(pct=12.5)))
+    second = FakeProvider(MachineFacts(why={"gpus": "no driver"}))
+    facts = sampler_of(first, second, clock=clock).facts(wait)
+    assert facts.machine == MachineFacts(cores=2, cpu_pct=12.5, why={"gpus": "no driver"})
+    assert facts.t == clock.now
+    assert len(waited) == 1
+    assert waited[0] > 0
+
+
+def test_an_unknown_first_utilisation_has_its_reason():
+    provider = FakeProvider(fast=Reading(cpu=Cpu(why={"pct": "denied"})))
+    facts = sampler_of(provider).facts(lambda seconds: None)
+    assert facts.machine.why == {"cpu_pct": "denied"}
+
+
+def test_the_slow_tier_is_read_every_five_seconds():
+    clock = Clock()
+    provider = FakeProvider()
+    sampler = sampler_of(provider, clock=clock)
+    sampler.facts(lambda seconds: None)
+    provider.calls.clear()
+    begin = clock.now
+    for _ in range(12):
+        clock.now += SECOND
+        sampler.sample(clock.now)
+    slow = [(t - begin) // SECOND for kind, t in provider.calls if kind == "slow"]
+    assert slow == [1, 6, 11]
+    assert sum(kind == "fast" for kind, _ in provider.calls) == 12
+
+
+def test_a_sample_tells_its_own_cost_and_lateness():
+    clock = Clock()
+    spent = iter([5_000_000, 7_500_000])
+    sampler = sampler_of(FakeProvider(), clock=clock, cpu_clock=lambda: next(spent))
+    sampler.facts(lambda seconds: None)
+    clock.now += 3_000_000
+    record = sampler.sample(clock.now - 1_250_000)
+    assert record.cost == Cost(cpu_ms=2.5, late_ms=1.25)
+    assert (record.t, record.wall) == (clock.now, 1.23)
+
+
+def test_a_later_providers_reading_counts():
+    machine_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=100)))
+    group_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=10)))
+    assert sampler_of(machine_memory, group_memory).sample(0).memory == Memory(used_mib=10)
+
+
+@given(st.integers(0, 10**15), st.integers(10**8, 10**12), st.integers(0, 10**15))
+def test_the_next_tick_is_the_first_of_the_schedule_after_now(start, interval, elapsed):
+    now = start + elapsed
+    tick = next_tick(start, interval, now)
+    assert now < tick <= now + interval
+    assert (tick - start) % interval == 0
+
+
+def test_words_come_whole_however_the_pipe_cuts_them():
+    words = Words()
+    assert words.feed(b"wat") == []
+    assert words.feed(b"ch 12\nunwatch\nwa") == [["watch", "12"], ["unwatch"]]
+    assert words.feed(b"tch 7\n") == [["watch", "7"]]
+
+
+def test_a_line_without_end_takes_no_memory():
+    words = Words()
+    for _ in range(100):
+        words.feed(b"x" * 10_000)
+    assert len(words._rest) <= LONGEST_WORD
+
+
+@pytest.mark.parametrize(
+    ("words", "pid"),
+    [
+        (["watch", "12"], 12),
+        (["watch", "-1"], None),
+        (["watch", "0"], None),
+        (["watch", "²"], None),
+        (["watch"], None),
+        (["watch", "1", "2"], None),
+        (["unwatch"], None),
+        ([], None),
+    ],
+)
+def test_only_a_whole_watch_names_a_pid(words, pid):
+    assert watched_pid(words) == pid

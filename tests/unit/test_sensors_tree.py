@@ -1,0 +1,232 @@
+"""A process tree read from a /proc made of files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import ProcessTree
+from dlmon.sensors.process import FIELDS, ProcessProvider, Stat, descendants, parse_stat
+
+SECOND = 1_000_000_000
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGES_IN_MIB = 2**20 // os.sysconf("SC_PAGE_SIZE")
+
+
+class Proc:
+    """A /proc whose processes the test starts, ends and gives CPU time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def stat(
+        self,
+        pid: int,
+        parent: int = 1,
+        ticks: int = 0,
+        started: int = 100,
+        state: str = "S",
+        threads: dict[int, int] | None = None,
+    ) -> None:
+        task_ticks = threads if threads is not None else {pid: ticks}
+        process = self.folder / str(pid)
+        (process / "task").mkdir(parents=True, exist_ok=True)
+        process.joinpath("stat").write_text(
+            line(pid, parent, ticks, started, state, len(task_ticks))
+        )
+        for thread, spent in task_ticks.items():
+            (process / "task" / str(thread)).mkdir(exist_ok=True)
+            (process / "task" / str(thread) / "stat").write_text(
+                line(thread, parent, spent, started, state, len(task_ticks))
+            )
+
+    def end(self, pid: int) -> None:
+        shutil.rmtree(self.folder / str(pid))
+
+
+def line(pid, parent, ticks, started, state="S", threads=1):
+    return (
+        f"{pid} (py) S (x) {state} {parent} 1 1 0 -1 4194304 1 0 0 0 {ticks} 0 7 7 20 0 "
+        f"{threads} 0 {started} 1000000 {3 * PAGES_IN_MIB} 184467440737 0 0 0\n"
+    )
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    return Proc(tmp_path)
+
+
+def watching(proc: Proc, pid: int) -> ProcessProvider:
+    provider = ProcessProvider(proc.folder)
+    provider.watch(pid, 0)
+    return provider
+
+
+def tree(provider: ProcessProvider, t: int) -> ProcessTree:
+    told = provider.fast(t).process
+    assert told is not None
+    return told
+
+
+def test_a_stat_line_with_brackets_in_its_name_is_read():
+    assert parse_stat(line(7, 3, 42, 100, threads=5)) == Stat(
+        running=True, parent=3, ticks=42, threads=5, started=100, rss_pages=3 * PAGES_IN_MIB
+    )
+
+
+@pytest.mark.parametrize("text", ["", "1 (x) S 1 2", "1 (x) " + "a " * 30])
+def test_a_line_that_is_no_stat_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
+        parse_stat(text)
+
+
+def test_descendants_are_found_over_generations():
+    assert descendants([10], {11: 10, 12: 11, 13: 12, 20: 1, 21: 20}) == {11, 12, 13}
+
+
+@given(st.dictionaries(st.integers(2, 40), st.integers(1, 40)))
+def test_descendants_end_for_any_parents_and_hold_all_children(parents):
+    found = descendants([1], parents)
+    assert found == {pid for pid in parents if parents[pid] == 1 or parents[pid] in found}
+
+
+def test_before_a_watch_nothing_is_told(proc: Proc):
+    reading = ProcessProvider(proc.folder).fast(0)
+    assert reading.process is None
+    assert reading.why == {}
+
+
+def test_a_tree_adds_up_its_processes(proc: Proc):
+    proc.stat(10, threads={10: 0, 17: 0})
+    proc.stat(11, parent=10)
+    proc.stat(12, parent=11)
+    proc.stat(99)
+    provider = watching(proc, 10)
+    proc.stat(10, ticks=TICKS_PER_S, threads={10: 0, 17: TICKS_PER_S})
+    proc.stat(12, parent=11, ticks=TICKS_PER_S // 2)
+    proc.stat(99, ticks=5000)
+    assert tree(provider, SECOND) == ProcessTree(cpu_pct=150.0, rss_mib=9, processes=3, threads=4)
+
+
+def test_cpu_time_is_counted_from_one_reading_to_the_next(proc: Proc):
+    proc.stat(10, ticks=10_000)
+    provider = watching(proc, 10)
+    assert tree(provider, SECOND).cpu_pct == 0.0
+    proc.stat(10, ticks=10_000 + TICKS_PER_S)
+    assert tree(provider, 3 * SECOND).cpu_pct == 50.0
+
+
+def test_a_new_child_joins_in_the_slow_tier_without_its_past(proc: Proc):
+    proc.stat(10)
+    provider = watching(proc, 10)
+    proc.stat(11, parent=10, ticks=700)
+    assert tree(provider, SECOND).processes == 1
+    provider.slow(SECOND)
+    told = tree(provider, 2 * SECOND)
+    assert (told.processes, told.cpu_pct) == (2, 0.0)
+
+
+def test_a_child_that_vanishes_takes_nothing_down(proc: Proc):
+    proc.stat(10)
+    proc.stat(11, parent=10)
+    provider = watching(proc, 10)
+    proc.end(11)
+    assert tree(provider, SECOND).processes == 1
+    assert provider.slow(SECOND).process == ProcessTree(busiest_thread_pct=0.0)
+
+
+def test_a_child_stays_when_its_parent_ends(proc: Proc):
+    proc.stat(10)
+    proc.stat(11, parent=10)
+    provider = watching(proc, 10)
+    proc.end(10)
+    proc.stat(11, parent=1)
+    assert tree(provider, SECOND).processes == 1
+    proc.stat(12, parent=11)
+    provider.slow(SECOND)
+    assert tree(provider, 2 * SECOND).processes == 2
+
+
+def test_the_end_of_the_last_process_is_said(proc: Proc):
+    proc.stat(10)
+    provider = watching(proc, 10)
+    proc.end(10)
+    assert tree(provider, SECOND).why == dict.fromkeys(FIELDS, "the process has ended")
+    assert provider.slow(SECOND).process is None
+    assert tree(provider, 2 * SECOND).why == dict.fromkeys(FIELDS, "the process has ended")
+
+
+def test_a_zombie_has_ended(proc: Proc):
+    proc.stat(10)
+    provider = watching(proc, 10)
+    proc.stat(10, state="Z")
+    assert tree(provider, SECOND).why["cpu_pct"] == "the process has ended"
+
+
+def test_a_pid_that_is_used_again_is_another_process(proc: Proc):
+    proc.stat(10, started=100)
+    provider = watching(proc, 10)
+    proc.stat(10, started=999, ticks=5000)
+    assert tree(provider, SECOND).why["cpu_pct"] == "the process has ended"
+
+
+def test_a_pid_that_never_was_is_said_so(proc: Proc):
+    assert tree(watching(proc, 4711), SECOND).why == dict.fromkeys(FIELDS, "no such process")
+
+
+def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
+    provider = ProcessProvider(tmp_path / "absent")
+    provider.watch(1, 0)
+    assert tree(provider, SECOND).why["cpu_pct"] == "not told by this system"
+
+
+def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
+    proc.stat(10, threads={10: 50, 17: 900})
+    provider = watching(proc, 10)
+    proc.stat(10, threads={10: 50, 17: 900 + 4 * TICKS_PER_S, 18: TICKS_PER_S})
+    assert provider.slow(5 * SECOND).process == ProcessTree(busiest_thread_pct=80.0)
+    assert provider.slow(10 * SECOND).process == ProcessTree(busiest_thread_pct=0.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
+def test_this_process_is_found_in_the_real_proc():
+    provider = ProcessProvider()
+    provider.watch(os.getpid(), time.monotonic_ns())
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    t = time.monotonic_ns()
+    told = tree(provider, t)
+    assert told.processes is not None
+    assert told.rss_mib is not None
+    assert told.threads == threading.active_count()
+    assert (told.cpu_pct or 0) > 0
+    busiest = provider.slow(t).process
+    assert busiest is not None
+    assert 0 < (busiest.busiest_thread_pct or 0) <= 100
+
+
+def test_after_unwatch_the_reason_is_told(proc: Proc):
+    proc.stat(10)
+    provider = watching(proc, 10)
+    provider.unwatch()
+    assert provider.fast(SECOND).why == {"process": "no process is watched"}
+    provider.watch(10, SECOND)
+    assert tree(provider, 2 * SECOND).processes == 1
+
+
+def test_a_foreign_process_is_read_only_once(proc: Proc):
+    proc.stat(10)
+    proc.stat(99)
+    provider = watching(proc, 10)
+    proc.stat(99, parent=10)
+    provider.slow(SECOND)
+    assert tree(provider, 2 * SECOND).processes == 1

@@ -325,7 +325,14 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
                 f"{theirs.steps_cap or 'all'} steps an epoch, not {ours.steps_cap or 'all'}"
             )
     if metric == "run_seconds":
-        found.append(_differs("epochs", "{} epochs, not {}", theirs.epochs, ours.epochs))
+        found.append(
+            _differs(
+                "epochs",
+                f"{{}} epoch{'' if theirs.epochs == 1 else 's'}, not {{}}",
+                theirs.epochs,
+                ours.epochs,
+            )
+        )
     if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
         vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
         found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))

@@ -106,12 +106,12 @@ class MachineHistory:
     """
 
     def __init__(self, interval_s: float = 1.0) -> None:
+        self.interval_s = interval_s
         self._interval_ns = max(int(interval_s * 1e9), 100_000_000)
         self.latest: Machine | None = None
         self.cpu_pct = self._series()
         self.memory_mib = self._series()
         self.gpu_utilization_pct: dict[int, Series] = {}
-        self.gpu_memory_mib: dict[int, Series] = {}
 
     def fold(self, sample: Machine) -> None:
         """Take one sample."""
@@ -120,18 +120,15 @@ class MachineHistory:
         # Up to two missed ticks are lateness, more is a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             begin = before.t
-        self.latest = _merge_machine(before, sample)
-        if sample.cpu is not None and sample.cpu.pct is not None:
-            self.cpu_pct.add(begin, sample.t, sample.cpu.pct)
-        if sample.memory is not None and sample.memory.used_mib is not None:
-            self.memory_mib.add(begin, sample.t, sample.memory.used_mib)
-        for gpu in sample.gpus or ():
+        self.latest = told = _merge_machine(before, sample)
+        if told.cpu is not None and told.cpu.pct is not None:
+            self.cpu_pct.add(begin, sample.t, told.cpu.pct)
+        if told.memory is not None and told.memory.used_mib is not None:
+            self.memory_mib.add(begin, sample.t, told.memory.used_mib)
+        for gpu in told.gpus or ():
             if gpu.utilization_pct is not None:
                 series = self.gpu_utilization_pct.setdefault(gpu.index, self._series())
                 series.add(begin, sample.t, gpu.utilization_pct)
-            if gpu.memory_used_mib is not None:
-                series = self.gpu_memory_mib.setdefault(gpu.index, self._series())
-                series.add(begin, sample.t, gpu.memory_used_mib)
 
     def _series(self) -> Series:
         return Series(min(self._interval_ns, 1_000_000_000))
@@ -193,6 +190,8 @@ class Session:
     def _fold_batches(self, record: Batches) -> None:
         self._enter_epoch(record.epoch)
         begin = record.t - record.dt_us[0] * 1000
+        if record.first == 0:
+            self._mark_epoch(record.epoch, begin)
         compiling = self._steady.batches == 0
         self._steady.add(record.samples, record.dt_us)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
@@ -221,6 +220,10 @@ class Session:
         if epoch != self._epoch_now:
             self._epoch_now, self._steps_done = epoch, 0
 
+    def _mark_epoch(self, epoch: int, begin: int) -> None:
+        if not self.epoch_begins or self.epoch_begins[-1][0] < epoch:
+            self.epoch_begins.append((epoch, begin))
+
     def _fold_phase(self, record: Phase) -> None:
         self._close_stretch(record.t)
         self.stretches.append(Stretch(record.name, record.t, None))
@@ -234,7 +237,7 @@ class Session:
 
     def _fold_epoch(self, record: Epoch) -> None:
         self._epochs.append(record)
-        self.epoch_begins.append((record.epoch, record.begin))
+        self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done = record.epoch + 1, 0
         if record.whole and record.end > record.begin:

@@ -263,10 +263,15 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     if snapshot.compile_s is not None:
         rows.append(("compile", figures.seconds(snapshot.compile_s)))
     if snapshot.stalls:
-        rows.append(("stalls", f"{snapshot.stalls} batches took over ten times the median"))
+        rows.append(("stalls", _stalls(snapshot.stalls)))
     if result is not None:
         rows.append(("wall", figures.seconds(result.wall_s)))
     return rows
+
+
+def _stalls(count: int) -> str:
+    batches = "1 batch" if count == 1 else f"{count:,} batches"
+    return f"{batches} took over ten times the median"
 
 
 def _epoch_text(snapshot: Snapshot) -> str:

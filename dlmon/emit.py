@@ -69,6 +69,13 @@ class EpochEnd:
 Queued = tuple[int, int] | EpochBegin | EpochEnd | Record
 
 
+def _samples_in(begin: EpochBegin, batches: int) -> int:
+    """Return how many samples an epoch's first batches hold; the set's last may be short."""
+    whole, rest = divmod(begin.samples, begin.batch_size)
+    missing = begin.batch_size - rest if rest and batches > whole else 0
+    return batches * begin.batch_size - missing
+
+
 def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
     """Return the `QUANTILES` of the counted values (nearest rank)."""
     total = sum(counts.values())
@@ -121,19 +128,26 @@ class BatchCollector:
     order: they are put in order of their index, and one that is missing holds
     the rest back for one call of `take` at most. Durations are differences of
     whole microseconds, so that they add up without drift. A hook that stands
-    for several batches (`stride`) becomes as many equal ones.
+    for several batches (`stride`) becomes as many equal ones. The first batch
+    of an epoch that began in the compile phase ends that phase.
     """
 
     def __init__(self) -> None:
         self._records: deque[Record] = deque()
+        # Batches that came before one with a lower index, and the highest index
+        # that has been held back for a whole call.
         self._early: list[tuple[int, int]] = []
-        self._held: int | None = None
+        self._overdue = -1
         self._epoch: EpochBegin | None = None
+        self._steps_due = 0
         self._next = 0
         self._last_us = 0
-        self._samples = 0
+        self._phase = ""
+        self._compiling = False
         self._kept = 0
-        self._trained = False
+        self._coalescing = False
+        # Single times in `_records` that nobody has taken yet.
+        self._backlog = 0
         # Consecutive batches of one epoch, not yet a record.
         self._first = 0
         self._first_end_us = 0
@@ -141,11 +155,6 @@ class BatchCollector:
         self._summary: _Summary | None = None
         self._summary_since = 0
         self.coalesced = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many batches wait to become a record."""
-        return len(self._dt_us)
 
     def take(self, queue: deque[Queued], coalesce: bool = False, finish: bool = False) -> None:
         """Move everything from `queue` into this collector.
@@ -155,51 +164,59 @@ class BatchCollector:
             coalesce: the pipe is full: fold batches beyond `WAITING_BATCHES`.
             finish: nothing more will come: hold nothing back.
         """
+        self._coalescing = coalesce
+        self._overdue = self._early[-1][0] if self._early else -1
         arrived: list[tuple[int, int]] = []
         while queue:
             item = queue.popleft()
             if type(item) is tuple:
                 arrived.append(item)
                 continue
-            self._place(arrived, everything=True)
+            self._place(arrived, everything=isinstance(item, (EpochBegin, EpochEnd)))
             arrived = []
             if isinstance(item, EpochBegin):
                 self._begin(item)
             elif isinstance(item, EpochEnd):
                 self._end(item)
             else:
+                if isinstance(item, Phase):
+                    self._phase = item.name
                 self._pack()
                 self._records.append(item)  # type: ignore[arg-type]
         self._place(arrived, everything=finish)
-        if coalesce and len(self._dt_us) > WAITING_BATCHES:
-            self.coalesced += len(self._dt_us)
+        if self._must_coalesce():
             self._summarise()
 
     def records(self, finish: bool = False) -> Iterator[Record]:
         """Yield what is ready, oldest first. Batches still in hand become records too."""
         self._pack(finish)
+        self._backlog = 0
         while self._records:
             yield self._records.popleft()
 
+    def _must_coalesce(self) -> bool:
+        return self._coalescing and self._backlog + len(self._dt_us) > WAITING_BATCHES
+
     def _begin(self, mark: EpochBegin) -> None:
         self._pack(finish=True)
-        self._epoch, self._next, self._samples = mark, 0, 0
+        self._epoch, self._next = mark, 0
+        self._steps_due = -(-mark.samples // mark.batch_size)
         self._last_us = mark.t // 1000
+        self._compiling = self._phase == "compiling"
 
     def _end(self, mark: EpochEnd) -> None:
         self._pack(finish=True)
         begin = self._epoch
         if begin is None:
             return
-        steps_due = -(-begin.samples // begin.batch_size)
         self._records.append(
             Epoch(
                 epoch=mark.epoch,
                 begin=begin.t,
                 train_end=self._last_us * 1000 if self._next else begin.t,
                 end=mark.t,
-                whole=not mark.cut and self._next >= steps_due,
-                samples=self._samples,
+                whole=not mark.cut and self._next >= self._steps_due,
+                samples=_samples_in(begin, self._next),
                 metrics=mark.metrics,
                 steps=self._next,
                 validation=mark.validation,
@@ -212,55 +229,54 @@ class BatchCollector:
         """Take batches in order of index; keep those after a missing one, once."""
         batches = self._early + arrived
         self._early = []
-        if not batches or self._epoch is None:
+        if self._epoch is None:
             return
         batches.sort()
-        give_up = everything or self._held == self._next
         stride = self._epoch.stride
         for position, (index, end_ns) in enumerate(batches):
-            if index >= self._next + stride and not give_up:
+            if index >= self._next + stride and index > self._overdue and not everything:
                 self._early = batches[position:]
                 break
             self._append(index, end_ns)
-        self._held = self._next if self._early else None
 
     def _append(self, index: int, end_ns: int) -> None:
-        begin = self._epoch
         count = index + 1 - self._next
-        if begin is None or count <= 0:
+        if count <= 0:
             return
-        due = begin.samples - self._next * begin.batch_size
-        # A hook may claim more batches than the set holds (steps_per_execution).
-        count = max(1, min(count, -(-due // begin.batch_size)))
+        if count > 1:
+            # A hook may claim more batches than the set holds (steps_per_execution).
+            count = max(1, min(count, self._steps_due - self._next))
         end_us = max(end_ns // 1000, self._last_us)
         took_us = end_us - self._last_us
         if not self._dt_us:
             self._first = self._next
             self._first_end_us = self._last_us + took_us // count
+        if self._compiling:
+            self._compiling = False
+            first_end_us = self._last_us + took_us // count
+            self._records.append(Phase(t=first_end_us * 1000, name="training"))
         if count == 1:
             self._dt_us.append(took_us)
         else:
             for part in range(count):
                 self._dt_us.append(took_us * (part + 1) // count - took_us * part // count)
         self._next += count
-        self._samples += min(count * begin.batch_size, max(due, 1))
         self._last_us = end_us
-        if not self._trained:
-            self._trained = True
-            self._records.append(Phase(t=self._first_end_us * 1000, name="training"))
 
     def _samples_of(self, begin: EpochBegin, first: int, count: int) -> int | tuple[int, ...]:
-        last = begin.samples - (first + count - 1) * begin.batch_size
-        if last >= begin.batch_size:
-            return begin.batch_size
-        if count == 1:
-            return max(last, 1)
-        return (begin.batch_size,) * (count - 1) + (max(last, 1),)
+        """Return the samples of consecutive batches: one number when all hold as many."""
+        total = _samples_in(begin, first + count) - _samples_in(begin, first)
+        if count == 1 or total == count * begin.batch_size:
+            return total // count
+        return tuple(
+            _samples_in(begin, index + 1) - _samples_in(begin, index)
+            for index in range(first, first + count)
+        )
 
     def _pack(self, finish: bool = False) -> None:
         begin = self._epoch
         if begin is not None and self._dt_us:
-            if self._kept >= KEPT_BATCHES:
+            if self._kept >= KEPT_BATCHES or self._must_coalesce():
                 self._summarise()
             else:
                 self._finish_summary()
@@ -280,6 +296,7 @@ class BatchCollector:
                         )
                     )
                 self._kept += len(dt_us)
+                self._backlog += len(dt_us)
                 self._dt_us = []
         if self._summary is not None and (
             finish or self._summary.t_last - self._summary_since >= SUMMARY_S * 1e9
@@ -293,9 +310,11 @@ class BatchCollector:
         if self._summary is None:
             self._summary = _Summary(begin.epoch, self._first, self._first_end_us * 1000)
             self._summary_since = self._summary.t
-        samples = self._samples_of(begin, self._first, len(self._dt_us))
-        total = samples * len(self._dt_us) if isinstance(samples, int) else sum(samples)
-        self._summary.add(self._last_us, self._dt_us, total)
+        after = self._first + len(self._dt_us)
+        samples = _samples_in(begin, after) - _samples_in(begin, self._first)
+        self._summary.add(self._last_us, self._dt_us, samples)
+        if self._kept < KEPT_BATCHES:
+            self.coalesced += len(self._dt_us)
         self._dt_us = []
 
     def _finish_summary(self) -> None:
@@ -317,6 +336,7 @@ class Emitter:
 
     def __init__(self, fd: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
         os.set_blocking(fd, False)
+        os.set_inheritable(fd, False)
         self._fd = fd
         self._clock = clock
         self._queue: deque[Queued] = deque()
@@ -337,8 +357,6 @@ class Emitter:
 
     def close(self) -> None:
         """Send what is left, waiting for the reader as long as there is one."""
-        if self._fd < 0:
-            return
         self._closing.set()
         self._thread.join()
         self._flush(wait_s=0.0, finish=True)

@@ -56,10 +56,10 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._clock = clock
         self._trained_model: Any = None
         self._fitting = False
+        self._first_epoch = True
         self._stride = 1
         self._test_begin = 0
-        self._test_ends: list[int] = []
-        self._tested = 0
+        self._test_ends: list[tuple[int, int]] = []
         self._validation_compiled = False
         self._validation: Validation | None = None
 
@@ -71,15 +71,16 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the compile phase; the first batch that ends closes it."""
-        self._fitting = True
+        self._fitting = self._first_epoch = True
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Mark where the epoch's first batch is timed from."""
         now = self._clock()
         self._validation = None
-        if epoch > 0:
+        if not self._first_epoch:
             self._emitter.send(Phase(t=now, name="training"))
+        self._first_epoch = False
         self._emitter.send(
             EpochBegin(
                 epoch=epoch,
@@ -94,53 +95,61 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Time one batch: the fast path."""
         self._batch_ended((batch, self._clock()))
         if self._emitter.stop_requested:
-            self._trained_model.stop_training = True
+            self._stop()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Open validation inside `fit`, evaluation outside it."""
         self._test_begin = self._clock()
         self._test_ends = []
-        self._tested = 0
         if not self._fitting:
             phase = "evaluating"
         else:
             phase = "validating" if self._validation_compiled else "compiling"
         self._emitter.send(Phase(t=self._test_begin, name=phase))
         if self._emitter.stop_requested:
-            self._trained_model.stop_evaluating = True
+            self._stop()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """Time one batch of validation or evaluation."""
-        self._test_ends.append(self._clock())
-        self._tested = max(self._tested, batch + 1)
+        self._test_ends.append((batch, self._clock()))
         if self._emitter.stop_requested:
-            self._trained_model.stop_evaluating = True
+            self._stop()
 
     def on_test_end(self, logs: Any = None) -> None:
         """Close validation or evaluation."""
         now = self._clock()
         if not self._test_ends:
             return
+        steps = max(batch for batch, _ in self._test_ends) + 1
         if self._fitting:
-            first = min(self._test_ends)
-            if not self._validation_compiled:
-                self._validation_compiled = True
-                self._emitter.send(Phase(t=first, name="validating"))
-            self._validation = Validation(
-                begin=self._test_begin,
-                first_end=first,
-                last_end=max(self._test_ends),
-                end=now,
-                steps=self._tested,
-            )
-            return
-        samples = self._evaluation_samples or self._tested * self._batch_size
+            self._end_validation(steps, now)
+        else:
+            self._end_evaluation(steps, now, logs)
+
+    def _end_validation(self, steps: int, now: int) -> None:
+        ends = [end for _, end in self._test_ends]
+        if not self._validation_compiled:
+            self._validation_compiled = True
+            self._emitter.send(Phase(t=min(ends), name="validating"))
+        # With steps_per_execution the last hook may claim more batches than there are.
+        self._validation = Validation(
+            begin=self._test_begin,
+            first_end=min(ends),
+            last_end=max(ends),
+            end=now,
+            steps=min(steps, self._validation_steps or steps),
+        )
+
+    def _end_evaluation(self, steps: int, now: int, logs: Any) -> None:
+        samples = steps * self._batch_size
+        if self._evaluation_samples is not None:
+            samples = min(samples, self._evaluation_samples)
         metrics, why = finite(logs or {})
         self._emitter.send(
             Evaluation(
                 begin=self._test_begin,
                 end=now,
-                steps=self._tested,
+                steps=min(steps, -(-samples // self._batch_size)),
                 samples=samples,
                 whole=not self._capped and not self._emitter.stop_requested,
                 metrics=metrics,
@@ -163,7 +172,14 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 validation=self._validation,
             )
         )
+        if self._emitter.stop_requested:
+            self._stop()
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave `fit`: a test pass from here on is the evaluation."""
         self._fitting = False
+
+    def _stop(self) -> None:
+        """End training and any validation or evaluation after the current batch."""
+        self._trained_model.stop_training = True
+        self._trained_model.stop_evaluating = True

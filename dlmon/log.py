@@ -7,6 +7,7 @@ opens it once and never reads it.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -36,6 +37,7 @@ LOG_NAME = "session.jsonl"
 # Lines that may wait in memory for a full disk: epochs, phases, notices, the result.
 WAITING_LINES = 20_000
 RETRY_S = 1.0
+LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 
 
@@ -72,6 +74,8 @@ class LogWriter:
                 hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
             )
         except OSError as error:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
             raise LogError(
                 f"the log directory {log_dir} can't be written ({_reason(error)}); "
                 "choose another with --log-dir"
@@ -104,7 +108,8 @@ class LogWriter:
         if self._waiting or self.failing:
             self.retry()
         if self._waiting or self.failing or not self._append(line):
-            if expendable or len(self._waiting) >= WAITING_LINES:
+            full = len(self._waiting) >= WAITING_LINES and not isinstance(record, Result)
+            if expendable or full:
                 self.lost_lines += 1
             else:
                 self._waiting.append(line)
@@ -139,23 +144,23 @@ class LogWriter:
             self._size += written
             return True
         if written:
-            self._cut_back()
+            self._cut_back(written)
         self.failing = reason
         self._retry_at = time.monotonic() + RETRY_S
         return False
 
-    def _cut_back(self) -> None:
+    def _cut_back(self, written: int) -> None:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError:
             # A torn line stays; what follows must at least start on a line of its own.
+            self._size += written
             self._waiting.appendleft(b"\n")
 
     def _sync(self) -> None:
-        try:
+        # What can't be synced is still there for every reader; only a power cut could cost it.
+        with contextlib.suppress(OSError):
             os.fsync(self._fd)
-        except OSError as error:
-            self.failing = _reason(error)
 
 
 class LogFollower:
@@ -248,6 +253,10 @@ class LogFollower:
             if not chunk:
                 return []
             data += chunk
+            if len(data) > LONGEST_LINE_BYTES:
+                # Nothing that we wrote: leave it out, and what is left of it is no record.
+                self._offset += len(data)
+                return []
         whole, newline, _ = data.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
         return [line for line in whole.split(b"\n") if line]

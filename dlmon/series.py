@@ -8,7 +8,7 @@ for all of it. A stretch that nothing covered is a gap (None), never zero.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 FINE_BUCKETS = 4096
@@ -35,6 +35,14 @@ class _Buckets:
             oldest = next(iter(self.sums))
             del self.sums[oldest], self.covered_ns[oldest]
 
+    def between(self, begin_ns: int, end_ns: int) -> Iterable[int]:
+        """Return the numbers of buckets that may lie there, never more than are asked or held."""
+        asked = range(begin_ns // self.width_ns, -(-end_ns // self.width_ns))
+        # By their ends: a forged log may ask for more than len() can tell.
+        if asked.stop - asked.start <= len(self.sums):
+            return asked
+        return [number for number in self.sums if asked.start <= number < asked.stop]
+
     def double(self) -> None:
         sums, covered = self.sums, self.covered_ns
         self.sums, self.covered_ns = {}, {}
@@ -55,7 +63,6 @@ class Series:
     def __init__(self, bucket_ns: int = 1_000_000_000) -> None:
         self._fine = _Buckets(bucket_ns)
         self._whole = _Buckets(bucket_ns)
-        self._oldest_fine: int | None = None
         self.begin_ns: int | None = None
         self.end_ns: int | None = None
 
@@ -101,6 +108,7 @@ class Series:
 
     def columns(self, begin_ns: int, column_ns: int, count: int) -> list[float | None]:
         """Return the mean over each of `count` columns from `begin_ns` on; None where unknown."""
+        column_ns = max(1, column_ns)
         fine_reaches_back = (
             not self._fine.sums or begin_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
         )
@@ -109,16 +117,18 @@ class Series:
         sums = [0.0] * count
         covered = [0.0] * count
         width = buckets.width_ns
-        end_ns = begin_ns + column_ns * count
-        for number in range(begin_ns // width, -(-end_ns // width)):
+        for number in buckets.between(begin_ns, begin_ns + column_ns * count):
             bucket_covered = buckets.covered_ns.get(number)
             if not bucket_covered:
                 continue
             value = buckets.sums[number] / bucket_covered
-            first = max(0, (number * width - begin_ns) // column_ns)
-            last = min(count - 1, ((number + 1) * width - 1 - begin_ns) // column_ns)
-            share = bucket_covered / max(1, last - first + 1)
-            for column in range(first, last + 1):
+            # Where the bucket lies, from the first column's begin.
+            left, right = number * width - begin_ns, (number + 1) * width - begin_ns
+            for column in range(
+                max(0, left // column_ns), min(count - 1, (right - 1) // column_ns) + 1
+            ):
+                overlap = min(right, (column + 1) * column_ns) - max(left, column * column_ns)
+                share = bucket_covered * (overlap / width)
                 sums[column] += value * share
                 covered[column] += share
         pairs = zip(sums, covered, strict=True)

@@ -40,6 +40,7 @@ from dlmon.statistics import (
 OUTPUT_LINES = 500
 NOTICES = 100
 STRETCHES = 2000
+RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
 
 NOT_STEADY = "not steady yet: that takes 10 batches, a second of warm-up and two more of training"
@@ -156,8 +157,9 @@ class Session:
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
         self._epoch_now = 0
         self._steps_done = 0
+        self._last_step_ns = 0
         self._build_begin: int | None = None
-        self._ended_training: int | None = None
+        self._build_s = 0.0
 
     def fold(self, record: Record) -> None:
         """Take one record; those of an unknown kind are skipped."""
@@ -195,6 +197,7 @@ class Session:
         compiling = self._steady.batches == 0
         self._steady.add(record.samples, record.dt_us)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
+        self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, begin + sum(record.dt_us) * 1000)
         samples = (
             [record.samples] * len(record.dt_us)
@@ -211,6 +214,7 @@ class Session:
         self._enter_epoch(record.epoch)
         self._steady.add_summary(record.count, record.samples, record.time_us, record.step_us)
         self._steps_done = max(self._steps_done, record.first + record.count)
+        self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
         begin = record.t_last - record.time_us * 1000
         if record.time_us > 0:
@@ -233,7 +237,10 @@ class Session:
     def _close_stretch(self, t: int) -> None:
         if self.stretches and self.stretches[-1].end is None:
             open_stretch = self.stretches.pop()
-            self.stretches.append(replace(open_stretch, end=max(t, open_stretch.begin)))
+            end = max(t, open_stretch.begin)
+            self.stretches.append(replace(open_stretch, end=end))
+            if open_stretch.phase == "building":
+                self._build_s += (end - open_stretch.begin) / 1e9
 
     def _fold_epoch(self, record: Epoch) -> None:
         self._epochs.append(record)
@@ -265,7 +272,7 @@ class Session:
         seconds_per_epoch = self._seconds_per_epoch(why)
         samples_per_second = self._steady.samples_per_second()
         if samples_per_second is None:
-            why["samples_per_second"] = why["step_ms"] = NOT_STEADY
+            why["samples_per_second"] = why["step_ms"] = why["stalls"] = NOT_STEADY
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = "needs two seconds of steady training"
         compile_us = self._steady.compile_us()
@@ -275,10 +282,10 @@ class Session:
         sample = self.machine.latest
         return Snapshot(
             header=self.header,
-            phase=self.stretches[-1].phase if self.stretches else None,
+            phase=self.phase,
             model=self.model,
             elapsed_s=max(0, now - self.header.t) / 1e9,
-            progress=self._progress(seconds_per_epoch),
+            progress=self._progress(),
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
             step_ms=self._steady.step_time(),
@@ -287,7 +294,7 @@ class Session:
             batches=self._steady.batches,
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=self._run_seconds(seconds_per_epoch, compile_s, why),
-            epochs=tuple(self._epochs[-OUTPUT_LINES:]),
+            epochs=tuple(self._epochs),
             evaluation=self._evaluation,
             machine=sample,
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
@@ -298,10 +305,14 @@ class Session:
         )
 
     def _rate_now(self, now: int) -> float | None:
-        """Return the throughput of the last two seconds of training."""
+        """Return the throughput of the last two seconds of training; of more where steps are slow.
+
+        A batch is known once it has ended, so the last one stands until the next is overdue.
+        """
         if self.result is not None or self.phase != "training":
             return None
-        return self.throughput.columns(now - 2_000_000_000, 2_000_000_000, 1)[0]
+        window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
+        return self.throughput.columns(now - window_ns, window_ns, 1)[0]
 
     @property
     def phase(self) -> str | None:
@@ -310,7 +321,7 @@ class Session:
 
     def _validation_s(self, steps: int | None) -> float | None:
         """Return the time of a whole validation pass; None where it isn't known yet."""
-        if not steps:
+        if steps is None or steps < 1:
             return 0.0
         return None if self._validation is None else self._validation.seconds(steps)
 
@@ -324,13 +335,16 @@ class Session:
         if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
             return None
-        validation_s = self._validation_s(self.model.validation_steps)
-        if validation_s is None:
+        if self._validation_s(self.model.validation_steps) is None:
             why["validation"] = "not measured yet, so the projection leaves it out"
-        projected = project_epoch(self._steady, self.model.samples_per_epoch, validation_s or 0.0)
+        projected = self._projected_epoch(self.model)
         if projected is None:
             why["seconds_per_epoch"] = NOT_STEADY
         return projected
+
+    def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
+        validation_s = self._validation_s(model.validation_steps) or 0.0
+        return project_epoch(self._steady, model.samples_per_epoch, validation_s)
 
     def _run_seconds(
         self,
@@ -340,7 +354,8 @@ class Session:
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
         model, build = self.model, self._build_begin
-        if model is None or build is None or not model.evaluation_steps:
+        evaluation_steps = (model.evaluation_steps if model else None) or 0
+        if model is None or build is None or evaluation_steps < 1:
             why["run_seconds"] = (
                 "the model is not built yet"
                 if model is None or build is None
@@ -349,42 +364,42 @@ class Session:
             return None
         evaluation = self._evaluation
         whole = len(self._whole_s) == model.epochs
-        if evaluation is not None and evaluation.whole and whole:
+        if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
             return RunSeconds(value=took_s, low=took_s, high=took_s, projected=False)
         if seconds_per_epoch is None:
             why["run_seconds"] = why.get("seconds_per_epoch", NOT_STEADY)
             return None
-        fixed_s = self._build_s() + (compile_s or 0.0)
-        if evaluation is not None and evaluation.steps:
-            per_step_s = (evaluation.end - evaluation.begin) / 1e9 / evaluation.steps
-            fixed_s += per_step_s * model.evaluation_steps
+        # Epochs that have ended hold their compilation; before the first, it comes on top.
+        fixed_s = self._build_s + (sum(self._whole_s) if self._whole_s else compile_s or 0.0)
+        if evaluation is not None and evaluation.steps > 0:
+            evaluation_s = max(0.0, (evaluation.end - evaluation.begin) / 1e9)
+            fixed_s += evaluation_s / evaluation.steps * evaluation_steps
         else:
             why["evaluation"] = "not measured yet, so the projection leaves it out"
+        coming = seconds_per_epoch
+        if coming.epochs < 3:
+            # The first epoch compiled: it says too much of those to come.
+            coming = self._projected_epoch(model) or coming
+        epochs_left = max(0, model.epochs - len(self._whole_s))
         return RunSeconds(
-            value=fixed_s + seconds_per_epoch.value * model.epochs,
-            low=fixed_s + seconds_per_epoch.low * model.epochs,
-            high=fixed_s + seconds_per_epoch.high * model.epochs,
+            value=fixed_s + coming.value * epochs_left,
+            low=fixed_s + coming.low * epochs_left,
+            high=fixed_s + coming.high * epochs_left,
             projected=True,
         )
 
-    def _build_s(self) -> float:
-        return sum(
-            (s.end - s.begin) / 1e9
-            for s in self.stretches
-            if s.phase == "building" and s.end is not None
-        )
-
-    def _progress(self, seconds_per_epoch: SecondsPerEpoch | None) -> Progress | None:
+    def _progress(self) -> Progress | None:
         model = self.model
         if model is None:
             return None
-        steps = min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch)
+        steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         validation_steps = model.validation_steps or 0
         if model.steps_cap:
             validation_steps = min(validation_steps, model.steps_cap)
-        ended = self._epoch_now >= model.epochs
-        epoch = max(0, min(self._epoch_now, model.epochs - 1))
+        epochs, epoch = max(0, model.epochs), max(0, self._epoch_now)
+        ended = epoch >= epochs
+        epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended else min(self._steps_done, steps)
         step_us = self._steady.mean_step_us
         epoch_left_s = run_left_s = None
@@ -392,10 +407,10 @@ class Session:
             validation_s = self._validation_s(validation_steps) or 0.0
             epoch_s = steps * step_us / 1e6 + validation_s
             epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
-            run_left_s = epoch_left_s + (0 if ended else model.epochs - 1 - epoch) * epoch_s
+            run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
         return Progress(
             epoch=epoch,
-            epochs=model.epochs,
+            epochs=epochs,
             step=done,
             steps=steps,
             epoch_left_s=epoch_left_s,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import platformdirs
 
 from dlmon.host import boot_id, host_name
 from dlmon.log import LOG_NAME, LogError, LogFollower
-from dlmon.records import RecordError, Result, SessionHeader, decode
+from dlmon.records import Record, RecordError, Result, SessionHeader, decode
 
 RUNNING, INTERRUPTED, UNKNOWN = "running", "interrupted", "unknown"
 _TAIL_BYTES = 1 << 16
@@ -39,19 +40,30 @@ class SessionEntry:
 
 
 def log_directory(chosen: Path | None = None) -> Path:
-    """Return where sessions live: `chosen`, or the platform's state directory."""
+    """Return where sessions live: `chosen`, or the platform's state directory.
+
+    Raises:
+        LogError: `chosen` is relative to a working directory that was deleted.
+    """
     if chosen is not None:
-        return Path(os.path.abspath(chosen.expanduser()))  # noqa: PTH100 - keep links as given
+        try:
+            # Links stay as given, and so does a ~ that names nobody.
+            return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111
+        except FileNotFoundError:
+            raise LogError(
+                f"the working directory is gone, so {chosen} leads nowhere; "
+                "give --log-dir a full path"
+            ) from None
     return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
 
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
-    """Return all sessions, oldest first; files that are no logs are passed over."""
+    """Return all sessions, oldest first; what is no log, or not ours to read, is passed over."""
     entries = []
     for path in _log_paths(directory):
         try:
             entries.append(read_entry(path))
-        except LogError:
+        except (LogError, OSError):
             continue
     return sorted(entries, key=lambda entry: entry.header.wall)
 
@@ -64,9 +76,12 @@ def read_entry(path: Path) -> SessionEntry:
     """
     follower = LogFollower(path)
     try:
-        result = _last_result(path)
+        # The lock first: a result that is written between the two is then found.
         pid = follower.writer_pid()
-        status = result.status if result is not None else status_without_result(follower)
+        status = status_without_result(follower)
+        result = _last_result(path)
+        if result is not None:
+            status = result.status
         return SessionEntry(follower.header, path, status, result, pid)
     finally:
         follower.close()
@@ -90,17 +105,18 @@ def find_session(name: str, directory: Path) -> Path:
     Raises:
         NoSuchSession: none, or several, are meant.
     """
-    given = Path(name).expanduser()
+    given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
     if os.sep in name or name.endswith(".jsonl"):
-        path = given / LOG_NAME if given.is_dir() else given
-        if path.is_file():
+        # Path.is_file raises for a name that is too long; this does not.
+        path = given / LOG_NAME if os.path.isdir(given) else given  # noqa: PTH112
+        if os.path.isfile(path):  # noqa: PTH113
             return path
         raise NoSuchSession(f"there is no log at {path}")
     paths = {path.parent.name: path for path in _log_paths(directory)}
     if not paths:
         raise NoSuchSession(f"there are no sessions in {directory} yet; dlmon run makes one")
     if name == "last":
-        return paths[max(paths)]
+        return max(paths.values(), key=_began)
     if name in paths:
         return paths[name]
     meant = [i for i in sorted(paths) if i.startswith(name)] if name else []
@@ -126,6 +142,16 @@ def stop_session(entry: SessionEntry) -> bool:
     return True
 
 
+def _began(path: Path) -> float:
+    """Return the wall time at which a session began; what can't be read began before all."""
+    try:
+        follower = LogFollower(path)
+    except LogError:
+        return -math.inf
+    follower.close()
+    return follower.header.wall
+
+
 def _log_paths(directory: Path) -> Iterator[Path]:
     try:
         folders = sorted(directory.iterdir())
@@ -133,7 +159,8 @@ def _log_paths(directory: Path) -> Iterator[Path]:
         return
     for folder in folders:
         path = folder / LOG_NAME
-        if path.is_file():
+        # Unlike Path.is_file, this says no to a folder that we may not enter.
+        if os.path.isfile(path):  # noqa: PTH113
             yield path
 
 
@@ -141,14 +168,22 @@ def _last_result(path: Path) -> Result | None:
     """Read the last whole line that is a record, and return it if it is a result."""
     with path.open("rb") as log:
         size = log.seek(0, os.SEEK_END)
-        log.seek(max(0, size - _TAIL_BYTES))
-        tail = log.read()
-    for line in reversed(tail.split(b"\n")):
-        if not line:
-            continue
+        tail_bytes = _TAIL_BYTES
+        while True:
+            log.seek(max(0, size - tail_bytes))
+            lines = log.read(tail_bytes).split(b"\n")
+            record = _last_record(lines if tail_bytes >= size else lines[1:])
+            if record is not None or tail_bytes >= size:
+                return record if isinstance(record, Result) else None
+            tail_bytes *= 8
+
+
+def _last_record(lines: list[bytes]) -> Record | None:
+    for line in reversed(lines):
         try:
             record = decode(line)
         except RecordError:
             continue
-        return record if isinstance(record, Result) else None
+        if record is not None:
+            return record
     return None

@@ -238,7 +238,7 @@ class SteadyState:
 
     def compile_us(self) -> int | None:
         """Return what the first batch of each size took beyond a usual one."""
-        if self.batch_size is None:
+        if not self.batch_size:
             return None
         usual = self._histogram.quantile(0.5) if self.steady else self._warm_up_mean_us()
         extra = 0.0
@@ -299,7 +299,7 @@ def project_epoch(steady: SteadyState, samples: int, validation_s: float) -> Sec
     """
     step_us = steady.mean_step_us
     band = steady.relative_band()
-    if step_us is None or band is None or not steady.batch_size:
+    if step_us is None or band is None or not steady.batch_size or samples < 1:
         return None
     train_s = samples / steady.batch_size * step_us / 1e6
     half = train_s * min(band, 1.0)

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.catalog import MOST_THREADS, WORKLOADS, UnknownWorkload, find, refuse_options
+from workloads.catalog import (
+    MOST_EPOCHS,
+    MOST_STEPS,
+    MOST_THREADS,
+    WORKLOADS,
+    UnknownWorkload,
+    find,
+    refuse_options,
+)
 
 SMALL = WORKLOADS["mnist-mlp-small"]
 
@@ -116,6 +124,14 @@ def test_a_name_like_no_other_lists_all(name):
         ({"epochs": 0}, "the number of epochs must be at least 1, not 0"),
         ({"epochs": -3}, "the number of epochs must be at least 1, not -3"),
         ({"steps": 0}, "the number of steps must be at least 1, not 0"),
+        (
+            {"epochs": 10**20},
+            "the number of epochs must be at most 1,000,000,000, not 100,000,000,000,000,000,000",
+        ),
+        (
+            {"steps": 10**10},
+            "the number of steps must be at most 1,000,000,000, not 10,000,000,000",
+        ),
         ({"threads": 0}, "the number of threads must be from 1 to 4,096, not 0"),
         ({"threads": 10**6}, "the number of threads must be from 1 to 4,096, not 1,000,000"),
         ({"epochs": 5, "steps": -1}, "the number of steps must be at least 1, not -1"),
@@ -127,8 +143,8 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
 
 @given(
     batch_size=st.none() | st.integers(1, SMALL.samples),
-    epochs=st.none() | st.integers(min_value=1),
-    steps=st.none() | st.integers(min_value=1),
+    epochs=st.none() | st.integers(1, MOST_EPOCHS),
+    steps=st.none() | st.integers(1, MOST_STEPS),
     threads=st.none() | st.integers(1, MOST_THREADS),
 )
 def test_options_that_can_be_run_are_not_refused(batch_size, epochs, steps, threads):

@@ -1,0 +1,528 @@
+"""Build the records of a whole session, as a supervisor would have written them.
+
+Everything is computed from fixed times, so the same call gives the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlmon.log import LOG_NAME
+from dlmon.records import (
+    PHASES,
+    SCHEMA,
+    Batches,
+    Cost,
+    Cpu,
+    Disk,
+    Epoch,
+    Evaluation,
+    Failure,
+    Gpu,
+    GpuFacts,
+    Machine,
+    MachineFacts,
+    Memory,
+    Model,
+    Network,
+    Notice,
+    Output,
+    Phase,
+    ProcessTree,
+    Record,
+    Result,
+    SessionHeader,
+    Validation,
+    encode,
+)
+from dlmon.session import Session
+
+RESULT = "result"
+BEGIN_NS = 5_000_000_000_000
+BEGIN_WALL = 1_795_186_560.0  # 2026-11-20 14:56:00 UTC
+HOST, BOOT_ID = "tower", "c0ffee00-0000-4000-8000-000000000001"
+FOREIGN_NAME = "[/x] [b]GPU[/b] 漢字 " + "with a name that goes on and on " * 6
+NO_DRIVER = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+
+_FLUSH_US = 250_000
+_COMPILE_US = 1_200_000
+_VALIDATION_COMPILE_US = 300_000
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What a workload brings: its sizes, and whether it validates or evaluates."""
+
+    parameters: int
+    flops_per_sample: int
+    batch_size: int
+    samples: int
+    validation_samples: int | None = None
+    evaluation_samples: int | None = None
+
+
+_WORKLOADS = {
+    "cifar10-cnn": _Trained(1_337_002, 236_302_848, 100, 50_000, validation_samples=1_000),
+    "mnist-mlp-small": _Trained(101_770, 407_040, 32, 60_000, evaluation_samples=10_000),
+}
+
+
+def recorded_session(
+    reached: str = RESULT,
+    *,
+    workload: str = "cifar10-cnn",
+    epochs: int = 3,
+    ended: int | None = None,
+    status: str = "completed",
+    gpus: int = 1,
+    cores: int = 8,
+    step_us: int = 18_000,
+    samples: int | None = None,
+    steps_cap: int | None = None,
+    nan_loss: bool = False,
+    silent_s: float = 0.0,
+    foreign: bool = False,
+    session_id: str | None = None,
+    begin_wall: float = BEGIN_WALL,
+) -> list[Record]:
+    """Return the records of a session, header first, in the order they were written.
+
+    Args:
+        reached: the phase that the last record falls in, or "result" for a session that is over.
+        workload: cifar10-cnn (validates each epoch) or mnist-mlp-small (evaluates at the end).
+        epochs: how many are to be trained.
+        ended: how many had ended by then; one before a training phase, all before a result that
+            is completed, one before any other. The next one is cut in its middle.
+        status: completed, failed or stopped.
+        gpus: how many; 0 is a machine without a driver.
+        cores: how many the CPU has.
+        step_us: the time of a usual batch; one batch in fifty takes a little longer.
+        samples: of an epoch, where it should not be the workload's own number.
+        steps_cap: batches of an epoch at most, as by `--steps`.
+        nan_loss: the loss is NaN from the second epoch on.
+        silent_s: how long before the end the sensors fell silent.
+        foreign: long names full of markup from the machine, the host and the output.
+        session_id: an id other than the workload's usual one.
+        begin_wall: Unix seconds of the first record.
+    """
+    if reached not in (*PHASES, RESULT):
+        raise ValueError(f"{reached} is no phase")
+    if ended is None:
+        before_training = reached in PHASES[: PHASES.index("training")]
+        whole_run = reached == "evaluating" or (reached == RESULT and status == "completed")
+        ended = epochs if whole_run else 0 if before_training else min(1, epochs)
+    trained = _WORKLOADS[workload]
+    never = {
+        "validating": trained.validation_samples is None,
+        "evaluating": trained.evaluation_samples is None,
+    }
+    if never.get(reached) or (reached in ("training", "validating") and ended >= epochs):
+        raise ValueError(f"{workload} has no such {reached}")
+    if samples is not None:
+        trained = replace(trained, samples=samples)
+    recording = _Recording(
+        trained, epochs, gpus, cores, step_us, steps_cap, nan_loss, silent_s, foreign, begin_wall
+    )
+    recording.header = replace(
+        recording.header,
+        id=session_id or f"20261120-145600-{workload}-7f3a",
+        workload=workload,
+        options={"workload": workload, "epochs": epochs, "steps": steps_cap, "interval": 1.0},
+    )
+    recording.run(reached, ended, status)
+    return recording.written(status if reached == RESULT else None)
+
+
+def folded(records: Sequence[Record]) -> Session:
+    """Return the session that records, header first, fold into."""
+    header = records[0]
+    assert isinstance(header, SessionHeader)
+    session = Session(header)
+    for record in records[1:]:
+        session.fold(record)
+    return session
+
+
+def write_log(log_dir: Path, records: Sequence[Record]) -> Path:
+    """Write a log as a supervisor that has ended left it; return its path."""
+    header = records[0]
+    assert isinstance(header, SessionHeader)
+    path = log_dir / header.id / LOG_NAME
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(encode(record) for record in records))
+    return path
+
+
+class _Recording:
+    """A clock that moves through a run, and what was written on the way."""
+
+    def __init__(
+        self,
+        trained: _Trained,
+        epochs: int,
+        gpus: int,
+        cores: int,
+        step_us: int,
+        steps_cap: int | None,
+        nan_loss: bool,
+        silent_s: float,
+        foreign: bool,
+        begin_wall: float,
+    ) -> None:
+        self.trained = trained
+        self.epochs = epochs
+        self.gpus = gpus
+        self.cores = cores
+        self.step_us = step_us
+        self.steps_cap = steps_cap
+        self.nan_loss = nan_loss
+        self.silent_s = silent_s
+        self.foreign = foreign
+        self.header = SessionHeader(
+            schema=SCHEMA,
+            id="",
+            host=FOREIGN_NAME if foreign else HOST,
+            boot_id=BOOT_ID,
+            t=BEGIN_NS,
+            wall=begin_wall,
+            workload="",
+            options={},
+            machine=self._facts(),
+            versions={
+                "python": "3.11.7",
+                "backend": "tensorflow",
+                "dlmon": "0.1.0",
+                "keras": "3.15.0",
+                "backend_version": "2.21.0",
+            },
+        )
+        self._now = BEGIN_NS
+        self._told: list[tuple[int, Record]] = []
+        self._phases: list[tuple[int, str]] = []
+        self._batch = 0
+        self._validated = False
+
+    def run(self, reached: str, ended: int, status: str) -> None:
+        """Go through the run as far as `reached`."""
+        for phase, took_ms in (("importing", 2_600), ("loading", 150), ("building", 400)):
+            self._enter(phase)
+            self._pass(took_ms * 500)
+            if phase == reached:
+                return
+            self._pass(took_ms * 500)
+        self._tell(self._model())
+        self._enter("compiling")
+        if reached == "compiling":
+            self._pass(_COMPILE_US // 2)
+            return
+        for epoch in range(ended):
+            self._epoch(epoch)
+        if ended < self.epochs and reached not in ("evaluating", RESULT):
+            self._cut_epoch(ended, reached)
+            return
+        if status == "completed":
+            if self.trained.evaluation_samples:
+                self._evaluate(cut=reached == "evaluating")
+        else:
+            if ended < self.epochs:
+                self._cut_epoch(ended, "training", tell=status == "stopped")
+            if status == "failed":
+                self._fail()
+        self._pass(80_000)
+
+    def written(self, status: str | None) -> list[Record]:
+        """Return all records in order of their writing, with a result for a `status`."""
+        silent_from = self._now - int(self.silent_s * 1e9)
+        samples = [(s.t, s) for s in self._samples() if self.silent_s == 0 or s.t <= silent_from]
+        if self.silent_s:
+            lost = "the sensors gave no sample for 3 s; they are started again"
+            at = min(self._now, silent_from + 3_000_000_000)
+            self._told.append((at, Notice(at, f"{lost}, training is not affected")))
+        told = sorted([*self._told, *samples], key=lambda written: written[0])
+        records: list[Record] = [self.header, *(record for _, record in told)]
+        if status is not None:
+            records.append(self._result(records, status))
+        return records
+
+    def _pass(self, us: int) -> None:
+        self._now += us * 1000
+
+    def _tell(self, record: Record) -> None:
+        self._told.append((self._now, record))
+
+    def _enter(self, phase: str) -> None:
+        self._phases.append((self._now, phase))
+        self._tell(Phase(self._now, phase))
+
+    def _say(self, text: str) -> None:
+        self._tell(Output(self._now, "stdout", text))
+
+    def _model(self) -> Model:
+        trained = self.trained
+        return Model(
+            parameters=trained.parameters,
+            flops_per_sample=trained.flops_per_sample,
+            batch_size=trained.batch_size,
+            samples_per_epoch=trained.samples,
+            steps_per_epoch=self._steps_in(trained.samples),
+            epochs=self.epochs,
+            validation_steps=self._steps_in(trained.validation_samples),
+            validation_samples=trained.validation_samples,
+            evaluation_steps=self._steps_in(trained.evaluation_samples),
+            steps_cap=self.steps_cap,
+            data="synthetic",
+            device="gpu:0" if self.gpus else "cpu",
+            device_name=self._gpu_name() if self.gpus else None,
+            backend="tensorflow",
+            backend_version="2.21.0",
+            keras_version="3.15.0",
+        )
+
+    def _steps_in(self, samples: int | None) -> int | None:
+        return -(-samples // self.trained.batch_size) if samples else None
+
+    def _epoch(self, epoch: int) -> None:
+        self._say(f"Epoch {epoch + 1}/{self.epochs}")
+        if self.foreign:
+            self._say(FOREIGN_NAME)
+        begin = self._now
+        if epoch:
+            self._enter("training")
+        done = self._train(epoch, self._due())
+        train_end = self._now
+        validation = self._validate() if self.trained.validation_samples else None
+        self._end_epoch(epoch, begin, train_end, done, validation, whole=self.steps_cap is None)
+
+    def _cut_epoch(self, epoch: int, reached: str, tell: bool = False) -> None:
+        begin = self._now
+        self._say(f"Epoch {epoch + 1}/{self.epochs}")
+        if epoch:
+            self._enter("training")
+        if reached == "validating":
+            self._train(epoch, self._due())
+            self._enter("validating")
+            self._pass(60_000)
+            return
+        done = self._train(epoch, self._due() // 2)
+        if tell:
+            self._tell(Notice(self._now, "stopping: asked by its viewer"))
+            self._end_epoch(epoch, begin, self._now, done, None, whole=False)
+
+    def _due(self) -> int:
+        steps = self._steps_in(self.trained.samples) or 0
+        return min(steps, self.steps_cap or steps)
+
+    def _train(self, epoch: int, steps: int) -> int:
+        """Train so many batches, told four times a second; return how many."""
+        packed: list[int] = []
+        packed_us = 0
+        first = first_end = 0
+        for step in range(steps):
+            took_us = self._step_time_us()
+            self._pass(took_us)
+            if self._batch == 1:
+                self._enter("training")
+            if not packed:
+                first, first_end = step, self._now
+            packed.append(took_us)
+            packed_us += took_us
+            if packed_us >= _FLUSH_US or step == steps - 1:
+                sizes = self._sizes(first, len(packed))
+                self._tell(Batches(epoch, first, sizes, first_end, tuple(packed)))
+                packed, packed_us = [], 0
+        return steps
+
+    def _step_time_us(self) -> int:
+        self._batch += 1
+        jitter_us = (self._batch * 7919 % 11 - 5) * self.step_us // 300
+        slower_us = self.step_us // 2 if self._batch % 50 == 0 else 0
+        compile_us = _COMPILE_US if self._batch == 1 else 0
+        return self.step_us + jitter_us + slower_us + compile_us
+
+    def _sizes(self, first: int, count: int) -> int | tuple[int, ...]:
+        batch_size = self.trained.batch_size
+        left = [self.trained.samples - step * batch_size for step in range(first, first + count)]
+        sizes = tuple(min(batch_size, samples) for samples in left)
+        return sizes[0] if len(set(sizes)) == 1 else sizes
+
+    def _validate(self) -> Validation:
+        self._enter("validating" if self._validated else "compiling")
+        begin = self._now
+        self._pass(self.step_us // 3 + (0 if self._validated else _VALIDATION_COMPILE_US))
+        first_end = self._now
+        if not self._validated:
+            self._validated = True
+            self._enter("validating")
+        steps = self._steps_in(self.trained.validation_samples) or 0
+        steps = min(steps, self.steps_cap or steps)
+        self._pass(self.step_us // 3 * (steps - 1))
+        last_end = self._now
+        self._pass(3_000)
+        return Validation(begin, first_end, last_end, self._now, steps)
+
+    def _end_epoch(
+        self,
+        epoch: int,
+        begin: int,
+        train_end: int,
+        steps: int,
+        validation: Validation | None,
+        whole: bool,
+    ) -> None:
+        loss = None if self.nan_loss and epoch else round(1.8 / (epoch + 1), 4)
+        metrics = {"accuracy": round(1 - 0.6 / (epoch + 1), 4), "loss": loss}
+        why = {} if loss is not None else {"loss": "NaN"}
+        if validation is not None:
+            metrics |= {"val_accuracy": round(1 - 0.65 / (epoch + 1), 4), "val_loss": loss}
+            why |= {} if loss is not None else {"val_loss": "NaN"}
+        self._pass(4_000)
+        samples = min(steps * self.trained.batch_size, self.trained.samples)
+        self._tell(
+            Epoch(
+                epoch=epoch,
+                begin=begin,
+                train_end=train_end,
+                end=self._now,
+                whole=whole,
+                samples=samples,
+                metrics=metrics,
+                steps=steps,
+                validation=validation,
+                why=why,
+            )
+        )
+        told = "nan" if loss is None else loss
+        self._say(f"{steps}/{steps} - {(self._now - begin) / 1e9:.0f}s - loss: {told}")
+
+    def _evaluate(self, cut: bool) -> None:
+        self._enter("evaluating")
+        begin = self._now
+        steps = self._steps_in(self.trained.evaluation_samples) or 0
+        self._pass(self.step_us // 3 * (steps // 2 if cut else steps))
+        if not cut:
+            metrics: dict[str, float | None] = {"accuracy": 0.974, "loss": 0.083}
+            samples = self.trained.evaluation_samples or 0
+            self._tell(Evaluation(begin, self._now, steps, samples, True, metrics))
+
+    def _fail(self) -> None:
+        error = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"
+        if self.foreign:
+            error = FOREIGN_NAME
+        for text in ("Traceback (most recent call last):", "  in fit", error):
+            self._tell(Output(self._now, "stderr", text))
+        self._tell(Failure(self._now, error))
+
+    def _result(self, records: Sequence[Record], status: str) -> Result:
+        snapshot = folded(records).snapshot(self._now)
+        failures = [record.text for record in records if isinstance(record, Failure)]
+        return Result(
+            status=status,
+            session=self.header.id,
+            log=f"/sessions/{self.header.id}/{LOG_NAME}",
+            workload=self.header.workload,
+            device=snapshot.model.device if snapshot.model else None,
+            device_name=snapshot.model.device_name if snapshot.model else None,
+            data=snapshot.model.data if snapshot.model else None,
+            options=self.header.options,
+            wall_s=snapshot.elapsed_s,
+            seconds_per_epoch=snapshot.seconds_per_epoch,
+            run_seconds=snapshot.run_seconds,
+            samples_per_second=snapshot.samples_per_second,
+            step_ms=snapshot.step_ms,
+            compile_s=snapshot.compile_s,
+            error=failures[-1] if failures else None,
+            exit_code={"completed": 0, "failed": 1}.get(status, 75),
+            epochs=len(snapshot.epochs),
+            batches=snapshot.batches,
+            stalls=snapshot.stalls,
+            t=self._now,
+            wall=self._wall_at(self._now),
+            why=snapshot.why,
+        )
+
+    def _wall_at(self, t: int) -> float:
+        return round(self.header.wall + (t - BEGIN_NS) / 1e9, 2)
+
+    def _gpu_name(self) -> str:
+        return FOREIGN_NAME if self.foreign else "NVIDIA GeForce GTX 1060 6GB"
+
+    def _facts(self) -> MachineFacts:
+        gpus = tuple(
+            GpuFacts(index, self._gpu_name(), f"GPU-00000000-{index:04}", 6_144)
+            for index in range(self.gpus)
+        )
+        return MachineFacts(
+            cpu_model=FOREIGN_NAME if self.foreign else "Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz",
+            cores=self.cores,
+            physical_cores=max(1, self.cores // 2),
+            memory_mib=32_768,
+            swap_mib=2_048,
+            gpus=gpus or None,
+            driver="550.54.14" if gpus else None,
+            cuda="12.4" if gpus else None,
+            load_1m=0.4,
+            cpu_pct=3.0,
+            foreign_gpu_processes=0 if gpus else None,
+            governor="performance",
+            on_battery=False,
+            why={} if gpus else {"gpus": NO_DRIVER, "driver": NO_DRIVER},
+        )
+
+    def _samples(self) -> list[Machine]:
+        """Return a sample a second; what changes slowly is told once."""
+        at = range(BEGIN_NS + 200_000_000, self._now + 1, 1_000_000_000)
+        return [self._sample(number, t) for number, t in enumerate(at)]
+
+    def _sample(self, number: int, t: int) -> Machine:
+        entered = [phase for since, phase in self._phases if since <= t]
+        busy = bool(entered) and entered[-1] in ("training", "validating", "evaluating")
+        first = number == 0
+        cpu_pct = (38.0 if busy else 14.0) + number * 7 % 5
+        return Machine(
+            t=t,
+            wall=self._wall_at(t),
+            cpu=Cpu(
+                pct=cpu_pct,
+                cores=tuple(int(min(100, cpu_pct + 13 * core % 40)) for core in range(self.cores)),
+                mhz=4_600 if first else None,
+                temperature_c=58.0 if first else None,
+            ),
+            memory=Memory(
+                used_mib=5_200 + number % 3,
+                swap_used_mib=0 if first else None,
+                swap_mib_s=0.0 if first else None,
+            ),
+            disk=Disk(read_mib_s=0.5, write_mib_s=0.1),
+            network=Network(receive_mib_s=0.01, send_mib_s=0.02),
+            process=ProcessTree(
+                cpu_pct=cpu_pct * self.cores * 0.9,
+                busiest_thread_pct=96.0 if busy else 40.0,
+                rss_mib=1_900,
+                processes=1 if first else None,
+                threads=42 if first else None,
+            ),
+            gpus=tuple(self._gpu(index, number, busy) for index in range(self.gpus)) or None,
+            cost=Cost(cpu_ms=2.4, late_ms=0.1),
+            why={"gpus": NO_DRIVER} if first and not self.gpus else {},
+        )
+
+    def _gpu(self, index: int, number: int, busy: bool) -> Gpu:
+        first = number == 0
+        trains = busy and index == 0
+        fanless = index == 1
+        return Gpu(
+            index=index,
+            utilization_pct=96 + number % 3 if trains else 0,
+            memory_used_mib=(4_850 if index == 0 else 3) if first else None,
+            power_w=None if fanless else 118.0 if trains else 9.5,
+            power_limit_w=120.0 if first and not fanless else None,
+            temperature_c=61 if trains else 34,
+            sm_mhz=1_860 if trains else 139,
+            memory_mhz=4_004 if first else None,
+            throttle=("power limit",) if first and index == 0 else () if first else None,
+            why={"power_w": "not supported", "power_limit_w": "not supported"}
+            if fanless and first
+            else {},
+        )

@@ -1,0 +1,143 @@
+"""What a screen is tested with: a growing log, who locks it, a lifeline, a clock, an app."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from textual import events
+from textual.screen import Screen
+
+import tui.app
+from dlmon.host import boot_id, host_name
+from dlmon.log import LOG_NAME
+from dlmon.records import Facts, Machine, Record, SessionHeader, encode
+from tui.app import DlmonApp
+
+_HOLD_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "rb+") as log:
+    fcntl.lockf(log, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Clock:
+    """CLOCK_MONOTONIC that stands until a test moves it."""
+
+    def __init__(self, now_ns: int = 0) -> None:
+        self.now_ns = now_ns
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def advance(self, seconds: float) -> None:
+        self.now_ns += int(seconds * 1e9)
+
+
+class GrowingLog:
+    """A log that is written as its test says, locked by a process as by a supervisor."""
+
+    def __init__(self, log_dir: Path, records: list[Record]) -> None:
+        header = records[0]
+        assert isinstance(header, SessionHeader)
+        self.header = header
+        self.path = log_dir / header.id / LOG_NAME
+        self.path.parent.mkdir(parents=True)
+        self.path.touch()
+        self._holder = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _HOLD_LOCK, str(self.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == b"locked\n"
+        self.write(*records)
+
+    def write(self, *records: Record) -> None:
+        """Append records."""
+        with self.path.open("ab") as log:
+            log.write(b"".join(encode(record) for record in records))
+
+    def drop_lock(self) -> None:
+        """End the process that holds the lock."""
+        assert self._holder.stdin is not None
+        assert self._holder.stdout is not None
+        self._holder.stdin.close()
+        self._holder.stdout.close()
+        self._holder.wait()
+
+    def was_terminated(self) -> bool:
+        """Wait for the process that holds the lock, and tell whether it got SIGTERM."""
+        return self._holder.wait(10) == -signal.SIGTERM
+
+
+class FakeLaunch:
+    """A lifeline that notes what was said on it."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.released = False
+
+    def say(self, word: str) -> None:
+        self.words.append(word)
+
+    def release(self) -> None:
+        self.released = True
+
+
+class FakeSensing:
+    """A sensors process that tells what its test says; all of them are in `started`."""
+
+    started: list[FakeSensing] = []  # noqa: RUF012 - emptied by the fixture that puts it in place
+
+    def __init__(self, interval_s, on_facts, on_sample, on_notice) -> None:
+        self.interval_s = interval_s
+        self._on_facts, self._on_sample = on_facts, on_sample
+        self.tell = on_notice
+        self.running = False
+
+    def start(self) -> None:
+        self.running = True
+        self.started.append(self)
+
+    def close(self) -> None:
+        self.running = False
+
+    def say(self, *records: Facts | Machine) -> None:
+        for record in records:
+            if isinstance(record, Facts):
+                self._on_facts(record)
+            else:
+                self._on_sample(record, encode(record))
+
+
+class OneScreen(DlmonApp):
+    """The app with a screen of the test's own, styled as ever."""
+
+    CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(Path("no-sessions"))
+        self._first = screen
+
+    def on_mount(self, event: events.Mount) -> None:
+        event.prevent_default()
+        self.push_screen(self._first)
+
+
+def of_this_boot(records: list[Record]) -> list[Record]:
+    """Return records as if they were written on this machine since it was started."""
+    header = records[0]
+    assert isinstance(header, SessionHeader)
+    return [replace(header, host=host_name(), boot_id=boot_id()), *records[1:]]
+
+
+def screen_text(app) -> str:
+    """Return what the terminal shows, without blanks at the ends of lines."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)

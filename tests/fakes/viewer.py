@@ -1,0 +1,23 @@
+"""`dlmon run --plain`, or --json, for a job of any command: it comes as a line on stdin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dlmon.job import Job, Refused
+from dlmon.launch import launch
+from tui.plain import follow
+
+
+def main() -> int:
+    started = launch(Job.from_line(sys.stdin.buffer.readline()))
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        print(f"dlmon: {answer.reason}", file=sys.stderr)
+        return answer.exit_code
+    return follow(Path(answer.log), started, as_json="--json" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

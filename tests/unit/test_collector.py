@@ -1,0 +1,391 @@
+from collections import Counter, deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon import emit
+from dlmon.emit import BatchCollector, EpochBegin, EpochEnd, step_quantiles
+from dlmon.records import Batches, BatchSummary, Epoch, Notice, Phase, Validation, decode, encode
+
+MS = 1_000_000
+BEGIN = 7_000_000_123
+
+
+def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
+    return EpochBegin(epoch, t, batch_size, samples, stride)
+
+
+def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
+    values = {"metrics": {"loss": 1.0}, "why": {}, "validation": None, **changes}
+    return EpochEnd(epoch, t, cut=cut, **values)
+
+
+def ends(count, first=0, every=20 * MS, since=BEGIN):
+    return [(index, since + (index + 1) * every) for index in range(first, count)]
+
+
+def collect(*flushes, finish=True, coalesce=False, collector=None):
+    """Return the records of what was queued, flush by flush."""
+    collector = collector or BatchCollector()
+    records = []
+    for number, flush in enumerate(flushes):
+        last = finish and number == len(flushes) - 1
+        collector.take(deque(flush), coalesce=coalesce and not last, finish=last)
+        if not coalesce or last:
+            records.extend(collector.records(last))
+    return records
+
+
+def batches_in(records):
+    return [record for record in records if isinstance(record, Batches | BatchSummary)]
+
+
+def count_of(record):
+    return len(record.dt_us) if isinstance(record, Batches) else record.count
+
+
+def samples_of(record):
+    if isinstance(record, BatchSummary):
+        return record.samples
+    if isinstance(record.samples, int):
+        return record.samples * len(record.dt_us)
+    return sum(record.samples)
+
+
+def time_of(record):
+    return sum(record.dt_us) if isinstance(record, Batches) else record.time_us
+
+
+@given(st.permutations(ends(10)))
+def test_the_order_of_arrival_within_a_flush_makes_no_difference(arrived):
+    assert collect([begin(), *arrived, end()]) == collect([begin(), *ends(10), end()])
+
+
+@given(st.permutations(range(10)), st.integers(0, 10))
+def test_batches_may_arrive_after_the_phase_that_follows_them(order, position):
+    arrived = [ends(10)[index] for index in order]
+    validating = Phase(BEGIN + 300 * MS, "validating")
+    records = collect([begin(), *arrived[:position], validating, *arrived[position:], end()])
+    by_itself = collect([begin(), *ends(10), end()])
+    dt_us = [dt for record in batches_in(records) for dt in record.dt_us]
+    assert dt_us == [dt for record in batches_in(by_itself) for dt in record.dt_us]
+    assert records[-1] == by_itself[-1]
+
+
+def test_a_missing_batch_holds_the_rest_back_once():
+    collector = BatchCollector()
+    zero, one, two, three, four = ends(5)
+    first = collect([begin(), zero, one, three], finish=False, collector=collector)
+    assert [count_of(record) for record in batches_in(first)] == [2]
+    # The time of the missing one is shared with the one that came.
+    second = collect([four], finish=False, collector=collector)
+    assert [record.dt_us for record in batches_in(second)] == [(20_000, 20_000, 20_000)]
+    assert collect([two], finish=False, collector=collector) == []
+
+
+def test_a_batch_that_was_only_late_keeps_its_own_time():
+    zero, one, two, three = [(i, BEGIN + at * MS) for i, at in enumerate((20, 30, 70, 80))]
+    records = collect([begin(), zero, two], [three, one], finish=False)
+    assert [record.dt_us for record in batches_in(records)] == [(20_000,), (10_000, 40_000, 10_000)]
+
+
+def test_each_missing_batch_has_a_flush_of_its_own_to_arrive_in():
+    zero, _, two, three, four = [(index, BEGIN + (index + 1) ** 2 * MS) for index in range(5)]
+    # One is given up in the second flush; three, missing only since then, is not.
+    records = collect([begin(), zero, two], [four], [three], finish=False)
+    assert [record.dt_us for record in batches_in(records)] == [
+        (1_000,),
+        (4_000,) * 2,
+        (7_000, 9_000),
+    ]
+
+
+def test_nothing_is_held_back_at_the_end():
+    zero, _, two = ends(3)
+    for flush in ([begin(), zero, two, end()], [begin(), zero, two]):
+        assert sum(count_of(record) for record in batches_in(collect(flush))) == 3
+
+
+@given(
+    st.integers(0, 10**18),
+    st.lists(st.integers(1, 10**8), min_size=1, max_size=60),
+    st.data(),
+)
+def test_durations_add_up_without_drift(since, took_ns, data):
+    at, arrived = since, []
+    for index, duration in enumerate(took_ns):
+        at += duration
+        arrived.append((index, at))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arrived)), max_size=5)))
+    flushes = [arrived[a:b] for a, b in zip([0, *cuts], [*cuts, len(arrived)], strict=True)]
+    flushes[0] = [begin(t=since, samples=10 * len(arrived)), *flushes[0]]
+    records = batches_in(collect(*flushes))
+    assert sum(time_of(record) for record in records) == at // 1000 - since // 1000
+    for record in records:
+        # Each record's own times are those of the batches, to the microsecond.
+        ended_us = record.t // 1000
+        for offset, dt_us in enumerate(record.dt_us):
+            ended_us += dt_us if offset else 0
+            assert ended_us == arrived[record.first + offset][1] // 1000
+
+
+def test_a_hook_that_stands_for_several_batches_becomes_as_many_equal_ones():
+    queued = [begin(stride=4), (3, BEGIN + 40 * MS), (7, BEGIN + 81 * MS + 5_000), end()]
+    (record,) = batches_in(collect(queued))
+    assert record.first == 0
+    assert sum(record.dt_us) == 81_005
+    assert record.dt_us[:4] == (10_000,) * 4
+    assert max(record.dt_us[4:]) - min(record.dt_us[4:]) <= 1
+    assert record.t == BEGIN // 1000 * 1000 + 10 * MS
+
+
+def test_the_last_hook_may_claim_more_batches_than_the_set_holds():
+    # Ten batches, the last one short, four in a hook: Keras says 3, 7 and 11.
+    queued = [begin(samples=95, stride=4), (3, BEGIN + 1), (7, BEGIN + 2), (11, BEGIN + 3), end()]
+    record, epoch = collect(queued)
+    assert (len(record.dt_us), record.samples) == (10, (10,) * 9 + (5,))
+    assert (epoch.steps, epoch.samples, epoch.whole) == (10, 95, True)
+
+
+def test_hooks_that_stand_for_several_batches_are_put_in_order_too():
+    hooks = [(3, BEGIN + 40 * MS), (7, BEGIN + 90 * MS), (11, BEGIN + 130 * MS)]
+    in_order = collect([begin(samples=120, stride=4), *hooks, end()])
+    assert collect([begin(samples=120, stride=4), hooks[1], hooks[2], hooks[0], end()]) == in_order
+    held_once = collect([begin(samples=120, stride=4), hooks[1]], [hooks[0], hooks[2], end()])
+    assert sum((r.dt_us for r in batches_in(held_once)), ()) == in_order[0].dt_us
+
+
+def test_samples_are_a_number_when_all_batches_hold_as_many_and_else_an_array():
+    (whole,) = batches_in(collect([begin(samples=50), *ends(5)]))
+    (short,) = batches_in(collect([begin(samples=47), *ends(5)]))
+    (only,) = batches_in(collect([begin(samples=7), *ends(1)]))
+    assert (whole.samples, short.samples, only.samples) == (10, (10, 10, 10, 10, 7), 7)
+
+
+def test_batches_beyond_a_set_that_was_said_to_end_are_taken_for_whole_ones():
+    record, epoch = collect([begin(samples=25), *ends(5), end()])
+    assert record.samples == (10, 10, 5, 10, 10)
+    assert epoch.samples == samples_of(record) == 45
+
+
+def test_an_epoch_follows_its_batches_and_sums_them_up():
+    validation = Validation(1, 2, 3, 4, 5)
+    queued = [begin(samples=95), *ends(10), end(validation=validation, why={"loss": "NaN"})]
+    record, epoch = collect(queued)
+    assert isinstance(record, Batches)
+    assert epoch == Epoch(
+        epoch=0,
+        begin=BEGIN,
+        train_end=BEGIN // 1000 * 1000 + 200 * MS,
+        end=BEGIN + 10_000 * MS,
+        whole=True,
+        samples=95,
+        metrics={"loss": 1.0},
+        steps=10,
+        validation=validation,
+        why={"loss": "NaN"},
+    )
+
+
+@pytest.mark.parametrize(("arrived", "cut"), [(9, False), (10, True), (0, False)])
+def test_an_epoch_that_was_cut_is_not_whole(arrived, cut):
+    *batches, epoch = collect([begin(), *ends(arrived), end(cut=cut)])
+    assert not epoch.whole
+    assert (epoch.steps, epoch.samples) == (arrived, 10 * arrived)
+    assert sum(count_of(record) for record in batches) == arrived
+
+
+def test_an_epoch_without_batches_took_no_time_to_train():
+    (epoch,) = collect([begin(), end()])
+    assert epoch.train_end == epoch.begin == BEGIN
+
+
+def test_batches_of_a_fit_that_never_ended_its_epoch_are_told():
+    later = BEGIN + 9_000 * MS
+    queued = [begin(), *ends(3), begin(t=later), *ends(10, since=later), end()]
+    first, second, epoch = collect(queued)
+    assert (count_of(first), count_of(second), epoch.steps) == (3, 10, 10)
+    assert epoch.begin == later
+
+
+def test_the_epoch_keeps_its_own_number():
+    record, epoch = collect([begin(epoch=5), *ends(2), end(epoch=5)])
+    assert (record.epoch, epoch.epoch) == (5, 5)
+
+
+def test_the_first_batch_of_each_fit_ends_its_compile_phase():
+    later = BEGIN + 50_000 * MS
+    records = collect(
+        [Phase(1, "compiling"), begin(), *ends(10), end()],
+        [Phase(2, "training"), begin(epoch=1), *ends(10), end(epoch=1)],
+        [Phase(3, "compiling"), begin(t=later), *ends(10, since=later), end()],
+    )
+    told = [record for record in records if isinstance(record, Phase)]
+    assert told == [
+        Phase(1, "compiling"),
+        Phase(BEGIN // 1000 * 1000 + 20 * MS, "training"),
+        Phase(2, "training"),
+        Phase(3, "compiling"),
+        Phase(later // 1000 * 1000 + 20 * MS, "training"),
+    ]
+
+
+def test_the_compile_phase_of_validation_is_not_ended_by_a_late_batch():
+    queued = [Phase(1, "compiling"), begin(), *ends(9), Phase(2, "compiling"), *ends(10, first=9)]
+    names = [record.name for record in collect(queued) if isinstance(record, Phase)]
+    assert names == ["compiling", "training", "compiling"]
+
+
+def test_batches_outside_an_epoch_belong_to_none():
+    assert collect([*ends(3), end(), begin(), *ends(2), end(), *ends(4, first=2)])[:-1] == [
+        Batches(0, 0, 10, BEGIN // 1000 * 1000 + 20 * MS, (20_000, 20_000)),
+    ]
+
+
+def test_a_clock_that_stands_still_gives_no_negative_durations():
+    (record,) = batches_in(collect([begin(), (0, BEGIN - 50 * MS), (1, BEGIN - 60 * MS)]))
+    assert record.dt_us == (0, 0)
+
+
+def test_long_flushes_are_cut_into_several_records(monkeypatch):
+    monkeypatch.setattr(emit, "RECORD_BATCHES", 4)
+    records = batches_in(collect([begin(), *ends(10)]))
+    assert [(record.first, len(record.dt_us)) for record in records] == [(0, 4), (4, 4), (8, 2)]
+    (whole,) = batches_in([Batches(0, 0, 10, records[0].t, sum((r.dt_us for r in records), ()))])
+    for record in records:
+        assert record.t == whole.t + sum(whole.dt_us[1 : record.first + 1]) * 1000
+
+
+def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(monkeypatch):
+    monkeypatch.setattr(emit, "KEPT_BATCHES", 50)
+    arrived = ends(500)
+    flushes = [arrived[start : start + 12] for start in range(0, 500, 12)]
+    flushes[0] = [begin(samples=4_995), *flushes[0]]
+    flushes[-1] = [*flushes[-1], end()]
+    *told, epoch = collect(*flushes)
+    kept = [record for record in told if isinstance(record, Batches)]
+    summaries = [record for record in told if isinstance(record, BatchSummary)]
+    assert 50 <= sum(count_of(record) for record in kept) < 50 + 12
+    # 20 ms a batch: 50 in a second, told with the flush that completes it.
+    assert all(50 <= summary.count <= 62 for summary in summaries[:-1])
+    assert sum(count_of(record) for record in told) == epoch.steps == 500
+    assert sum(samples_of(record) for record in told) == epoch.samples == 4_995
+    assert sum(time_of(record) for record in told) == 500 * 20_000
+    assert all(record.step_us == (20_000,) * 7 for record in summaries)
+    assert summaries[-1].t_last == epoch.train_end
+
+
+def test_a_full_pipe_coalesces_batches_and_counts_them(monkeypatch):
+    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
+    collector = BatchCollector()
+    arrived = ends(100)
+    flushes = [[begin(samples=1_000), *arrived[:20]], arrived[20:60], [*arrived[60:], end()]]
+    *told, epoch = collect(*flushes, coalesce=True, collector=collector)
+    singles = sum(count_of(record) for record in told if isinstance(record, Batches))
+    assert collector.coalesced == 100 - singles
+    assert collector.coalesced >= 60
+    assert sum(count_of(record) for record in told) == epoch.steps == 100
+    assert sum(samples_of(record) for record in told) == 1_000
+
+
+def test_a_full_pipe_holds_few_batches_however_many_epochs_pass(monkeypatch):
+    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
+    collector = BatchCollector()
+    for epoch in range(200):
+        queue = deque([begin(epoch, samples=200), *ends(20), end(epoch)])
+        collector.take(queue, coalesce=True)
+    records = list(collector.records(finish=True))
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    singles = sum(count_of(record) for record in records if isinstance(record, Batches))
+    assert singles <= 30
+    assert collector.coalesced == 4_000 - singles
+    assert [record.epoch for record in epochs] == list(range(200))
+    assert sum(count_of(record) for record in batches_in(records)) == 4_000
+
+
+def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
+    monkeypatch.setattr(emit, "WAITING_BATCHES", 30)
+    collector = BatchCollector()
+    arrived = ends(200)
+    collector.take(deque([begin(samples=2_000), *arrived[:50]]), coalesce=True)
+    collector.take(deque(arrived[50:60]))
+    records = list(collector.records())
+    assert [type(record) for record in records] == [BatchSummary, Batches]
+    collector.take(deque(arrived[60:]))
+    assert [record.first for record in collector.records()] == [60]
+
+
+EPOCHS = st.lists(
+    st.tuples(
+        st.integers(1, 7),  # batch size
+        st.integers(1, 40),  # batches due
+        st.integers(0, 6),  # samples that the last one lacks
+        st.sampled_from([1, 1, 2, 5]),  # stride
+        st.booleans(),  # cut in the middle
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(EPOCHS, st.randoms(use_true_random=False), st.integers(0, 60), st.integers(10, 80))
+def test_no_batch_is_lost_or_told_twice(epochs, random, waiting, kept):
+    queue, expected, t = [], [], BEGIN
+    for number, (batch_size, due, lacking, stride, cut) in enumerate(epochs):
+        samples = batch_size * due - min(lacking, batch_size - 1)
+        hooks = range(stride - 1, due + stride - 1, stride)
+        hooks = hooks[: len(hooks) // 2] if cut else hooks
+        arrived = []
+        for index in hooks:
+            t += random.randrange(1, 400 * MS)
+            arrived.append((index, t))
+        # A thread pool: each hook may be overtaken by a few.
+        arrived.sort(key=lambda hook: hook[0] + random.randrange(4 * stride))
+        steps = min(due, hooks[-1] + 1) if hooks else 0
+        expected.append((steps, min(steps * batch_size, samples)))
+        begun = min((at for _, at in arrived), default=t) - MS
+        queue.append(begin(number, begun, batch_size, samples, stride))
+        queue += [*arrived, Notice(t, "between"), end(number, t)]
+    collector, records = BatchCollector(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emit, "WAITING_BATCHES", waiting)
+        patch.setattr(emit, "KEPT_BATCHES", kept)
+        while queue:
+            size = random.randrange(1, 30)
+            congested = random.random() < 0.4
+            collector.take(deque(queue[:size]), coalesce=congested, finish=not queue[size:])
+            queue = queue[size:]
+            if not congested or not queue:
+                records.extend(collector.records(finish=not queue))
+    check_order(records)
+    told = [record for record in records if isinstance(record, Epoch)]
+    assert [(epoch.steps, epoch.samples) for epoch in told] == expected
+    assert sum(isinstance(record, Notice) for record in records) == len(epochs)
+
+
+def check_order(records):
+    """Check that batches are told in order, once, before their epoch, with all their time."""
+    next_index = samples = time_us = 0
+    for record in records:
+        assert decode(encode(record)) == record
+        if isinstance(record, Epoch):
+            assert (record.steps, record.samples) == (next_index, samples)
+            assert time_us == record.train_end // 1000 - record.begin // 1000
+            next_index = samples = time_us = 0
+        elif isinstance(record, Batches | BatchSummary):
+            assert record.first == next_index
+            next_index += count_of(record)
+            samples += samples_of(record)
+            time_us += time_of(record)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60))
+def test_the_quantiles_of_a_summary_are_durations_that_occurred(durations):
+    quantiles = step_quantiles(Counter(durations))
+    assert list(quantiles) == sorted(quantiles)
+    assert (quantiles[0], quantiles[-1]) == (min(durations), max(durations))
+    assert set(quantiles) <= set(durations)
+    middle = sorted(durations)
+    assert middle[(len(middle) - 1) // 2 - 1 if len(middle) > 2 else 0] <= quantiles[3]
+    assert quantiles[3] <= middle[min(len(middle) - 1, len(middle) // 2 + 1)]

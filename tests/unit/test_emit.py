@@ -1,0 +1,263 @@
+"""The emitter on real pipes: it never blocks, and whatever it was given arrives."""
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from dlmon import emit
+from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
+
+MS = 1_000_000
+DEADLINE_S = 20.0
+F_SETPIPE_SZ = 1031
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workloads run on Linux")
+
+
+class Pipe:
+    """A pipe with an emitter at its write end, and a reader that reads when it is told to."""
+
+    def __init__(self, size=4096):
+        self.read_fd, self.write_fd = os.pipe()
+        fcntl.fcntl(self.read_fd, F_SETPIPE_SZ, size)
+        os.set_blocking(self.read_fd, False)
+        self.emitter = Emitter(self.write_fd)
+        self.data = b""
+        self.ended = False
+
+    def read(self, most=1 << 16):
+        """Read what is there, return all that was read so far."""
+        try:
+            data = os.read(self.read_fd, most)
+            self.ended = not data
+        except BlockingIOError:
+            data = b""
+        self.data += data
+        return self.data
+
+    def read_to_end(self, most=1 << 16):
+        wait_for(lambda: self.read(most) is not None and self.ended)
+        assert self.data.endswith(b"\n") or not self.data
+        return self.records()
+
+    def records(self):
+        return [decode(line) for line in self.data.split(b"\n")[:-1]]
+
+    def full(self):
+        return not select.select([], [self.write_fd], [], 0)[1]
+
+    def close_in_background(self):
+        closing = threading.Thread(target=self.emitter.close)
+        closing.start()
+        return closing
+
+    def close_reader(self):
+        if self.read_fd >= 0:
+            os.close(self.read_fd)
+            self.read_fd = -1
+
+    def clean_up(self):
+        self.close_reader()
+        self.emitter.close()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came"
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    monkeypatch.setattr(emit, "FLUSH_S", 0.005)
+    made = Pipe()
+    yield made
+    made.clean_up()
+
+
+def lines_of(count, since=0):
+    return [Output(number, "stdout", f"line {number}") for number in range(since, since + count)]
+
+
+def durations_in(records):
+    """Return the durations of all batches with times of their own, in µs."""
+    return [dt for record in records if isinstance(record, Batches) for dt in record.dt_us]
+
+
+def send_all(emitter, items):
+    for item in items:
+        emitter.send(item)
+
+
+def test_everything_that_was_sent_arrives_in_order(pipe):
+    sent = [*lines_of(5), Failure(6, "why"), *lines_of(5, 7)]
+    send_all(pipe.emitter, sent)
+    pipe.emitter.close()
+    assert pipe.read_to_end() == sent
+
+
+def test_batches_arrive_without_anybody_closing(pipe):
+    pipe.emitter.send(EpochBegin(0, 0, 10, 30))
+    for index in range(3):
+        pipe.emitter.batch_ended((index, (index + 1) * 20 * MS))
+    wait_for(lambda: pipe.read() and len(durations_in(pipe.records())) == 3)
+    assert durations_in(pipe.records()) == [20_000] * 3
+
+
+def test_nobody_who_sends_waits_for_a_reader(pipe):
+    first, then = lines_of(2_000), lines_of(2_000, 2_000)
+    send_all(pipe.emitter, first)
+    wait_for(pipe.full)
+    # Nobody reads, and this thread is the only one that could: a send that waited would hang.
+    send_all(pipe.emitter, then)
+    closing = pipe.close_in_background()
+    assert pipe.read_to_end() == first + then
+    closing.join(DEADLINE_S)
+    assert not closing.is_alive()
+
+
+def test_everything_arrives_once_reading_starts_again(pipe):
+    send_all(pipe.emitter, lines_of(1_000))
+    wait_for(pipe.full)
+    wait_for(lambda: len(pipe.read()) > 10_000)
+    wait_for(pipe.full)
+    send_all(pipe.emitter, lines_of(1_000, 1_000))
+    closing = pipe.close_in_background()
+    assert pipe.read_to_end() == lines_of(2_000)
+    closing.join(DEADLINE_S)
+
+
+def test_lines_longer_than_the_pipe_arrive_piece_by_piece(pipe):
+    sent = [Output(0, "stdout", "x" * 30_000), Output(1, "stderr", "y" * 50_000)]
+    send_all(pipe.emitter, sent)
+    closing = pipe.close_in_background()
+    assert pipe.read_to_end(most=777) == sent
+    closing.join(DEADLINE_S)
+
+
+def test_a_reader_that_is_gone_asks_for_a_stop(pipe):
+    assert not pipe.emitter.stop_requested
+    pipe.close_reader()
+    pipe.emitter.send(Notice(0, "nobody hears this"))
+    wait_for(lambda: pipe.emitter.stop_requested)
+    send_all(pipe.emitter, lines_of(100))
+    pipe.emitter.close()
+
+
+def test_a_reader_that_goes_while_the_pipe_is_full_asks_for_a_stop(pipe):
+    send_all(pipe.emitter, lines_of(2_000))
+    wait_for(pipe.full)
+    closing = pipe.close_in_background()
+    pipe.close_reader()
+    closing.join(DEADLINE_S)
+    assert not closing.is_alive()
+    assert pipe.emitter.stop_requested
+
+
+def test_closing_twice_is_closing_once(pipe):
+    pipe.emitter.send(Phase(0, "loading"))
+    pipe.emitter.close()
+    pipe.emitter.close()
+    assert pipe.read_to_end() == [Phase(0, "loading")]
+
+
+def test_the_side_thread_ends_with_the_emitter(pipe):
+    pipe.close_reader()
+    pipe.emitter.send(Notice(0, "nobody hears this"))
+    wait_for(lambda: pipe.emitter.stop_requested)
+    pipe.emitter.close()
+    assert not pipe.emitter._thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_does_not_hold_the_pipe_open(pipe):
+    hold_read, hold_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(hold_write)
+        os.read(hold_read, 1)
+        os._exit(0)
+    os.close(hold_read)
+    try:
+        pipe.emitter.send(Notice(0, "from the parent"))
+        pipe.emitter.close()
+        assert pipe.read_to_end() == [Notice(0, "from the parent")]
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    finally:
+        os.close(hold_write)
+        os.waitpid(child, 0)
+
+
+def test_a_program_that_was_started_does_not_hold_the_pipe_open(pipe):
+    program = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
+    )
+    try:
+        pipe.emitter.close()
+        assert pipe.read_to_end() == []
+        assert program.poll() is None
+    finally:
+        program.communicate(b"\n")
+
+
+def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
+    monkeypatch.setattr(emit, "WAITING_BYTES", 1_000)
+    monkeypatch.setattr(emit, "WAITING_BATCHES", 100)
+    send_all(pipe.emitter, lines_of(500))
+    wait_for(pipe.full)
+    pipe.emitter.send(EpochBegin(0, 0, 10, 50_000))
+    for index in range(5_000):
+        pipe.emitter.batch_ended((index, (index + 1) * MS))
+    pipe.emitter.send(EpochEnd(0, 6_000 * MS, {}, {}, cut=False))
+    wait_for(lambda: not pipe.emitter._queue)
+    wait_for(lambda: b"could not keep up" in pipe.read())
+    closing = pipe.close_in_background()
+    records = pipe.read_to_end()
+    closing.join(DEADLINE_S)
+    batches = [record for record in records if isinstance(record, Batches | BatchSummary)]
+    summed = sum(record.count for record in batches if isinstance(record, BatchSummary))
+    single = len(durations_in(records))
+    (epoch,) = (record for record in records if isinstance(record, Epoch))
+    (notice,) = (record for record in records if isinstance(record, Notice))
+    assert (summed + single, epoch.steps, epoch.whole) == (5_000, 5_000, True)
+    assert summed >= 4_900
+    assert f"{summed:,} batches" in notice.text
+    assert records.index(batches[-1]) < records.index(epoch)
+
+
+def test_a_signal_handler_may_ask_for_a_stop(pipe):
+    def stop(number, frame):
+        pipe.emitter.stop_requested = True
+
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        wait_for(lambda: pipe.emitter.stop_requested)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_many_batches_from_another_thread_are_all_told(pipe):
+    pipe.emitter.send(EpochBegin(0, 0, 1, 20_000))
+
+    def train():
+        for index in range(20_000):
+            pipe.emitter.batch_ended((index, (index + 1) * 1_000))
+        pipe.emitter.send(EpochEnd(0, 20_001_000, {}, {}, cut=False))
+
+    training = threading.Thread(target=train)
+    training.start()
+    wait_for(lambda: b'{"type":"epoch"' in pipe.read() and pipe.data.endswith(b"\n"))
+    training.join()
+    records = pipe.records()
+    assert durations_in(records) == [1] * 20_000
+    assert (records[-1].steps, records[-1].whole) == (20_000, True)

@@ -1,0 +1,167 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import LARGEST
+from dlmon.series import FINE_BUCKETS, WHOLE_BUCKETS, Series
+
+SECOND = 1_000_000_000
+ANY_TIME = st.integers(-LARGEST, LARGEST) | st.sampled_from([0, 1, LARGEST, -LARGEST])
+VALUES = st.floats(0, 1e6, allow_subnormal=False)
+
+
+def buckets_of(series):
+    return len(series._fine.sums), len(series._whole.sums)
+
+
+def test_a_value_stands_for_the_time_that_it_was_said_of():
+    series = Series()
+    series.add(0, 2 * SECOND, 10.0)
+    series.add(2 * SECOND, 3 * SECOND, 40.0)
+    assert series.columns(0, SECOND, 3) == [10, 10, 40]
+    assert series.columns(0, 3 * SECOND, 1) == [20]
+
+
+def test_values_of_one_bucket_are_weighed_by_their_time():
+    series = Series()
+    series.add(0, SECOND // 4, 8.0)
+    series.add(SECOND // 4, SECOND, 4.0)
+    assert series.columns(0, SECOND, 1) == [5]
+
+
+def test_what_nothing_covered_is_a_gap():
+    series = Series()
+    series.add(SECOND, 2 * SECOND, 7.0)
+    series.add(4 * SECOND, 5 * SECOND, 9.0)
+    assert series.columns(0, SECOND, 6) == [None, 7, None, None, 9, None]
+    assert Series().columns(0, SECOND, 2) == [None, None]
+
+
+def test_a_zero_is_no_gap():
+    series = Series()
+    series.add(0, SECOND, 0.0)
+    assert series.columns(0, SECOND, 2) == [0, None]
+
+
+def test_a_column_that_cuts_a_bucket_takes_its_part_of_it():
+    series = Series()
+    series.add(0, SECOND, 0.0)
+    series.add(SECOND, 2 * SECOND, 10.0)
+    # The column reaches from 0.1 to 1.1 s.
+    assert series.columns(SECOND // 10, SECOND, 1) == [pytest.approx(1)]
+
+
+@pytest.mark.parametrize(("begin", "end"), [(5, 5), (6, 5), (0, -SECOND)])
+def test_no_time_is_no_value(begin, end):
+    series = Series()
+    series.add(begin, end, 1.0)
+    assert (series.begin_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5 * SECOND), VALUES), min_size=1, max_size=30),
+    st.integers(1, 40),
+)
+def test_the_mean_is_the_same_however_wide_the_columns(stretches, count):
+    series = Series()
+    at, total = 0, 0.0
+    for took, value in stretches:
+        series.add(at, at + took, value)
+        at, total = at + took, total + took * value
+    # Columns of whole buckets: what lies in each is then known exactly.
+    width = max(1, -(-at // (count * SECOND))) * SECOND
+    columns = series.columns(0, width, count)
+    covered = [min(at, (number + 1) * width) - number * width for number in range(count)]
+    pairs = [(v, c) for v, c in zip(columns, covered, strict=True) if v is not None]
+    assert sum(v * c for v, c in pairs) == pytest.approx(total, rel=1e-6, abs=1e-3)
+    assert sum(c for _, c in pairs) == at
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3 * SECOND), VALUES), min_size=1, max_size=20),
+    st.integers(-10 * SECOND, 10 * SECOND),
+    st.integers(1, 20 * SECOND),
+    st.integers(0, 50),
+)
+def test_no_column_is_beyond_what_was_said(stretches, begin, width, count):
+    series = Series()
+    at = 0
+    for took, value in stretches:
+        series.add(at, at + took, value)
+        at += took
+    values = [value for _, value in stretches]
+    for column in series.columns(begin, width, count):
+        if column is not None:
+            assert min(values) * (1 - 1e-9) <= column <= max(values) * (1 + 1e-9)
+
+
+def test_memory_stays_bounded_and_the_whole_run_in_sight():
+    series = Series()
+    seconds = 5 * FINE_BUCKETS
+    for second in range(seconds):
+        series.add(second * SECOND, (second + 1) * SECOND, float(second))
+    fine, whole = buckets_of(series)
+    assert fine == FINE_BUCKETS
+    assert WHOLE_BUCKETS // 2 <= whole <= WHOLE_BUCKETS
+    recent = series.columns((seconds - 10) * SECOND, SECOND, 10)
+    assert recent == [float(second) for second in range(seconds - 10, seconds)]
+    width = seconds // 8
+    expected = [width * number + (width - 1) / 2 for number in range(8)]
+    assert series.columns(0, width * SECOND, 8) == pytest.approx(expected)
+
+
+@given(st.lists(st.tuples(ANY_TIME, ANY_TIME), max_size=6), ANY_TIME, ANY_TIME, st.integers(0, 9))
+def test_no_times_are_too_wild(stretches, begin, width, count):
+    series = Series()
+    for first, second in stretches:
+        series.add(first, second, 1.0)
+    assert all(column in (None, pytest.approx(1)) for column in series.columns(begin, width, count))
+    fine, whole = buckets_of(series)
+    assert fine <= FINE_BUCKETS
+    assert whole <= WHOLE_BUCKETS
+
+
+def test_short_batches_become_the_rate_of_their_second():
+    series = Series()
+    series.add_batches(0, [10_000] * 200, [32] * 200)
+    assert series.columns(0, SECOND, 3) == [pytest.approx(3_200), pytest.approx(3_200), None]
+
+
+def test_a_batch_longer_than_a_second_is_spread_over_its_duration():
+    series = Series()
+    series.add_batches(SECOND // 2, [4_000_000], [64])
+    assert series.columns(0, SECOND, 5) == pytest.approx([16] * 5)
+    assert series.columns(5 * SECOND, SECOND, 1) == [None]
+
+
+@given(
+    st.integers(0, 10**15),
+    st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 512)), min_size=1, max_size=60),
+)
+def test_no_sample_is_lost_between_batches_and_columns(begin, batches):
+    dt_us = [took for took, _ in batches]
+    samples = [count if took else 0 for took, count in batches]
+    series = Series()
+    series.add_batches(begin, dt_us, samples)
+    seconds = sum(dt_us) / 1e6
+    first = begin // SECOND * SECOND
+    (mean,) = series.columns(first, (int(seconds) + 3) * SECOND, 1)
+    if seconds == 0:
+        assert mean is None
+    else:
+        assert mean * seconds == pytest.approx(sum(samples), rel=1e-4, abs=1e-2)
+
+
+@given(ANY_TIME, st.lists(st.integers(0, LARGEST) | st.integers(0, 10**6), max_size=8))
+def test_no_duration_is_too_wild(begin, dt_us):
+    series = Series()
+    series.add_batches(begin, dt_us, [LARGEST] * len(dt_us))
+    assert buckets_of(series)[0] <= FINE_BUCKETS
+    assert len(series.columns(begin, SECOND, 20)) == 20
+
+
+def test_batches_without_a_duration_say_nothing():
+    series = Series()
+    series.add_batches(0, [0, 0], [5, 5])
+    series.add_batches(0, [], [])
+    assert series.columns(0, SECOND, 1) == [None]

@@ -1,0 +1,450 @@
+import math
+from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
+
+from dlmon.records import (
+    PHASES,
+    Batches,
+    BatchSummary,
+    Cpu,
+    Epoch,
+    Evaluation,
+    Gpu,
+    Machine,
+    Memory,
+    Model,
+    Notice,
+    Output,
+    Phase,
+    Result,
+    Validation,
+    encode,
+)
+from dlmon.session import NOTICES, OUTPUT_LINES, MachineHistory, Session
+from tests.fakes.recorded import BEGIN_NS, folded, recorded_session
+
+FIGURES = (
+    *("seconds_per_epoch", "run_seconds", "samples_per_second"),
+    *("step_ms", "compile_s", "stalls"),
+)
+# Runs that are far enough on for every figure, short enough to fuzz.
+RUNS = (
+    recorded_session("training", ended=0, samples=4_000),
+    recorded_session("training", ended=0, samples=4_000, steps_cap=120),
+    recorded_session(workload="mnist-mlp-small", samples=6_400, epochs=2)[:-1],
+)
+
+
+def session(*records, **changes):
+    made = Session(header(**changes))
+    for record in records:
+        made.fold(record)
+    return made
+
+
+def numbers_in(value):
+    if isinstance(value, int | float):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from numbers_in(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from numbers_in(item)
+    elif is_dataclass(value):
+        for spec in fields(value):
+            yield from numbers_in(getattr(value, spec.name))
+
+
+def check(made, now_ns=None):
+    """Check what holds for any session: figures are finite, or None with a reason."""
+    snapshot = made.snapshot(now_ns)
+    assert all(math.isfinite(number) for number in numbers_in(snapshot))
+    for name in FIGURES:
+        assert getattr(snapshot, name) is not None or snapshot.why[name]
+    for band in (snapshot.seconds_per_epoch, snapshot.run_seconds):
+        assert band is None or 0 <= band.low <= band.value <= band.high
+    assert snapshot.elapsed_s >= 0
+    assert snapshot.machine_age_s is None or snapshot.machine_age_s >= 0
+    assert snapshot.compile_s is None or snapshot.compile_s >= 0
+    if snapshot.progress is not None:
+        check_progress(snapshot.progress)
+    for series in (made.throughput, made.machine.cpu_pct):
+        width = max(1, (made.last_t - made.header.t) // 60)
+        assert len(series.columns(made.header.t, width, 60)) == 60
+    encode(result_of(snapshot))
+    return snapshot
+
+
+def check_progress(progress):
+    assert 0 <= progress.epoch_fraction <= 1
+    assert 0 <= progress.step <= progress.steps
+    assert 0 <= progress.epoch <= max(0, progress.epochs - 1)
+    for left_s in (progress.epoch_left_s, progress.run_left_s):
+        assert left_s is None or left_s >= 0
+
+
+def result_of(snapshot):
+    return Result(
+        status="completed",
+        session="s",
+        log="l",
+        workload="w",
+        device=None,
+        options={},
+        wall_s=snapshot.elapsed_s,
+        why=snapshot.why,
+        **{name: getattr(snapshot, name) for name in FIGURES},
+    )
+
+
+MODEL = Model(
+    parameters=10,
+    flops_per_sample=20,
+    batch_size=100,
+    samples_per_epoch=10_000,
+    steps_per_epoch=100,
+    epochs=3,
+)
+
+
+def batches(first, dt_us, end_ns=None, epoch=0, samples=100):
+    """Return batches back to back, of which the first began at `first` × its duration."""
+    t = (first + 1) * dt_us[0] * 1000 if end_ns is None else end_ns
+    return Batches(epoch=epoch, first=first, samples=samples, t=t, dt_us=tuple(dt_us))
+
+
+def steady_run(step_us=20_000, steps=400):
+    return [MODEL, Phase(0, "training"), batches(0, [step_us] * steps)]
+
+
+@settings(max_examples=250)
+@given(
+    ANY_RECORDS | TRAINING_RECORDS,
+    st.sampled_from([None, *range(len(RUNS))]),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+)
+def test_no_record_that_decodes_can_break_a_session(hostile, run, random, in_any_order):
+    records = list(RUNS[run][1:]) if run is not None else []
+    for record in hostile:
+        records.insert(random.randrange(len(records) + 1), record)
+    if in_any_order:
+        random.shuffle(records)
+    made = session(*records)
+    check(made)
+    check(made, made.last_t + SECOND_NS)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        recorded_session(samples=4_000, gpus=2, nan_loss=True),
+        recorded_session(workload="mnist-mlp-small", samples=3_200, status="failed", gpus=0),
+        recorded_session(samples=4_000, steps_cap=25, status="stopped", silent_s=1.0),
+    ],
+    ids=["completed", "failed", "stopped"],
+)
+def test_every_prefix_of_a_log_is_a_valid_session(records):
+    made = Session(records[0])
+    check(made)
+    for record in records[1:]:
+        made.fold(record)
+        check(made, made.last_t + 300_000_000)
+
+
+@pytest.mark.parametrize("reached", [phase for phase in PHASES if phase != "evaluating"])
+def test_the_phase_is_the_one_that_was_entered_last(reached):
+    assert folded(recorded_session(reached)).snapshot().phase == reached
+
+
+def test_a_whole_run_gives_the_figures_that_its_records_hold():
+    records = recorded_session(epochs=4)
+    snapshot = folded(records).snapshot()
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    took = sorted((epoch.end - epoch.begin) / 1e9 for epoch in epochs)
+    assert snapshot.epochs == tuple(epochs)
+    assert snapshot.seconds_per_epoch.value == pytest.approx((took[1] + took[2]) / 2)
+    assert (snapshot.seconds_per_epoch.epochs, snapshot.seconds_per_epoch.projected) == (4, False)
+    assert snapshot.batches == 4 * 500
+    assert snapshot.samples_per_second.median == pytest.approx(100 / 0.018, rel=0.01)
+    # One batch in fifty takes half as long again.
+    assert snapshot.samples_per_second.mean == pytest.approx(100 / 0.01818, rel=0.002)
+    assert snapshot.step_ms.median == pytest.approx(18, rel=0.01)
+    assert snapshot.compile_s == pytest.approx(1.2 + 0.3, abs=0.02)
+    assert snapshot.stalls == 0
+    assert snapshot.result is records[-1]
+    assert snapshot.progress.epoch_fraction == 1
+    assert snapshot.progress.run_left_s is None
+    assert snapshot.elapsed_s == pytest.approx((records[-1].t - BEGIN_NS) / 1e9)
+    assert "run_seconds" in snapshot.why
+
+
+def test_a_whole_run_is_timed_from_its_build_to_the_end_of_its_evaluation():
+    records = recorded_session(workload="mnist-mlp-small", samples=6_400)
+    snapshot = folded(records).snapshot()
+    built = next(r.t for r in records if isinstance(r, Phase) and r.name == "building")
+    evaluated = next(r.end for r in records if isinstance(r, Evaluation))
+    assert snapshot.run_seconds.value == pytest.approx((evaluated - built) / 1e9)
+    assert not snapshot.run_seconds.projected
+    assert snapshot.run_seconds.low == snapshot.run_seconds.value == snapshot.run_seconds.high
+
+
+def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
+    records = recorded_session(workload="mnist-mlp-small", epochs=6, step_us=2_000)
+    measured = folded(records).snapshot().run_seconds.value
+    made = Session(records[0])
+    off_by = []
+    for record in records[1:-1]:
+        made.fold(record)
+        if isinstance(record, Epoch):
+            run_seconds = made.snapshot().run_seconds
+            assert run_seconds.projected
+            off_by.append(abs(run_seconds.value - measured) / measured)
+    evaluation_s = next((r.end - r.begin) / 1e9 for r in records if isinstance(r, Evaluation))
+    # It leaves out the evaluation until that is measured, and says so.
+    assert max(off_by) < 0.03 + evaluation_s / measured
+    assert off_by[-1] == pytest.approx(evaluation_s / measured, abs=0.01)
+
+
+def test_the_projection_of_a_capped_epoch_holds_the_whole_set_and_its_validation():
+    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
+    whole = folded(recorded_session(epochs=5)).snapshot()
+    assert capped.seconds_per_epoch.projected
+    assert capped.seconds_per_epoch.value == pytest.approx(whole.seconds_per_epoch.value, rel=0.01)
+
+
+def test_a_projection_says_when_validation_is_not_in_it_yet():
+    snapshot = folded(recorded_session("training", ended=0)).snapshot()
+    assert snapshot.seconds_per_epoch.projected
+    assert "validation" in snapshot.why
+    assert "validation" not in folded(recorded_session("training", ended=1)).snapshot().why
+
+
+def test_there_are_no_seconds_per_epoch_without_epochs():
+    snapshot = session(replace(MODEL, epochs=0), *steady_run()[1:]).snapshot()
+    assert snapshot.seconds_per_epoch is None
+    assert "no epochs" in snapshot.why["seconds_per_epoch"]
+
+
+def test_progress_counts_the_batches_of_the_epoch_and_the_time_that_is_left():
+    made = session(*steady_run(steps=100), batches(0, [20_000] * 40, 2_020_000_000, epoch=1))
+    progress = made.snapshot().progress
+    assert (progress.epoch, progress.step, progress.steps) == (1, 40, 100)
+    assert progress.epoch_fraction == 0.4
+    assert progress.epoch_left_s == pytest.approx(60 * 0.020)
+    assert progress.run_left_s == pytest.approx((60 + 100) * 0.020)
+
+
+def test_progress_after_the_last_epoch_is_whole():
+    ended = Epoch(2, 0, 1, 2, True, 10_000, {})
+    progress = session(*steady_run(), ended).snapshot().progress
+    assert (progress.epoch, progress.step, progress.run_left_s) == (2, 100, 0.0)
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(0, 100), (-1, 100), (3, 0), (3, -4)])
+def test_progress_without_epochs_or_steps_is_nought_of_nought(epochs, steps):
+    model = replace(MODEL, epochs=epochs, steps_per_epoch=steps)
+    check_progress(session(*steady_run(), model).snapshot().progress)
+
+
+def test_the_rate_of_now_is_that_of_the_last_two_seconds_of_training():
+    made = session(MODEL, Phase(0, "training"), batches(0, [20_000] * 200))
+    made.fold(batches(200, [40_000] * 100, 4_040_000_000))
+    assert made.snapshot(8 * SECOND_NS).samples_per_second_now == pytest.approx(2_500)
+
+
+def test_slow_steps_have_a_rate_of_now_between_their_ends():
+    made = session(MODEL, Phase(0, "training"))
+    for step in range(4):
+        made.fold(batches(step, [5_000_000]))
+    assert made.snapshot(20 * SECOND_NS).samples_per_second_now == pytest.approx(20)
+    assert made.snapshot(24 * SECOND_NS).samples_per_second_now == pytest.approx(20)
+    assert made.snapshot(31 * SECOND_NS).samples_per_second_now is None
+
+
+@pytest.mark.parametrize("name", [phase for phase in PHASES if phase != "training"])
+def test_there_is_no_rate_of_now_outside_training(name):
+    made = session(*steady_run(), Phase(8 * SECOND_NS, name))
+    assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None
+
+
+def test_compilation_is_no_throughput():
+    made = session(
+        MODEL, Phase(0, "compiling"), batches(0, [4_000_000] + [20_000] * 100, 4 * SECOND_NS)
+    )
+    columns = made.throughput.columns(0, SECOND_NS, 6)
+    assert columns[:4] == [None] * 4
+    assert columns[4] == pytest.approx(5_000)
+    assert made.snapshot().compile_s == pytest.approx(4, abs=0.03)
+
+
+def test_summaries_count_like_batches():
+    quantiles = (19_000, 19_500, 19_900, 20_000, 20_100, 20_500, 21_000)
+    single = session(*steady_run(steps=150))
+    summed = session(*steady_run(steps=150))
+    for second in range(3, 33):
+        end = second * SECOND_NS + SECOND_NS
+        first = second * 50
+        single.fold(batches(first, [20_000] * 50, end - SECOND_NS + 20_000_000))
+        summed.fold(BatchSummary(0, first, 50, 5_000, end - 980_000_000, end, 1_000_000, quantiles))
+    ours, theirs = single.snapshot(), summed.snapshot()
+    assert ours.batches == theirs.batches == 1_650
+    assert ours.progress == theirs.progress
+    assert theirs.samples_per_second.mean == pytest.approx(ours.samples_per_second.mean)
+    assert theirs.step_ms.median == pytest.approx(ours.step_ms.median)
+    assert summed.throughput.columns(3 * SECOND_NS, SECOND_NS, 30) == pytest.approx([5_000] * 30)
+
+
+def test_the_first_validation_compiles_and_the_next_ones_do_not():
+    def epoch(number, first_ms):
+        begin = number * 10 * SECOND_NS
+        validation = Validation(
+            begin + 8 * SECOND_NS,
+            begin + 8 * SECOND_NS + first_ms * 1_000_000,
+            begin + 8 * SECOND_NS + (first_ms + 90) * 1_000_000,
+            begin + 8 * SECOND_NS + (first_ms + 95) * 1_000_000,
+            10,
+        )
+        end = begin + 9 * SECOND_NS
+        return Epoch(number, begin, begin + 8 * SECOND_NS, end, True, 1, {}, 100, validation)
+
+    made = session(replace(MODEL, validation_steps=10), *steady_run()[1:], epoch(0, 510))
+    assert made.snapshot().compile_s == pytest.approx(0.5, abs=1e-3)
+    made.fold(epoch(1, 12))
+    assert made.snapshot().compile_s == pytest.approx(0.5, abs=1e-3)
+    # Ten batches of 10 ms, 2 ms to open and 5 ms to close.
+    left_s = made.snapshot().progress.epoch_left_s
+    assert left_s == pytest.approx(100 * 0.020 + 0.107)
+
+
+def test_phases_become_stretches_that_the_result_closes():
+    records = recorded_session()
+    stretches = list(folded(records).stretches)
+    assert [stretch.phase for stretch in stretches[:6]] == [
+        *("importing", "loading", "building", "compiling", "training", "compiling"),
+    ]
+    assert all(a.end == b.begin for a, b in pairwise(stretches))
+    assert stretches[-1].end == records[-1].t
+
+
+def test_each_epoch_begins_once():
+    made = folded(recorded_session(epochs=4, samples=2_000))
+    assert [epoch for epoch, _ in made.epoch_begins] == [0, 1, 2, 3]
+    assert [begin for _, begin in made.epoch_begins] == [e.begin for e in made.snapshot().epochs]
+
+
+def test_the_build_is_known_however_many_phases_follow():
+    model = replace(MODEL, evaluation_steps=10, epochs=4_000)
+    made = session(Phase(0, "building"), Phase(7 * SECOND_NS, "compiling"), *steady_run()[1:])
+    made.fold(model)
+    before = made.snapshot().run_seconds.value
+    for number in range(3_000):
+        made.fold(Phase((9 + number) * SECOND_NS, "validating"))
+    assert made.snapshot().run_seconds.value == before
+
+
+def test_all_epochs_are_told_and_only_the_last_lines():
+    made = session()
+    for number in range(2 * OUTPUT_LINES):
+        made.fold(Epoch(number, number, number, number + 1, True, 1, {}))
+        made.fold(Output(number, "stdout", str(number)))
+        made.fold(Notice(number, str(number)))
+    snapshot = made.snapshot()
+    assert len(snapshot.epochs) == 2 * OUTPUT_LINES
+    assert [line.text for line in snapshot.output] == [
+        str(number) for number in range(OUTPUT_LINES, 2 * OUTPUT_LINES)
+    ]
+    assert len(snapshot.notices) == NOTICES
+
+
+def test_a_finished_session_stands_still():
+    made = folded(recorded_session(samples=2_000))
+    assert made.snapshot(made.last_t + 3_600 * SECOND_NS) == made.snapshot()
+
+
+def sample(second, **readings):
+    return Machine(t=second * SECOND_NS, wall=float(second), **readings)
+
+
+def test_what_a_sample_leaves_out_has_not_changed():
+    history = MachineHistory()
+    history.fold(sample(1, cpu=Cpu(pct=10.0, mhz=3_000), memory=Memory(used_mib=4)))
+    history.fold(sample(2, cpu=Cpu(pct=20.0)))
+    assert history.latest.cpu == Cpu(pct=20.0, mhz=3_000)
+    assert history.latest.memory == Memory(used_mib=4)
+    assert history.memory_mib.columns(0, SECOND_NS, 2) == [4, 4]
+
+
+def test_unknown_is_a_change_that_keeps_its_reason_until_it_is_known_again():
+    history = MachineHistory()
+    history.fold(sample(1, cpu=Cpu(pct=10.0, mhz=3_000)))
+    history.fold(sample(2, cpu=Cpu(pct=20.0, why={"mhz": "denied"})))
+    history.fold(sample(3, cpu=Cpu(pct=30.0)))
+    assert history.latest.cpu == Cpu(pct=30.0, why={"mhz": "denied"})
+    history.fold(sample(4, cpu=Cpu(pct=30.0, mhz=2_000)))
+    assert history.latest.cpu == Cpu(pct=30.0, mhz=2_000)
+
+
+def test_a_reading_that_is_lost_is_a_gap():
+    history = MachineHistory()
+    history.fold(sample(1, cpu=Cpu(pct=10.0)))
+    history.fold(sample(2, cpu=Cpu(why={"pct": "lost"})))
+    history.fold(sample(3))
+    history.fold(sample(4, cpu=Cpu(pct=40.0)))
+    assert history.cpu_pct.columns(0, SECOND_NS, 4) == [10, None, None, 40]
+
+
+def test_each_gpu_is_merged_with_itself():
+    history = MachineHistory()
+    history.fold(sample(1, gpus=(Gpu(0, 10, memory_mhz=1), Gpu(1, 20, memory_mhz=2))))
+    history.fold(sample(2, gpus=(Gpu(1, 40), Gpu(0, 30, why={"memory_mhz": "lost"}))))
+    assert history.latest.gpus == (
+        Gpu(1, 40, memory_mhz=2),
+        Gpu(0, 30, why={"memory_mhz": "lost"}),
+    )
+    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 2) == [10, 30]
+    assert history.gpu_utilization_pct[1].columns(0, SECOND_NS, 2) == [20, 40]
+
+
+def test_gpus_that_can_not_be_asked_any_more_are_unknown_with_a_reason():
+    history = MachineHistory()
+    history.fold(sample(1, gpus=(Gpu(0, 10),)))
+    history.fold(sample(2, why={"gpus": "lost"}))
+    history.fold(sample(3))
+    assert history.latest.gpus is None
+    assert history.latest.why == {"gpus": "lost"}
+    history.fold(sample(4, gpus=(Gpu(0, 40),)))
+    assert (history.latest.gpus, history.latest.why) == ((Gpu(0, 40),), {})
+    assert history.gpu_utilization_pct[0].columns(0, SECOND_NS, 4) == [10, None, None, 40]
+
+
+def test_a_late_sample_leaves_no_gap_and_missed_ones_do():
+    history = MachineHistory()
+    for second in (1, 2, 4, 9):
+        history.fold(sample(second, cpu=Cpu(pct=float(second))))
+    assert history.cpu_pct.columns(0, SECOND_NS, 9) == [1, 2, 4, 4, None, None, None, None, 9]
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"), [(0.5, 0.5), (None, 1.0), ("2", 1.0), (0, 1.0), (1e9, 1.0), (60, 60)]
+)
+def test_the_interval_comes_from_the_options_if_it_can_be_one(told, kept):
+    assert session(options={"interval": told}).machine.interval_s == kept
+
+
+def test_nothing_is_known_of_a_session_that_just_began():
+    snapshot = session().snapshot(3 * SECOND_NS)
+    assert snapshot.elapsed_s == 3
+    assert (snapshot.phase, snapshot.progress, snapshot.machine) == (None, None, None)
+    assert {name for name in FIGURES if snapshot.why.get(name)} == set(FIGURES)
+
+
+def test_a_stale_sample_tells_its_age():
+    made = session(sample(5, cpu=Cpu(pct=1.0)))
+    assert made.snapshot(9 * SECOND_NS).machine_age_s == 4

@@ -13,8 +13,9 @@ class Job:
 
     `command` is started with `options`, as JSON, on its stdin. `device` is
     auto, cpu, gpu or gpu:N. `outlives_viewer` says what the end of the
-    lifeline means when no word came: go on (a detached session), or stop.
-    `gpu_index` of `device` is NVML's.
+    lifeline means when no word came: go on (a detached session), or stop. A
+    workload that is asked to stop gets SIGTERM after `terminate_after_s`, and
+    SIGKILL `kill_after_s` later.
     """
 
     workload: str
@@ -24,6 +25,8 @@ class Job:
     device: str = "auto"
     interval_s: float = 1.0
     outlives_viewer: bool = False
+    terminate_after_s: float = 5.0
+    kill_after_s: float = 3.0
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_line(self) -> bytes:

@@ -6,6 +6,7 @@ need prctl do nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -52,15 +53,12 @@ def become_subreaper() -> None:
 
 def end_group(leader_pid: int, number: signal.Signals) -> None:
     """Send a signal to the process group that a child of ours leads, if it is still there."""
-    try:
+    # A process that took another user's rights (sudo) is not ours to end.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader_pid, number)
-    except ProcessLookupError:
-        return
 
 
 def end_process(pid: int, number: signal.Signals) -> None:
     """Send a signal to one child of ours, if it is still there."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return

@@ -1,7 +1,10 @@
 """Own a sensors process: start it, read it, replace it when it dies or falls silent.
 
 Both the supervisor and a screen without a session use this; it lives on their
-asyncio loop and never waits for a process that won't die.
+asyncio loop and never waits for a process that won't die, as one that hangs in
+a driver may not. After such a loss the next process leaves the GPUs alone, so
+that the CPU's readings go on, and a second one tries the driver again, with
+back-off, until it answers and takes over.
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from dlmon.processes import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Machine, RecordError, decode
 from dlmon.sanitize import clean
 
-START_S = 15.0
+START_S = 10.0
+# A driver without persistence mode wakes up for a second or two a GPU.
+PROBE_START_S = 30.0
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+# What has run so long is not failing over and over: its next loss starts the back-off anew.
+SOUND_S = 60.0
 LINE_BYTES = 4 << 20
 
 
@@ -51,141 +58,229 @@ class Sensing:
         self._on_facts = on_facts
         self._on_sample = on_sample
         self._on_notice = on_notice
-        self._process: subprocess.Popen[bytes] | None = None
+        self._current: _Process | None = None
+        self._probe: _Process | None = None
         self._former: list[subprocess.Popen[bytes]] = []
-        self._buffer = b""
-        self._last_words = ""
-        self._heard_at = 0.0
-        self._heard_any = False
-        self._failures = 0
+        self._no_gpus: str | None = None
         self._lost = False
+        self._failures = 0
+        self._next_start_at = 0.0
         self._watched_pid: int | None = None
+        self.without_facts = asyncio.Event()
+        """Set when even a process that left the GPUs alone ended before it told any facts."""
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
 
     @property
-    def pid(self) -> int | None:
-        """The pid of the process that runs now."""
-        return self._process.pid if self._process else None
+    def pids(self) -> set[int]:
+        """The pids of the processes that run now."""
+        return {process.pid for process in self._running()}
 
     def start(self) -> None:
         """Start the process; call it on the loop, in the main thread."""
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent(os.getpid()),
-        )
-        assert self._process.stdout is not None
-        fd = self._process.stdout.fileno()
-        os.set_blocking(fd, False)
-        self._buffer = b""
-        self._last_words = ""
-        self._heard_any = False
-        self._heard_at = time.monotonic()
-        asyncio.get_running_loop().add_reader(fd, self._read, self._process)
-        if self._watched_pid is not None:
-            self.watch(self._watched_pid)
-        self._schedule(self._check_s, self._check)
+        self._start_current()
+        self._check_later()
 
     def watch(self, pid: int) -> None:
         """Have the process tree of `pid` sampled too."""
         self._watched_pid = pid
-        if self._process is None or self._process.stdin is None:
-            return
-        # A process that just died is noticed by its end of file.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"watch {pid}\n".encode())
-            self._process.stdin.flush()
+        for process in self._running():
+            process.watch(pid)
 
     def reaped(self, pid: int, exit_code: int) -> bool:
         """Take note that somebody else's waitpid caught one of our processes."""
-        for process in [*self._former, self._process]:
-            if process is not None and process.pid == pid:
-                process.returncode = exit_code
+        for popen in [*self._former, *(process.popen for process in self._running())]:
+            if popen.pid == pid:
+                popen.returncode = exit_code
                 return True
         return False
 
     def close(self) -> None:
         """End the process: killed, and waited for only a moment, for it may hang in a driver."""
-        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._leave(self._process)
-        for process in self._former:
+        for process in self._running():
+            self._leave(process)
+        self._current = self._probe = None
+        for popen in self._former:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
+                popen.wait(0.5)
 
-    def _schedule(self, delay_s: float, action: Callable[[], None]) -> None:
-        if not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(delay_s, action)
+    def _running(self) -> list[_Process]:
+        return [process for process in (self._current, self._probe) if process is not None]
 
-    def _read(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
+    def _start_current(self) -> None:
         try:
-            data = os.read(process.stdout.fileno(), 1 << 16)
-        except BlockingIOError:
-            return
-        if not data:
-            asyncio.get_running_loop().remove_reader(process.stdout.fileno())
-            if process is self._process:
-                self._gone(f"ended ({self._last_words})" if self._last_words else "ended")
-            return
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        if len(self._buffer) > LINE_BYTES:
-            self._buffer = b""
-        for line in lines:
-            self._take(line)
+            self._current = self._spawn(self._no_gpus)
+        except OSError as error:
+            self._back_off()
+            self._tell_lost(f"could not be started ({error.strerror})", "they are tried again")
 
-    def _take(self, line: bytes) -> None:
+    def _start_probe(self) -> None:
+        # A machine that can't fork just now is one that is tried again later.
+        self._back_off()
+        with contextlib.suppress(OSError):
+            self._probe = self._spawn(None)
+
+    def _spawn(self, no_gpus: str | None) -> _Process:
+        process = _Process([*self._command, *(["--no-gpus", no_gpus] if no_gpus else [])])
+        asyncio.get_running_loop().add_reader(process.fd, self._read, process)
+        if self._watched_pid is not None:
+            process.watch(self._watched_pid)
+        return process
+
+    def _read(self, process: _Process) -> None:
+        lines = process.read()
+        if lines is None:
+            words = f" ({process.last_words})" if process.last_words else ""
+            self._lose(process, f"ended{words}")
+            return
+        for line in lines:
+            self._take(process, line)
+
+    def _take(self, process: _Process, line: bytes) -> None:
         try:
             record = decode(line)
         except RecordError:
-            self._last_words = clean(line.decode("utf-8", "replace"), 200)
+            process.last_words = clean(line.decode("utf-8", "replace"), 200)
             return
-        self._heard_at = time.monotonic()
+        process.heard_at = time.monotonic()
         if isinstance(record, Facts):
-            self._on_facts(record)
+            process.facts = record
+            if process is self._current:
+                self._on_facts(record)
         elif isinstance(record, Machine):
-            if self._lost:
-                self._lost = False
-                self._on_notice("sensors are back")
-            if self._heard_any:
-                self._failures = 0
-            self._heard_any = True
+            process.has_sampled = True
+            if process is self._probe:
+                self._promote(process)
+            self._tell_back()
             self._on_sample(record, line + b"\n")
 
-    def _check(self) -> None:
-        """Replace a process that has missed its deadline."""
-        self._former = [p for p in self._former if p.poll() is None]
-        silent_s = time.monotonic() - self._heard_at
-        if silent_s > (self._deadline_s if self._heard_any else START_S):
-            self._gone(f"gave no sample for {silent_s:.0f} s")
-        else:
-            self._schedule(self._check_s, self._check)
+    def _promote(self, probe: _Process) -> None:
+        """Let the process that the driver answers take the place of the one without GPUs."""
+        if self._current is not None:
+            self._leave(self._current)
+        self._current, self._probe = probe, None
+        self._no_gpus = None
+        self._on_notice("the sensors reach the GPUs again")
+        if probe.facts is not None:
+            self._on_facts(probe.facts)
 
-    def _gone(self, reason: str) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._leave(self._process)
-        self._process = None
+    def _check(self) -> None:
+        """Replace what has missed its deadline, and start what is due."""
+        self._former = [popen for popen in self._former if popen.poll() is None]
+        now = time.monotonic()
+        for process in self._running():
+            silent_s = now - process.heard_at
+            if silent_s > self._patience_s(process):
+                self._lose(process, f"gave no sample for {silent_s:.0f} s")
+        if now >= self._next_start_at:
+            if self._current is None:
+                self._start_current()
+            elif self._no_gpus is not None and self._probe is None and not self._former:
+                self._start_probe()
+        self._check_later()
+
+    def _check_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
+
+    def _patience_s(self, process: _Process) -> float:
+        if process.has_sampled:
+            return self._deadline_s
+        return PROBE_START_S if process is self._probe else START_S
+
+    def _lose(self, process: _Process, reason: str) -> None:
+        self._leave(process)
+        if time.monotonic() - process.started_at > SOUND_S:
+            self._failures = 0
+        self._back_off()
+        if process is self._probe:
+            self._probe = None
+            return
+        self._current = None
+        if self._no_gpus is not None and process.facts is None:
+            self.without_facts.set()
+        if self._no_gpus is None and process.may_use_a_driver:
+            self._no_gpus = f"lost: the sensors {reason}"
+            self._tell_lost(reason, "they go on without the GPUs, which are tried again")
+            self._start_current()
+        else:
+            self._tell_lost(reason, "they are started again")
+
+    def _back_off(self) -> None:
         delay_s = BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
         self._failures += 1
-        if not self._lost:
-            self._on_notice(f"sensors {reason}; starting them again, training is not affected")
-        self._lost = True
-        self._schedule(delay_s, self.start)
+        self._next_start_at = time.monotonic() + delay_s
 
-    def _leave(self, process: subprocess.Popen[bytes] | None) -> None:
-        if process is None:
-            return
-        assert process.stdout is not None
-        assert process.stdin is not None
-        asyncio.get_running_loop().remove_reader(process.stdout.fileno())
-        if process.poll() is None:
-            end_process(process.pid, signal.SIGKILL)
-            self._former.append(process)
+    def _tell_lost(self, reason: str, what_follows: str) -> None:
+        if not self._lost:
+            self._on_notice(f"the sensors {reason}; {what_follows}")
+        self._lost = True
+
+    def _tell_back(self) -> None:
+        if self._lost and self._no_gpus is None:
+            self._on_notice("the sensors are back")
+        self._lost = False
+
+    def _leave(self, process: _Process) -> None:
+        asyncio.get_running_loop().remove_reader(process.fd)
+        if process.end():
+            self._former.append(process.popen)
+
+
+class _Process:
+    """One sensors process, and what it has told so far."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            preexec_fn=die_with_parent(os.getpid()),
+        )
+        assert self.popen.stdin is not None
+        assert self.popen.stdout is not None
+        self._words = self.popen.stdin
+        self._told = self.popen.stdout
+        self._unfinished = b""
+        self.pid = self.popen.pid
+        self.fd = self._told.fileno()
+        self.started_at = self.heard_at = time.monotonic()
+        self.facts: Facts | None = None
+        self.has_sampled = False
+        self.last_words = ""
+        os.set_blocking(self.fd, False)
+
+    @property
+    def may_use_a_driver(self) -> bool:
+        """Whether it may hang or crash in a GPU's driver, as far as is known."""
+        return self.facts is None or self.facts.machine.gpus is not None
+
+    def read(self) -> list[bytes] | None:
+        """Return the lines that have arrived, None at the end of the pipe."""
+        try:
+            data = os.read(self.fd, 1 << 16)
+        except BlockingIOError:
+            return []
+        if not data:
+            return None
+        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+        if len(self._unfinished) > LINE_BYTES:
+            self._unfinished = b""
+        return lines
+
+    def watch(self, pid: int) -> None:
+        """Have the process tree of `pid` sampled too."""
+        # A process that just died is noticed by its end of file.
         with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-        process.stdout.close()
+            self._words.write(f"watch {pid}\n".encode())
+
+    def end(self) -> bool:
+        """Kill it without waiting; return whether it has still to be reaped."""
+        unreaped = self.popen.poll() is None
+        if unreaped:
+            end_process(self.pid, signal.SIGKILL)
+        self._words.close()
+        self._told.close()
+        return unreaped

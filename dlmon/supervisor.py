@@ -34,6 +34,10 @@ from dlmon.output import OutputLog
 from dlmon.processes import become_subreaper, die_with_parent, end_group, end_process
 from dlmon.records import (
     SCHEMA,
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
     Facts,
     Failure,
     Machine,
@@ -41,6 +45,7 @@ from dlmon.records import (
     Model,
     Notice,
     Output,
+    Phase,
     Record,
     RecordError,
     Result,
@@ -52,14 +57,18 @@ from dlmon.sensing import Sensing
 from dlmon.session import Session
 
 RECORDS_FD = "DLMON_RECORDS_FD"
-FACTS_S = 10.0
-TERMINATE_S = 5.0
-KILL_S = 3.0
+# Longer than the sensors may take to start with the GPUs, and then without them.
+FACTS_S = 15.0
+NO_FACTS = "the sensors did not answer"
 DRAIN_S = 1.0
+END_S = 1.0
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 LINE_BYTES = 16 << 20
 _F_SETPIPE_SZ = 1031
+
+# What a workload may tell; everything else in a log is the supervisor's own word.
+WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
 
 SIGNAL_WORDS = {
     signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
@@ -87,12 +96,17 @@ class Supervisor:
         self._open_pipes: dict[int, str] = {}
         self._pipes_closed = asyncio.Event()
         self._records_left = b""
+        self._refused_records = 0
+        self._not_finite: set[str] = set()
         self._output = OutputLog()
         self._failure: str | None = None
+        self._words_left = b""
         self._detached = job.outlives_viewer
         self._stop_asked: str | None = None
+        self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended = False
+        self._given_up = asyncio.Event()
         self._lost_lines_told = 0
         self._oom_kills = _oom_kills()
 
@@ -101,9 +115,13 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         loop.add_signal_handler(signal.SIGTERM, self._stop, "asked by a signal")
+        loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
         self._sensing.start()
         try:
             facts = await self._machine_facts()
+            if self._stop_asked is not None:
+                self._answer(Refused(f"stopped before it began: {self._stop_asked}", 1))
+                return
             try:
                 device = choose_device(
                     self._job.device, facts.machine if facts else None, os.environ
@@ -117,18 +135,22 @@ class Supervisor:
             self._sensing.close()
 
     async def _machine_facts(self) -> Facts | None:
-        try:
-            return await asyncio.wait_for(asyncio.shield(self._facts), FACTS_S)
-        except TimeoutError:
-            self._notice(f"the sensors did not answer within {FACTS_S:.0f} s")
-            return None
+        """Wait for what the sensors tell first; None when they can't, or a stop comes sooner."""
+        gave_up = asyncio.ensure_future(self._sensing.without_facts.wait())
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        any_of: set[asyncio.Future[Any]] = {self._facts, gave_up, stopping}
+        await asyncio.wait(any_of, timeout=FACTS_S, return_when=asyncio.FIRST_COMPLETED)
+        gave_up.cancel()
+        stopping.cancel()
+        return self._facts.result() if self._facts.done() else None
 
     def _open_log(self, facts: Facts | None, device: DeviceChoice) -> None:
         job = self._job
         wall = time.time()
         versions, why = _versions(str(job.options.get("backend") or "tensorflow"))
         if facts is None:
-            why["machine"] = f"the sensors did not answer within {FACTS_S:.0f} s"
+            why["machine"] = NO_FACTS
+            self._notice(f"{NO_FACTS}, so nothing is known of the machine")
         header = SessionHeader(
             schema=SCHEMA,
             id=new_session_id(job.workload, wall),
@@ -152,20 +174,20 @@ class Supervisor:
 
     async def _supervise(self, device: DeviceChoice) -> None:
         assert self._writer is not None
-        loop = asyncio.get_running_loop()
         self._spawn(device)
-        loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
-        ticking = loop.create_task(self._tick())
+        ticking = asyncio.create_task(self._tick())
         await self._reaped.wait()
         self._ended = True
         if self._stop_timer is not None:
             self._stop_timer.cancel()
         await self._drain()
-        self._end_descendants()
+        await self._end_descendants()
         ticking.cancel()
         now = time.monotonic_ns()
         for line in self._output.tick(now, final=True):
             self._write(line)
+        self._tell_refused_records()
+        self._tell_lost_lines()
         self._write(self._result(now))
         await self._write_out()
         self._writer.close()
@@ -219,8 +241,6 @@ class Supervisor:
             self._open_pipes[fd] = name
             loop.add_reader(fd, self._read_pipe, fd)
         self._sensing.watch(workload.pid)
-        if self._stop_asked:
-            self._press_on()
 
     def _read_pipe(self, fd: int) -> None:
         try:
@@ -245,16 +265,41 @@ class Supervisor:
         *lines, self._records_left = (self._records_left + data).split(b"\n")
         if len(self._records_left) > LINE_BYTES:
             self._records_left = b""
+            self._refuse_record(f"a line of more than {LINE_BYTES >> 20} MiB")
         for line in lines:
             try:
                 record = decode(line)
             except RecordError as error:
-                self._notice(f"the workload sent something that is no record: {error}")
+                self._refuse_record(str(error))
                 continue
-            if isinstance(record, Failure):
-                self._failure = record.text
-            if record is not None:
-                self._write(record)
+            if isinstance(record, WORKLOAD_RECORDS):
+                self._take_record(record)
+            elif record is not None:
+                self._refuse_record(f"a {record.TYPE} record, which is not its to tell")
+
+    def _take_record(self, record: Record) -> None:
+        if isinstance(record, Failure):
+            self._failure = record.text
+        self._write(record)
+        if isinstance(record, Epoch):
+            self._tell_not_finite(record)
+
+    def _tell_not_finite(self, epoch: Epoch) -> None:
+        """Tell once of each metric that became NaN or infinite."""
+        for name, reason in epoch.why.items():
+            if reason in ("NaN", "infinite") and name not in self._not_finite:
+                self._not_finite.add(name)
+                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
+
+    def _refuse_record(self, reason: str) -> None:
+        """Tell the first line that is no record, and count the others."""
+        if self._refused_records == 0:
+            self._notice(f"the workload sent something that is no record: {reason}")
+        self._refused_records += 1
+
+    def _tell_refused_records(self) -> None:
+        if self._refused_records > 1:
+            self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
 
     def _take_facts(self, facts: Facts) -> None:
         if not self._facts.done():
@@ -284,47 +329,62 @@ class Supervisor:
             await asyncio.sleep(1.0)
             for line in self._output.tick(time.monotonic_ns()):
                 self._write(line)
-            if self._writer.retry() and self._writer.lost_lines > self._lost_lines_told:
-                lost = self._writer.lost_lines - self._lost_lines_told
-                self._lost_lines_told = self._writer.lost_lines
-                self._notice(
-                    f"the disk took nothing for a while: {lost:,} lines of batches, samples or "
-                    "output are missing here; epochs are not"
-                )
+            if self._writer.retry():
+                self._tell_lost_lines()
+
+    def _tell_lost_lines(self) -> None:
+        assert self._writer is not None
+        lost = self._writer.lost_lines - self._lost_lines_told
+        if lost:
+            self._lost_lines_told = self._writer.lost_lines
+            self._notice(
+                f"the disk took nothing for a while: {lost:,} lines of batches, samples or "
+                "output are missing here; epochs are not"
+            )
 
     def _read_lifeline(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)
-        if b"detach" in data:
-            self._detached = True
-        if b"stop" in data:
-            self._stop("asked by its viewer")
+        *words, self._words_left = (self._words_left + data).split(b"\n")
+        for word in words:
+            if word == b"detach":
+                self._detached = True
+            elif word == b"stop":
+                self._stop("asked by its viewer")
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
+                self._given_up.set()
                 self._stop("its viewer is gone")
 
     def _stop(self, reason: str) -> None:
-        """Have the workload end: after this batch, then by SIGTERM, then by SIGKILL."""
-        if self._stop_asked is not None:
-            if self._writer is not None:
-                self._writer.retry(at_once=True)
-            return
-        self._stop_asked = reason
-        if self._workload is not None and not self._ended:
-            self._press_on()
+        """Have the workload end: after this batch, then by SIGTERM, then by SIGKILL.
 
-    def _press_on(self) -> None:
-        assert self._workload is not None
-        workload = self._workload
+        Once it has ended, this means to wait no longer for room on a full disk.
+        """
+        if self._ended:
+            self._given_up.set()
+        elif self._stop_asked is None:
+            self._stop_asked = reason
+            self._stopping.set()
+            if self._workload is not None:
+                self._press_on(self._workload.pid, reason)
+
+    def _press_on(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
-        self._notice(f"stopping: {self._stop_asked}")
-        end_process(workload.pid, signal.SIGUSR1)
+        terminate_s, kill_s = self._job.terminate_after_s, self._job.kill_after_s
 
         def terminate() -> None:
-            end_process(workload.pid, signal.SIGTERM)
-            self._stop_timer = loop.call_later(KILL_S, end_group, workload.pid, signal.SIGKILL)
+            self._notice(f"the workload did not stop within {terminate_s:g} s: ending it (SIGTERM)")
+            end_process(pid, signal.SIGTERM)
+            self._stop_timer = loop.call_later(kill_s, kill)
 
-        self._stop_timer = loop.call_later(TERMINATE_S, terminate)
+        def kill() -> None:
+            self._notice(f"nor did it end within {kill_s:g} s more: killing it (SIGKILL)")
+            end_group(pid, signal.SIGKILL)
+
+        self._notice(f"stopping: {reason}")
+        end_process(pid, signal.SIGUSR1)
+        self._stop_timer = loop.call_later(terminate_s, terminate)
 
     def _reap(self) -> None:
         """Collect every child that ended: the workload, sensors, and adopted orphans."""
@@ -352,22 +412,26 @@ class Supervisor:
             if name == "records":
                 os.close(fd)
 
-    def _end_descendants(self) -> None:
-        """End what the workload left behind: its group, and orphans that we adopted."""
+    async def _end_descendants(self) -> None:
+        """End what the workload left behind: its group, and orphans that we adopted.
+
+        An orphan's own children become ours when it ends, so look until there are none.
+        """
         if self._workload is None:
             return
         end_group(self._workload.pid, signal.SIGKILL)
-        for pid in _children():
-            if pid != self._sensing.pid:
+        deadline = time.monotonic() + END_S
+        while (left := _children() - self._sensing.pids) and time.monotonic() < deadline:
+            for pid in left:
                 end_process(pid, signal.SIGKILL)
+            await asyncio.sleep(0.01)
 
     async def _write_out(self) -> None:
         """Wait for a full disk as long as somebody may still make room on it."""
         assert self._writer is not None
-        while not self._writer.retry(at_once=True):
-            if self._stop_asked is not None:
-                return
-            await asyncio.sleep(1.0)
+        while not self._writer.retry(at_once=True) and not self._given_up.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._given_up.wait(), 1.0)
 
     def _result(self, now: int) -> Result:
         assert self._session is not None
@@ -428,14 +492,19 @@ class Supervisor:
         if number == signal.SIGKILL:
             before, after = self._oom_kills, _oom_kills()
             if before is not None and after is not None and after > before:
-                batch_size = self._job.options.get("batch_size")
-                return f"memory ran out (batch size {batch_size}) and the kernel killed it"
+                return f"memory ran out{self._batch_size_words()} and the kernel killed it"
             return "it was killed from outside (SIGKILL)"
         try:
             known = signal.Signals(number)
         except ValueError:
             return f"it ended by signal {number}"
         return SIGNAL_WORDS.get(known, f"it ended by {known.name}")
+
+    def _batch_size_words(self) -> str:
+        assert self._session is not None
+        model = self._session.model
+        batch_size = model.batch_size if model else self._job.options.get("batch_size")
+        return f" (batch size {batch_size})" if batch_size else ""
 
 
 def _versions(backend: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -469,13 +538,13 @@ def _oom_kills() -> int | None:
     return None
 
 
-def _children() -> list[int]:
+def _children() -> set[int]:
     """Return the pids of our direct children."""
     try:
         told = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:
-        return []
-    return [int(pid) for pid in told.split()]
+        return set()
+    return {int(pid) for pid in told.split()}
 
 
 def _read_job() -> Job:

@@ -31,6 +31,8 @@ SHOWN_OUTPUT = 20
 def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
     """Follow a session to its end and return the exit code.
 
+    Ctrl-C ends with 130: a session of our own is stopped, another's is left alone.
+
     Args:
         path: its log.
         launch: the supervisor that we hold the lifeline of; None when only attached.
@@ -93,7 +95,7 @@ class _Following:
                 await asyncio.sleep(POLL_S)
         if self._launch is not None:
             self._launch.release()
-        return self._interrupts > 0 and self._launch is not None
+        return self._interrupts > 0
 
     def _interrupt(self) -> None:
         self._interrupts += 1

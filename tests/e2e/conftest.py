@@ -1,0 +1,141 @@
+"""Fixtures that start sessions of real processes, and let none of them survive its test."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session, is_alive
+
+from dlmon.job import Job
+from dlmon.launch import launch
+
+MARKER = "DLMON_E2E_TEST"
+JOB_FIELDS = {"log_dir", "environment", "terminate_after_s", "kill_after_s"}
+
+
+def marked_processes(mark):
+    """Return the processes that were started under a mark, and still run."""
+    found = []
+    for pid in psutil.pids():
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"{MARKER}={mark}".encode() in environment.split(b"\0") and is_alive(pid):
+            found.append(pid)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_process_survives(monkeypatch):
+    """Fail a test that leaves a process behind."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARKER, mark)
+    yield mark
+    deadline = time.monotonic() + 10.0
+    while (left := marked_processes(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    told = []
+    for pid in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            told.append(f"{pid} {' '.join(psutil.Process(pid).cmdline())}")
+            os.kill(pid, signal.SIGKILL)
+    assert not told, f"processes survived: {told}"
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a function that names a file that doesn't exist yet."""
+    numbers = itertools.count()
+    return lambda: str(tmp_path / f"file-{next(numbers)}")
+
+
+@pytest.fixture
+def make_job(log_dir):
+    """Return a function that makes a job of the scripted workload."""
+
+    def make(*, command=FAKE_WORKLOAD, device="cpu", detached=False, interval=0.25, **options):
+        fields = {name: options.pop(name) for name in list(options) if name in JOB_FIELDS}
+        return Job(
+            workload="fake",
+            command=tuple(command),
+            options={"interval": interval, **options},
+            log_dir=str(fields.pop("log_dir", log_dir)),
+            device=device,
+            interval_s=interval,
+            outlives_viewer=detached,
+            **fields,
+        )
+
+    return make
+
+
+@pytest.fixture
+def start(make_job):
+    """Return a function that starts a session of the scripted workload."""
+    launches = []
+
+    def begin(**options):
+        launches.append(launch(make_job(**options)))
+        return Session(launches[-1])
+
+    yield begin
+    for started in launches:
+        started.release()
+        started.process.kill()
+        started.process.wait()
+
+
+@pytest.fixture
+def view(make_job, tmp_path):
+    """Return a function that starts a viewer with a session of the scripted workload."""
+    viewers = []
+
+    def begin(*arguments, **options):
+        folder = tmp_path / f"viewer-{len(viewers)}"
+        folder.mkdir()
+        viewers.append(PlainViewer(make_job(**options), folder, *arguments))
+        return viewers[-1]
+
+    yield begin
+    for viewer in viewers:
+        viewer.process.kill()
+        viewer.process.wait()
+
+
+@pytest.fixture(scope="session")
+def dlmon_command():
+    """Return the path of the real command."""
+    return str(Path(sys.executable).parent / "dlmon")
+
+
+@pytest.fixture
+def dlmon(dlmon_command):
+    """Return a function that runs the real command to its end."""
+
+    def run(*arguments, environment=None):
+        return subprocess.run(
+            [dlmon_command, *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=DEADLINE_S,
+            env={**os.environ, **(environment or {})},
+        )
+
+    return run

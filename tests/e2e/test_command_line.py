@@ -1,0 +1,388 @@
+"""The real `dlmon` command: its exit codes, its one-line complaints, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in, wait_until_gone
+
+from dlmon import __version__
+from dlmon.log import LOG_NAME
+from dlmon.records import Epoch, Phase
+from workloads.catalog import WORKLOADS
+
+MANY = 100_000
+SMALL = "mnist-mlp-small"
+
+
+def assert_refused(done, exit_code=2):
+    """One sentence on stderr, nothing on stdout, no traceback."""
+    assert done.returncode == exit_code
+    assert done.stdout == ""
+    assert done.stderr.startswith("dlmon: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+# ---- wrong arguments ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "mnist-mlp-smal"], f"did you mean {SMALL}?"),
+        (["run", "resnet"], "choose from"),
+        (["run", "[/red]"], 'there is no workload "[/red]"'),
+        (["run"], "WORKLOAD"),
+        (["run", SMALL, "--device", "tpu"], "use auto, cpu, gpu or gpu:N"),
+        (["run", SMALL, "--device", "gpu:99"], "there is no GPU"),
+        (["run", SMALL, "--device", "GPU:0"], "use auto, cpu, gpu or gpu:N"),
+        (["run", SMALL, "--batch-size", "0"], "the batch size must be from 1 to 60,000"),
+        (["run", SMALL, "--batch-size", "60001"], "the batch size must be from 1 to 60,000"),
+        (["run", SMALL, "--epochs", "0"], "epochs"),
+        (["run", SMALL, "--epochs", "-3"], "epochs"),
+        (["run", SMALL, "--epochs", "9" * 20], "epochs"),
+        (["run", SMALL, "--steps", "0"], "steps"),
+        (["run", SMALL, "--steps", "9" * 20], "steps"),
+        (["run", SMALL, "--threads", "0"], "threads"),
+        (["run", SMALL, "--interval", "0"], "interval"),
+        (["run", SMALL, "--interval", "nan"], "interval"),
+        (["run", SMALL, "--batch-size", "many"], "'--batch-size'"),
+        (["run", SMALL, "--epochs", "2.5"], "'--epochs'"),
+        (["run", SMALL, "--data", "none"], "'--data'"),
+        (["run", SMALL, "--epoch", "1"], "--epochs"),
+        (["run", SMALL, "--no-such-option"], "--no-such-option"),
+        (["run", SMALL, "--log-dir", "/proc/nowhere"], "can't be written"),
+        (["rnu", SMALL], "Did you mean 'run'?"),
+        (["attach", "nothing"], "no session"),
+        (["attach", "last"], "no sessions"),
+        (["attach", "/nowhere/session.jsonl"], "there is no log at"),
+        (["attach", "x" * 300], "no session"),
+        (["attach", f"./{'x' * 300}"], "there is no log at"),
+        (["stop", "nothing"], "no session"),
+        ([], "needs a terminal"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
+    # Where it matters, an empty directory of sessions.
+    place = {"XDG_STATE_HOME": str(log_dir)}
+    assert says in assert_refused(dlmon(*arguments, environment=place))
+    assert not list(log_dir.glob("**/session.jsonl"))
+
+
+def test_a_relative_log_directory_in_a_deleted_working_directory_is_refused(
+    dlmon, tmp_path, monkeypatch
+):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert "working directory" in assert_refused(dlmon("run", SMALL, "--log-dir", "here"))
+    assert "working directory" in assert_refused(dlmon("sessions", "--log-dir", "here"))
+
+
+# ---- logs that can't be shown ----
+
+
+@pytest.fixture
+def put_log(log_dir):
+    """Return a function that writes a file where a session's log would be."""
+
+    def put(content, session="20200101-000000-fake-0000"):
+        folder = log_dir / session
+        folder.mkdir(parents=True)
+        path = folder / LOG_NAME
+        path.write_bytes(content)
+        return path
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"not a log\n", "is not a dlmon log"),
+        (b'{"type":"notice","t":1,"text":"x"}\n', "is not a dlmon log"),
+        (b"\x00" * 4096, "is not a dlmon log"),
+        (b'{"type":"session","schema":1}\n', "is not a dlmon log"),
+        (b'{"type":"session","schema":1,"id":"torn he', "is not a dlmon log"),
+        (b'{"type":"session","schema":2,"new":[]}\n', "has schema 2 and this dlmon reads schema 1"),
+    ],
+    ids=["empty", "text", "headless", "zeros", "keys missing", "torn header", "schema 2"],
+)
+def test_a_file_that_is_no_log_of_ours_is_refused(dlmon, log_dir, put_log, content, says):
+    path = put_log(content)
+    for meant in (str(path), "last"):
+        complaint = assert_refused(dlmon("attach", meant, "--log-dir", str(log_dir)))
+        assert says in complaint
+        assert str(path) in complaint
+    assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
+    listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
+    assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
+
+
+def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log):
+    put_log(b"", "20200101-000000-fake-0000")
+    put_log(b"", "20200101-000000-fake-0001")
+    complaint = assert_refused(dlmon("attach", "20200101", "--log-dir", str(log_dir)))
+    assert "20200101-000000-fake-0000, 20200101-000000-fake-0001" in complaint
+
+
+# ---- a TensorFlow that is not there, or broken ----
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            "raise ModuleNotFoundError(\"No module named 'tensorflow'\", name='tensorflow')",
+            "tensorflow is not installed in",
+        ),
+        (
+            "raise ImportError('DLL load failed: [/x] libfoo.so: cannot open')",
+            "TensorFlow can't be imported: ImportError: DLL load failed: [/x] libfoo.so",
+        ),
+        (
+            "raise RuntimeError('no AVX\\non this CPU')",
+            "TensorFlow can't be imported: RuntimeError: no AVX",
+        ),
+        (
+            "import a_module_that_is_missing",
+            "TensorFlow can't be imported: ModuleNotFoundError: No module named",
+        ),
+    ],
+    ids=["missing", "broken library", "broken", "missing dependency"],
+)
+def test_a_tensorflow_that_cannot_be_imported_is_told_in_one_line(
+    dlmon, log_dir, tmp_path, content, says
+):
+    package = tmp_path / "path" / "tensorflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"{content}\n")
+    done = dlmon(
+        *("run", SMALL, "--json", "--log-dir", str(log_dir)),
+        environment={"PYTHONPATH": str(package.parent)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dlmon: {SMALL} failed: ")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    result = json.loads(done.stdout)
+    assert result["status"] == "failed"
+    assert says in result["error"]
+
+
+# ---- what it tells of itself and of sessions ----
+
+
+def test_version(dlmon):
+    done = dlmon("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dlmon {__version__}\n", "")
+
+
+def test_list_json_has_every_workload(dlmon):
+    done = dlmon("list", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = json.loads(done.stdout)
+    assert [workload["name"] for workload in listed] == list(WORKLOADS)
+    documented = {"name", "parameters", "flops_per_sample", "batch_size", "epochs", "source"}
+    assert all(documented <= workload.keys() for workload in listed)
+
+
+def test_doctor_json_is_a_list_of_findings(dlmon):
+    done = dlmon("doctor", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"topic", "state", "text"} <= json.loads(done.stdout)[0].keys()
+
+
+def test_sessions_json_tells_how_each_stands(dlmon, start, log_dir):
+    ended, running = start(epochs=1), start(epochs=MANY)
+    ended.wait_for_end()
+    listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
+    assert listed.returncode == 0
+    by_id = {entry["session"]: entry for entry in json.loads(listed.stdout)}
+    assert by_id[ended.header.id]["status"] == "completed"
+    assert by_id[ended.header.id]["result"]["epochs"] == 1
+    assert by_id[running.header.id]["status"] == "running"
+    assert by_id[running.header.id]["pid"] == running.supervisor_pid
+    os.kill(running.supervisor_pid, signal.SIGKILL)
+    eventually(lambda: running.supervisor_pid is None, "the lock to be dropped")
+    listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
+    by_id = {entry["session"]: entry for entry in json.loads(listed.stdout)}
+    assert by_id[running.header.id]["status"] == "interrupted"
+
+
+def test_attach_follows_a_running_session_to_its_end(dlmon, start, log_dir, files):
+    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on := files()]]})
+    session.wait_for(Epoch)
+    Path(go_on).touch()
+    shown = dlmon("attach", session.header.id[:15], "--plain", "--log-dir", str(log_dir))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "epoch 1/2" in shown.stdout
+    assert "epoch 2/2" in shown.stdout
+    assert "completed" in shown.stdout
+    session.wait_for_end()
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code"),
+    [({}, 0), ({"epoch 1": [["fail", "on purpose"]]}, 1)],
+    ids=["completed", "failed"],
+)
+def test_attach_shows_a_session_that_has_ended(dlmon, start, script, exit_code):
+    session = start(script=script)
+    session.wait_for_end()
+    shown = dlmon("attach", str(session.path), "--plain")
+    assert shown.returncode == exit_code
+    assert ("on purpose" in shown.stderr) == bool(exit_code)
+
+
+def test_stop_ends_a_session_and_a_second_one_says_that_it_has_ended(dlmon, start, log_dir):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    stopped = dlmon("stop", "last", "--log-dir", str(log_dir))
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert session.header.id in stopped.stdout
+    assert session.wait_for_end().status == "stopped"
+    complaint = assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
+    assert "is not running: it is stopped" in complaint
+
+
+# ---- running the real thing ----
+
+
+@pytest.fixture
+def run(dlmon_command, tmp_path):
+    """Return a function that starts `dlmon run` in a process group of its own."""
+    processes = []
+
+    def begin(*arguments, **options):
+        process = subprocess.Popen(
+            [dlmon_command, "run", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_while_tensorflow_is_imported_stops_the_run(run, log_dir):
+    process = run(SMALL, "--plain", "--log-dir", str(log_dir))
+    log = Log(the_log_in(log_dir))
+    log.wait_for(Phase, lambda phase: phase.name == "importing")
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert stderr == "dlmon: stopping after the current batch; Ctrl-C again to leave now\n"
+    assert "stopped" in stdout
+    assert log.wait_for_end().status == "stopped"
+
+
+def test_ctrl_c_twice_leaves_at_once_and_the_session_stops_all_the_same(view, files):
+    viewer = view(epochs=MANY, script={"epoch 1": [["wait_for", go_on := files()]]})
+    log = viewer.log
+    log.wait_for(Epoch)
+    viewer.wait_for_line("epoch 1")
+    viewer.process.send_signal(signal.SIGINT)
+    viewer.wait_for_line("Ctrl-C again")
+    viewer.process.send_signal(signal.SIGINT)
+    assert viewer.exit_code() == 130
+    assert log.status == "running"
+    Path(go_on).touch()
+    assert log.wait_for_end().status == "stopped"
+    assert "Traceback" not in viewer.stderr
+
+
+def test_json_of_an_interrupted_run_is_its_result(view):
+    viewer = view("--json", epochs=MANY)
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(signal.SIGINT)
+    assert viewer.exit_code() == 130
+    assert json.loads(viewer.stdout)["status"] == "stopped"
+
+
+def test_ctrl_c_of_an_attached_viewer_leaves_the_session_alone(dlmon_command, start, log_dir):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    with subprocess.Popen(
+        [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as attached:
+        for line in attached.stdout:
+            if "epoch 1/" in line:
+                break
+        attached.send_signal(signal.SIGINT)
+        _, stderr = attached.communicate(timeout=DEADLINE_S)
+    assert (attached.returncode, stderr) == (130, "")
+    assert session.status == "running"
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+def test_a_reader_that_closes_the_pipe_ends_the_run_without_a_traceback(run, log_dir):
+    process = run(SMALL, "--log-dir", str(log_dir))
+    first = process.stdout.readline()
+    assert "session" in first
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.wait(DEADLINE_S)
+    assert Log(the_log_in(log_dir)).wait_for_end().status == "stopped"
+
+
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["list"], ["--version"], ["--help"]])
+def test_a_closed_stdout_is_no_traceback(dlmon_command, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [dlmon_command, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert done.stderr == ""
+
+
+def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir):
+    started = dlmon("run", SMALL, "--detach", "--json", "--log-dir", str(log_dir))
+    assert (started.returncode, started.stderr) == (0, "")
+    answer = json.loads(started.stdout)
+    log = Log(answer["log"])
+    assert log.header.id == answer["session"]
+    log.wait_for(Epoch)
+    stopped = dlmon("stop", answer["session"], "--log-dir", str(log_dir))
+    assert stopped.returncode == 0
+    result = log.wait_for_end()
+    assert result.status == "stopped"
+    assert result.epochs >= 1
+
+
+def test_an_unwritable_log_directory_is_refused_before_anything_starts(dlmon, tmp_path):
+    (tmp_path / "file").touch()
+    done = dlmon("run", SMALL, "--log-dir", str(tmp_path / "file" / "sessions"))
+    assert "choose another with --log-dir" in assert_refused(done)
+
+
+def test_sessions_that_a_signal_ended_are_over(start, dlmon, log_dir):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    os.kill(supervisor, signal.SIGTERM)
+    wait_until_gone(supervisor)
+    shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
+    assert shown.returncode == 1
+    assert "stopped" in shown.stdout

@@ -1,0 +1,613 @@
+"""What fails, made to fail: each row of the design's table, with real processes and signals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_nvml import FakeDriver, build
+from fakes.sessions import (
+    FAKE_WORKLOAD,
+    Log,
+    eventually,
+    is_alive,
+    is_stopped,
+    resume,
+    suspend,
+    wait_until_gone,
+)
+
+from dlmon.records import Batches, BatchSummary, Epoch, Failure, Machine, Output, Phase
+from dlmon.viewer import Viewer
+
+MANY = 100_000
+
+
+def batches_told(log):
+    """How many batches a log tells of, checking that they follow each other."""
+    told, epoch = 0, 0
+    first = 0
+    for record in log.records((Batches, BatchSummary)):
+        if record.epoch != epoch:
+            epoch, first = record.epoch, 0
+        count = record.count if isinstance(record, BatchSummary) else len(record.dt_us)
+        assert record.first == first, "batches are missing, or told twice"
+        first += count
+        told += count
+    return told
+
+
+def assert_totals(log, *, epochs, steps):
+    """Every epoch was told once, whole, and so was every batch of it."""
+    assert [(r.epoch, r.steps, r.whole) for r in log.records(Epoch)] == [
+        (epoch, steps, True) for epoch in range(epochs)
+    ]
+    assert batches_told(log) == epochs * steps
+
+
+# ---- the viewer ----
+
+
+def test_a_local_session_stops_when_its_viewer_is_killed(view):
+    viewer = view(epochs=MANY)
+    log = viewer.log
+    log.wait_for(Epoch)
+    viewer.process.kill()
+    result = log.wait_for_end()
+    assert result.status == "stopped"
+    assert any("its viewer is gone" in text for text in log.notices())
+
+
+def test_a_local_session_stops_when_its_terminal_closes(view):
+    viewer = view(epochs=MANY)
+    log = viewer.log
+    log.wait_for(Epoch)
+    viewer.process.send_signal(signal.SIGHUP)
+    assert log.wait_for_end().status == "stopped"
+
+
+def test_a_detached_session_goes_on_when_its_viewer_is_killed(view, files):
+    go_on = files()
+    viewer = view(detached=True, epochs=3, script={"epoch 1": [["wait_for", go_on]]})
+    log = viewer.log
+    log.wait_for(Epoch)
+    viewer.process.kill()
+    viewer.process.wait()
+    Path(go_on).touch()
+    assert log.wait_for_end().status == "completed"
+    assert_totals(log, epochs=3, steps=20)
+
+
+def test_a_suspended_viewer_slows_nothing_and_catches_up(view, files):
+    go_on = files()
+    viewer = view(epochs=4, script={"epoch 2": [["wait_for", go_on]]})
+    log = viewer.log
+    viewer.wait_for_line("epoch 1/4")
+    suspend(viewer.pid)
+    Path(go_on).touch()
+    assert log.wait_for_end().status == "completed"
+    assert is_stopped(viewer.pid)
+    assert "epoch 4/4" not in viewer.stdout
+    resume(viewer.pid)
+    assert viewer.exit_code() == 0
+    for epoch in range(1, 5):
+        assert viewer.stdout.count(f"epoch {epoch}/4") == 1
+
+
+# ---- the supervisor ----
+
+
+def test_a_killed_supervisor_takes_the_workload_along_and_is_told(view):
+    viewer = view(epochs=MANY)
+    log = viewer.log
+    log.wait_for(Epoch, lambda epoch: epoch.epoch == 1)
+    workload, sensors = log.workload_pid, log.sensors_pid
+    os.kill(log.supervisor_pid, signal.SIGKILL)
+    wait_until_gone(workload)
+    wait_until_gone(sensors)
+    assert viewer.exit_code() == 1
+    last_line = viewer.stderr.splitlines()[-1]
+    assert last_line.startswith("dlmon: interrupted")
+    assert str(log.path) in last_line
+    assert "Traceback" not in viewer.stderr
+    assert log.status == "interrupted"
+    assert log.result is None
+    assert len(log.records(Epoch)) >= 2
+
+
+def test_json_of_a_killed_supervisor_is_no_result_and_exit_code_1(view):
+    viewer = view("--json", epochs=MANY)
+    log = viewer.log
+    log.wait_for(Epoch)
+    os.kill(log.supervisor_pid, signal.SIGKILL)
+    assert viewer.exit_code() == 1
+    assert viewer.stdout == ""
+    assert viewer.stderr.startswith("dlmon: interrupted")
+
+
+def test_training_goes_on_while_the_supervisor_is_suspended(start, files):
+    at_batch_of_waiting, trained = files(), files()
+    session = start(
+        epochs=3,
+        steps=50,
+        script={
+            "step 10": [["wait_for", at_batch_of_waiting]],
+            "trained": [["touch", trained]],
+        },
+    )
+    supervisor = session.supervisor_pid
+    session.wait_for(Batches)
+    suspend(supervisor)
+    Path(at_batch_of_waiting).touch()
+    eventually(Path(trained).exists, "training to end without its supervisor")
+    resume(supervisor)
+    assert session.wait_for_end().status == "completed"
+    assert_totals(session, epochs=3, steps=50)
+
+
+def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_told(start, files):
+    """So many batches that they fill what the emitter keeps of them, too."""
+    go_on, trained = files(), files()
+    session = start(
+        epochs=1,
+        steps=900_000,
+        step_s=3e-6,
+        script={
+            "epoch 0": [["wait_for", go_on], ["fill_pipe"]],
+            "trained": [["touch", trained]],
+        },
+    )
+    supervisor = session.supervisor_pid
+    session.wait_for(Phase, lambda phase: phase.name == "compiling")
+    suspend(supervisor)
+    Path(go_on).touch()
+    eventually(Path(trained).exists, "training to end with a full pipe")
+    assert is_stopped(supervisor)
+    resume(supervisor)
+    assert session.wait_for_end().status == "completed"
+    assert_totals(session, epochs=1, steps=900_000)
+    assert session.records(BatchSummary)
+    assert any("written as summaries" in text for text in session.notices())
+
+
+# ---- the sensors ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda n: n.name)
+def test_lost_sensors_are_replaced_and_training_never_notices(start, files, number):
+    go_on = files()
+    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Machine)
+    lost = session.sensors_pid
+    os.kill(lost, number)
+    told = session.wait_for_notice("the sensors ended" if number == signal.SIGKILL else "no sample")
+    assert "again" in told.text
+    session.wait_for(Machine, lambda sample: sample.t > told.t)
+    assert session.sensors_pid != lost
+    wait_until_gone(lost)
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+    assert_totals(session, epochs=2, steps=20)
+    times = [sample.t for sample in session.records(Machine)]
+    assert times == sorted(times)
+    assert max(b - a for a, b in pairwise(times)) > 0.75e9, "no gap was left"
+
+
+@pytest.fixture(scope="session")
+def driver_library(tmp_path_factory):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler for the stand-in of the NVIDIA driver")
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(driver_library, tmp_path, monkeypatch):
+    """A stand-in for the NVIDIA driver that the sensors of this test's sessions load."""
+    driver = FakeDriver(driver_library, tmp_path)
+    for name, value in driver.environment().items():
+        monkeypatch.setenv(name, value)
+    return driver
+
+
+def gpu_is_read(sample):
+    return bool(sample.gpus)
+
+
+def gpu_is_lost(sample):
+    return sample.gpus is None and "lost" in sample.why.get("gpus", "")
+
+
+@pytest.mark.parametrize("misbehaviour", ["hang", "crash"])
+def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
+    start, files, driver, misbehaviour
+):
+    go_on = files()
+    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Machine, gpu_is_read)
+    driver.says("gpus 1", f"{misbehaviour} nvmlDeviceGetUtilizationRates")
+    lost = session.wait_for(Machine, gpu_is_lost)
+    session.wait_for(
+        Machine, lambda s: s.t > lost.t and s.cpu is not None and s.cpu.pct is not None
+    )
+    assert any("they go on without the GPUs" in text for text in session.notices())
+    driver.says("gpus 1")
+    session.wait_for_notice("the sensors reach the GPUs again")
+    session.wait_for(Machine, lambda s: s.t > lost.t and gpu_is_read(s))
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+    assert_totals(session, epochs=2, steps=20)
+
+
+def test_a_driver_that_hangs_from_the_start_holds_up_no_session(start, driver):
+    driver.says("gpus 1", "hang nvmlInitWithFlags")
+    session = start(epochs=1)
+    assert session.header.machine.cores is not None
+    assert session.header.machine.gpus is None
+    assert "lost" in session.header.machine.why["gpus"]
+    assert session.wait_for_end().status == "completed"
+
+
+# ---- the workload ----
+
+
+def test_an_exception_is_told_in_its_words_with_the_last_output(view):
+    viewer = view(
+        epochs=3,
+        script={
+            "epoch 1": [
+                ["say", "about to fail\n"],
+                ["fail", "shapes [/x] and [@click=y] differ"],
+            ]
+        },
+    )
+    assert viewer.exit_code() == 1
+    log = viewer.log
+    assert log.result.status == "failed"
+    assert log.result.error == "RuntimeError: shapes [/x] and [@click=y] differ"
+    assert log.result.exit_code == 1
+    assert log.records(Failure)
+    assert len(log.records(Epoch)) == 1
+    assert "about to fail" in viewer.stderr
+    assert "RuntimeError: shapes [/x] and [@click=y] differ" in viewer.stderr.splitlines()[-1]
+    assert viewer.stderr.splitlines()[-1].startswith("dlmon: ")
+
+
+def test_a_segmentation_fault_is_told_in_words(start):
+    session = start(epochs=3, script={"epoch 1": [["say", "last words"], ["segfault"]]})
+    result = session.wait_for_end()
+    assert result.status == "failed"
+    assert result.error == "it crashed with a segmentation fault (SIGSEGV)"
+    assert result.exit_code == -signal.SIGSEGV
+    assert "last words" in [line.text for line in session.records(Output)]
+
+
+@pytest.mark.parametrize("name", ["SIGABRT", "SIGBUS", "SIGTERM", "SIGUSR2"])
+def test_any_other_signal_is_named(start, name):
+    result = start(script={"epoch 1": [["die_of", name]]}).wait_for_end()
+    assert result.status == "failed"
+    assert name in result.error
+    assert result.exit_code == -signal.Signals[name]
+
+
+def test_an_exit_code_without_a_reason_is_told(start):
+    result = start(script={"epoch 1": [["leave", 3]]}).wait_for_end()
+    assert result.status == "failed"
+    assert result.error == "the workload ended with exit code 3 and gave no reason"
+    assert result.exit_code == 3
+
+
+def test_a_kill_from_outside_is_not_called_a_lack_of_memory(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    os.kill(session.workload_pid, signal.SIGKILL)
+    result = session.wait_for_end()
+    assert result.status == "failed"
+    assert result.error == "it was killed from outside (SIGKILL)"
+    assert result.exit_code == -signal.SIGKILL
+
+
+@pytest.fixture
+def limited_memory():
+    """Return the start of a command line that gives what follows 256 MiB and no more."""
+    group = _memory_group(256 << 20)
+    yield ("/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
+    eventually(lambda: _removed(group), "the control group to be empty")
+
+
+def _memory_group(limit_bytes):
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    name = f"dlmon-test-{os.getpid()}"
+    try:
+        if (v1 / "memory.limit_in_bytes").exists():
+            group = v1 / name
+            group.mkdir()
+            (group / "memory.limit_in_bytes").write_text(str(limit_bytes))
+            return group
+        if "memory" in (v2 / "cgroup.subtree_control").read_text().split():
+            group = v2 / name
+            group.mkdir()
+            (group / "memory.max").write_text(str(limit_bytes))
+            if (group / "memory.swap.max").exists():
+                (group / "memory.swap.max").write_text("0")
+            return group
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    return pytest.skip("there is no memory controller here")
+
+
+def _removed(group):
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_running_out_of_memory_is_told_with_the_batch_size(start, limited_memory):
+    session = start(
+        command=(*limited_memory, *FAKE_WORKLOAD),
+        batch_size=48,
+        script={"end of epoch 0": [["allocate"]]},
+    )
+    result = session.wait_for_end()
+    assert result.status == "failed"
+    assert result.error == "memory ran out (batch size 48) and the kernel killed it"
+    assert result.exit_code == -signal.SIGKILL
+
+
+def test_a_nan_loss_is_null_with_its_reason_and_one_notice(start):
+    session = start(epochs=4, script={"epoch 1": [["lose", "loss"]]})
+    assert session.wait_for_end().status == "completed"
+    epochs = session.records(Epoch)
+    assert [epoch.metrics["loss"] for epoch in epochs] == [0.5, None, None, None]
+    assert [epoch.why for epoch in epochs] == [
+        {},
+        {"loss": "NaN"},
+        {"loss": "NaN"},
+        {"loss": "NaN"},
+    ]
+    assert [text for text in session.notices() if "NaN" in text] == ["loss became NaN in epoch 2"]
+    assert b"NaN" not in session.path.read_bytes().replace(b'"NaN"', b"").replace(
+        b"became NaN", b""
+    )
+
+
+@pytest.mark.parametrize("own_session", [False, True], ids=["same group", "session of its own"])
+def test_a_helper_that_holds_the_pipes_open_holds_up_nothing(start, files, own_session):
+    pids = files()
+    session = start(script={"epoch 1": [["leave_helper", pids, own_session]]})
+    result = session.wait_for_end()
+    assert result.status == "completed"
+    assert_totals(session, epochs=2, steps=20)
+    for pid in Path(pids).read_text().split():
+        wait_until_gone(int(pid))
+
+
+def test_garbage_among_the_records_is_refused_and_told_once(start):
+    forged = (
+        '{"type":"result","status":"completed","session":"x","log":"x","workload":"x",'
+        '"device":null,"options":{},"wall_s":1}'
+    )
+    nan = '{"type":"epoch","epoch":0,"begin":1,"train_end":NaN,"end":2,"whole":true}'
+    huge = '{"type":"batches","epoch":0,"first":0,"samples":1,"t":1e999,"dt_us":[1]}'
+    garbage = ["", "\x1b[31m", "not json", "[]", "{", nan, huge, "\udcff\udcfe", forged, "[" * 9999]
+    session = start(script={"epoch 1": [["send", *garbage, '{"type":"of the future"}']]})
+    result = session.wait_for_end()
+    assert result.status == "completed"
+    assert_totals(session, epochs=2, steps=20)
+    told = [text for text in session.notices() if "no record" in text]
+    assert len(told) == 2
+    assert told[1] == f"the workload sent {len(garbage)} lines that are no records"
+
+
+def test_a_flood_of_output_is_thinned_and_counted(start):
+    session = start(script={"epoch 1": [["flood", 20_000]]})
+    assert session.wait_for_end().status == "completed"
+    lines = session.records(Output)
+    left_out = sum(line.left_out or 0 for line in lines)
+    told = [line for line in lines if line.text.startswith("line ")]
+    assert left_out > 0
+    assert left_out + len(told) == 20_000
+    assert_totals(session, epochs=2, steps=20)
+
+
+def test_output_is_cleaned_and_a_progress_bar_leaves_its_last_state(start):
+    bar = "".join(f"\r{step}/100 [{'=' * (step // 10):10}]" for step in range(101))
+    session = start(
+        script={
+            "epoch 1": [["say", bar + "\n"], ["say", "\x1b]0;owned\x07[/x]\x1b[2J\n", "stderr"]]
+        }
+    )
+    session.wait_for_end()
+    lines = {(line.stream, line.text) for line in session.records(Output)}
+    assert lines == {("stdout", "100/100 [==========]"), ("stderr", "[/x]")}
+
+
+# ---- the log ----
+
+
+@pytest.mark.parametrize("place", ["under a file", "read-only"])
+def test_an_unwritable_log_directory_starts_nothing(view, tmp_path, files, place):
+    started = files()
+    if place == "under a file":
+        Path(tmp_path / "a-file").touch()
+        directory = tmp_path / "a-file" / "sessions"
+    else:
+        directory = Path("/proc/sessions")
+    viewer = view(log_dir=directory, script={"start": [["touch", started]]})
+    assert viewer.exit_code() == 2
+    assert viewer.stdout == ""
+    assert viewer.stderr.startswith(f"dlmon: the log directory {directory} can't be written")
+    assert viewer.stderr.count("\n") == 1
+    assert not Path(started).exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one MiB, mounted for this test."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def fill(disk):
+    """Leave no room on a disk; return what takes it."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as out:
+        try:
+            while True:
+                out.write(b"x" * 4096)
+        except OSError:
+            return filler
+
+
+def test_a_full_disk_never_stops_training_and_epochs_come_when_there_is_room(
+    start, small_disk, files
+):
+    go_on, trained = files(), files()
+    session = start(
+        log_dir=small_disk / "sessions",
+        epochs=6,
+        steps=200,
+        script={"epoch 1": [["wait_for", go_on]], "trained": [["touch", trained]]},
+    )
+    session.wait_for(Epoch)
+    filler = fill(small_disk)
+    Path(go_on).touch()
+    eventually(Path(trained).exists, "training to end on a full disk")
+    viewer = Viewer(session.path)
+    eventually(
+        lambda: viewer.poll() is not None and viewer.trouble and "is full" in viewer.trouble,
+        "the viewer to say that the disk is full",
+    )
+    viewer.close()
+    assert session.status == "running"
+    filler.unlink()
+    result = session.wait_for_end()
+    assert result.status == "completed"
+    assert result.epochs == 6
+    assert result.batches == 1200
+    assert [epoch.epoch for epoch in session.records(Epoch)] == list(range(6))
+    assert all(epoch.whole and epoch.steps == 200 for epoch in session.records(Epoch))
+    assert any("the disk took nothing for a while" in text for text in session.notices())
+
+
+def test_what_a_log_may_not_take_for_a_while_is_written_later(start, files):
+    """The same without a disk of its own: the supervisor may not write beyond the log's size."""
+    go_on = files()
+    session = start(epochs=6, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    supervisor = psutil.Process(session.supervisor_pid)
+    no_limit = supervisor.rlimit(psutil.RLIMIT_FSIZE)
+    # In the middle of a line that is to come: it has to be cut back.
+    most = session.path.stat().st_size + 100
+    supervisor.rlimit(psutil.RLIMIT_FSIZE, (most, no_limit[1]))
+    open_files = supervisor.num_fds()
+    Path(go_on).touch()
+    eventually(lambda: supervisor.num_fds() < open_files, "the end of the pipe of records")
+    assert session.path.stat().st_size <= most
+    assert session.status == "running"
+    supervisor.rlimit(psutil.RLIMIT_FSIZE, no_limit)
+    result = session.wait_for_end()
+    assert (result.status, result.epochs, result.batches) == ("completed", 6, 120)
+    assert [epoch.epoch for epoch in session.records(Epoch)] == list(range(6))
+    assert any("the disk took nothing for a while" in text for text in session.notices())
+
+
+def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
+    go_on = files()
+    session = start(
+        log_dir=small_disk / "sessions",
+        epochs=2,
+        # Enough to use up what the log's last page still holds.
+        script={"epoch 1": [["wait_for", go_on], ["say", f"{'x' * 300}\n" * 40]]},
+    )
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    fill(small_disk)
+    workload = session.workload_pid
+    Path(go_on).touch()
+    wait_until_gone(workload)
+    assert is_alive(supervisor)
+    # The first stop may come before the workload is reaped, and then mean the workload.
+    eventually(lambda: session.say("stop") or not is_alive(supervisor), "the supervisor to give up")
+    assert session.result is None
+    assert session.skipped == 0
+
+
+def test_a_torn_last_line_is_skipped(start, dlmon, log_dir):
+    session = start(epochs=2)
+    session.wait_for_end()
+    whole = session.path.read_bytes()
+    session.path.write_bytes(whole[:-20])
+    torn = Log(session.path)
+    assert torn.skipped == 0
+    assert torn.result is None
+    assert len(torn.records()) == len(session.records()) - 1
+    assert torn.status == "interrupted"
+    shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
+    assert shown.returncode == 1
+    assert "epoch 2/2" in shown.stdout
+    assert shown.stderr.startswith("dlmon: interrupted")
+
+
+def test_a_line_torn_in_the_middle_costs_that_line_only(start):
+    session = start(epochs=2)
+    session.wait_for_end()
+    lines = session.path.read_bytes().splitlines(keepends=True)
+    middle = len(lines) // 2
+    lines[middle] = lines[middle][: len(lines[middle]) // 2] + b"\n"
+    session.path.write_bytes(b"".join(lines))
+    torn = Log(session.path)
+    assert len(torn.records()) == len(session.records()) - 1
+    assert torn.skipped == 1
+    assert torn.status == "completed"
+
+
+def test_a_deleted_working_directory_stops_nobody(view, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    viewer = view(epochs=1)
+    assert viewer.exit_code() == 0
+    assert viewer.log.result.status == "completed"
+
+
+def test_a_working_directory_that_vanishes_during_the_run_stops_nobody(
+    view, tmp_path, monkeypatch, files
+):
+    here, go_on = tmp_path / "here", files()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    viewer = view(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    viewer.log.wait_for(Epoch)
+    here.rmdir()
+    os.kill(viewer.log.sensors_pid, signal.SIGKILL)
+    lost = viewer.log.wait_for_notice("the sensors ended")
+    viewer.log.wait_for(Machine, lambda sample: sample.t > lost.t)
+    Path(go_on).touch()
+    assert viewer.exit_code() == 0
+
+
+def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(view, log_dir, files):
+    started = files()
+    viewer = view(device="gpu:99", script={"start": [["touch", started]]})
+    assert viewer.exit_code() == 2
+    assert viewer.stderr.startswith("dlmon: there is no GPU")
+    assert viewer.stderr.count("\n") == 1
+    assert viewer.stdout == ""
+    assert not Path(started).exists()
+    assert not log_dir.exists()

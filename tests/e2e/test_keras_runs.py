@@ -1,0 +1,167 @@
+"""Real Keras on the CPU, through the real command: few runs, and short ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from fakes.sessions import Log, Session
+
+from dlmon.job import Job
+from dlmon.launch import launch
+from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
+from dlmon.sessions import log_directory
+from tui.cli import make_job
+from workloads.catalog import find
+
+SMALL = "mnist-mlp-small"
+# Design, section 5: what `--json` prints.
+DOCUMENTED = {
+    "status",
+    "session",
+    "log",
+    "workload",
+    "device",
+    "options",
+    "wall_s",
+    "seconds_per_epoch",
+    "samples_per_second",
+    "step_ms",
+    "compile_s",
+}
+
+
+def told_batches(log):
+    return sum(
+        record.count if isinstance(record, BatchSummary) else len(record.dt_us)
+        for record in log.records((Batches, BatchSummary))
+    )
+
+
+@pytest.fixture
+def start_real(log_dir):
+    """Return a function that starts a session of a real workload."""
+    launches = []
+
+    def begin(name, **options) -> Session:
+        job: Job = make_job(find(name), log_directory(log_dir), device="cpu", **options)
+        launches.append(launch(job))
+        return Session(launches[-1])
+
+    yield begin
+    for started in launches:
+        started.release()
+        started.process.kill()
+        started.process.wait()
+
+
+def test_a_capped_run_is_completed_and_its_json_has_the_documented_keys(dlmon, log_dir):
+    done = dlmon(
+        *("run", SMALL, "--json", "--epochs", "2", "--steps", "30", "--batch-size", "64"),
+        *("--device", "cpu", "--data", "synthetic", "--log-dir", str(log_dir)),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    assert result.keys() >= DOCUMENTED
+    assert result["status"] == "completed"
+    assert result["workload"] == SMALL
+    assert result["device"] == "cpu"
+    assert result["data"] == "synthetic"
+    assert result["exit_code"] == 0
+    assert result["options"]["batch_size"] == 64
+    assert (result["epochs"], result["batches"]) == (2, 60)
+    assert result["compile_s"] > 0
+    # 60 batches are over in less than a second: too few to be steady, and so it says.
+    assert result["samples_per_second"] is None
+    assert "steady" in result["why"]["samples_per_second"]
+
+    log = Log(result["log"])
+    assert log.result.session == result["session"] == log.header.id
+    (model,) = log.records(Model)
+    assert (model.parameters, model.flops_per_sample) == (101_770, find(SMALL).train_flops)
+    assert (model.samples_per_epoch, model.steps_per_epoch, model.steps_cap) == (60_000, 938, 30)
+    assert told_batches(log) == 60
+    epochs = log.records(Epoch)
+    assert [(epoch.steps, epoch.samples, epoch.whole) for epoch in epochs] == [
+        (30, 1920, False),
+        (30, 1920, False),
+    ]
+    assert all(epoch.metrics.keys() == {"loss", "accuracy"} for epoch in epochs)
+    (evaluation,) = log.records(Evaluation)
+    assert not evaluation.whole
+    phases = [phase.name for phase in log.records(Phase)]
+    assert phases == [
+        *("importing", "loading", "building", "compiling", "training", "training", "evaluating")
+    ]
+
+
+def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
+    done = dlmon(
+        *("run", SMALL, "--json", "--epochs", "2", "--batch-size", "4096"),
+        *("--device", "cpu", "--data", "synthetic", "--log-dir", str(log_dir)),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    timing = result["seconds_per_epoch"]
+    assert (timing["epochs"], timing["projected"]) == (2, False)
+    assert 0 < timing["low"] <= timing["value"] <= timing["high"] <= result["wall_s"]
+    whole_run = result["run_seconds"]
+    assert not whole_run["projected"]
+    assert 2 * timing["value"] < whole_run["value"] < result["wall_s"]
+
+    log = Log(result["log"])
+    epochs = log.records(Epoch)
+    assert [(epoch.steps, epoch.samples, epoch.whole) for epoch in epochs] == [
+        (15, 60_000, True),
+        (15, 60_000, True),
+    ]
+    assert told_batches(log) == 30
+    last = log.records(Batches)[-1]
+    sizes = last.samples if isinstance(last.samples, tuple) else (last.samples,)
+    assert sizes[-1] == 60_000 - 14 * 4096
+    for epoch in epochs:
+        took_us = sum(
+            sum(batches.dt_us) for batches in log.records(Batches) if batches.epoch == epoch.epoch
+        )
+        assert took_us == epoch.train_end // 1000 - epoch.begin // 1000
+
+
+def test_validation_is_timed_inside_its_epoch(start_real):
+    session = start_real("cifar10-cnn", epochs=1, steps=3, batch_size=20, data="synthetic")
+    assert session.wait_for_end().status == "completed"
+    (epoch,) = session.records(Epoch)
+    assert epoch.validation.steps == 3
+    assert epoch.train_end <= epoch.validation.begin < epoch.validation.end <= epoch.end
+    assert epoch.metrics.keys() == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    samples = session.records(Machine)
+    assert any(sample.process is not None and sample.process.rss_mib for sample in samples)
+
+
+def test_a_stop_in_the_middle_of_an_epoch_cuts_it_after_the_current_batch(start_real):
+    session = start_real(SMALL, epochs=1000, batch_size=8, data="synthetic")
+    session.wait_for(Batches)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.exit_code == 75
+    assert result.error is None
+    last = session.records(Epoch)[-1]
+    assert not last.whole
+    assert 0 < last.steps < 7500
+    assert last.metrics["loss"] is not None
+    assert told_batches(session) == sum(epoch.steps for epoch in session.records(Epoch))
+    assert result.batches == told_batches(session)
+    assert session.records(Evaluation) == []
+
+
+@pytest.mark.parametrize("phase", ["importing", "compiling"])
+def test_a_stop_before_the_first_batch_ends_the_run(start_real, phase):
+    session = start_real(SMALL, epochs=1000, data="synthetic")
+    session.wait_for(Phase, lambda record: record.name == phase)
+    os.kill(session.supervisor_pid, signal.SIGTERM)
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.error is None
+    assert "Traceback" not in " ".join(line for line in session.notices())

@@ -1,0 +1,353 @@
+"""A session from its job to its result: the lifeline, stopping, the lock, and the log's shape."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from fakes.sessions import eventually, is_alive, resume, suspend, wait_until_gone
+
+from dlmon.host import boot_id, host_name
+from dlmon.job import Refused
+from dlmon.launch import launch
+from dlmon.records import (
+    Batches,
+    Epoch,
+    Machine,
+    Model,
+    Output,
+    Phase,
+    SessionHeader,
+    Validation,
+)
+from dlmon.viewer import Viewer
+
+MANY = 100_000
+
+
+# ---- a session that ends by itself ----
+
+
+def test_a_run_is_recorded_from_header_to_result(start):
+    session = start(epochs=3, steps=40, validation_steps=5)
+    result = session.wait_for_end()
+    records = session.records()
+    assert isinstance(session.header, SessionHeader)
+    assert (session.header.host, session.header.boot_id) == (host_name(), boot_id())
+    assert session.header.workload == "fake"
+    assert session.header.options["epochs"] == 3
+    assert records[-1] == result
+    phases = [phase.name for phase in session.records(Phase)]
+    assert phases[:4] == ["importing", "loading", "building", "compiling"]
+    assert phases.count("training") == 3
+    assert phases.count("validating") == 3
+    assert len(session.records(Model)) == 1
+    assert sum(len(batches.dt_us) for batches in session.records(Batches)) == 120
+    epochs = session.records(Epoch)
+    assert [(epoch.epoch, epoch.steps, epoch.whole) for epoch in epochs] == [
+        (0, 40, True),
+        (1, 40, True),
+        (2, 40, True),
+    ]
+    assert all(isinstance(e.validation, Validation) and e.validation.steps == 5 for e in epochs)
+    assert result.status == "completed"
+    assert result.exit_code == 0
+    assert result.error is None
+    assert result.session == session.header.id == session.path.parent.name
+    assert result.log == str(session.path)
+    assert (result.epochs, result.batches) == (3, 120)
+    assert result.seconds_per_epoch.epochs == 3
+    assert not result.seconds_per_epoch.projected
+
+
+def test_every_line_is_json_of_its_own_with_its_type_first(start):
+    session = start()
+    session.wait_for_end()
+    lines = session.path.read_text().splitlines()
+    assert len(lines) == len(session.records()) + 1
+    for line in lines:
+        assert next(iter(json.loads(line))) == "type"
+
+
+def test_only_its_owner_may_read_a_log(start):
+    session = start()
+    assert stat.S_IMODE(session.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(session.path.parent.stat().st_mode) == 0o700
+    session.wait_for_end()
+
+
+def test_the_lock_is_held_from_before_the_log_is_visible_until_its_end(start, files):
+    go_on = files()
+    session = start(script={"epoch 0": [["wait_for", go_on]]})
+    supervisor = session.supervisor_pid
+    assert supervisor is not None
+    assert is_alive(supervisor)
+    assert session.status == "running"
+    Path(go_on).touch()
+    session.wait_for_end()
+    assert session.supervisor_pid is None
+
+
+def test_batches_and_samples_are_timed_by_one_clock(start):
+    session = start(epochs=2, steps=500)
+    session.wait_for_end()
+    epochs, samples = session.records(Epoch), session.records(Machine)
+    assert any(epochs[0].begin < sample.t < epochs[-1].end for sample in samples)
+
+
+def test_the_workloads_own_tree_is_sampled(start, files):
+    go_on = files()
+    session = start(script={"epoch 0": [["wait_for", go_on]]})
+    session.wait_for(Machine, lambda sample: sample.process is not None and sample.process.rss_mib)
+    Path(go_on).touch()
+    session.wait_for_end()
+
+
+def test_a_command_that_cannot_be_started_is_told(start):
+    result = start(command=("/nowhere/python",)).wait_for_end()
+    assert result.status == "failed"
+    assert result.error == "/nowhere/python could not be started: No such file or directory"
+
+
+def test_supervisor_and_workload_lead_sessions_of_their_own(start, files):
+    go_on = files()
+    session = start(script={"epoch 0": [["wait_for", go_on]]})
+    for pid in (session.supervisor_pid, session.workload_pid):
+        assert os.getsid(pid) == pid
+    Path(go_on).touch()
+    session.wait_for_end()
+
+
+def test_two_sessions_at_once_keep_to_themselves(start):
+    first, second = start(epochs=3), start(epochs=5)
+    assert first.path != second.path
+    assert first.wait_for_end().epochs == 3
+    assert second.wait_for_end().epochs == 5
+    assert [epoch.epoch for epoch in first.records(Epoch)] == [0, 1, 2]
+    assert [epoch.epoch for epoch in second.records(Epoch)] == [0, 1, 2, 3, 4]
+
+
+# ---- the lifeline ----
+
+
+def test_the_word_stop_ends_the_run_after_the_current_batch(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.exit_code == 75
+    last = session.records(Epoch)[-1]
+    assert last.steps == 20 or not last.whole
+    assert any("asked by its viewer" in text for text in session.notices())
+
+
+def test_a_stop_in_the_middle_of_an_epoch_leaves_it_cut(start, files):
+    begun, never = files(), files()
+    session = start(epochs=3, steps=MANY, script={"step 3": [["touch", begun]]}, step_s=0.01)
+    eventually(Path(begun).exists, "the first batches")
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+    (epoch,) = session.records(Epoch)
+    assert not epoch.whole
+    assert 4 <= epoch.steps < MANY
+    assert sum(len(batches.dt_us) for batches in session.records(Batches)) == epoch.steps
+    assert not Path(never).exists()
+
+
+def test_two_stops_are_one(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    session.say("stop")
+    session.say("stop")
+    os.kill(session.supervisor_pid, signal.SIGTERM)
+    assert session.wait_for_end().status == "stopped"
+    assert sum("stopping" in text for text in session.notices()) == 1
+
+
+def test_the_end_of_the_lifeline_stops_a_local_session(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    session.release()
+    assert session.wait_for_end().status == "stopped"
+
+
+@pytest.mark.parametrize("said_when", ["at launch", "later"])
+def test_a_detached_session_outlives_its_lifeline(start, files, said_when):
+    go_on = files()
+    session = start(
+        detached=said_when == "at launch",
+        epochs=2,
+        script={"epoch 1": [["wait_for", go_on]]},
+    )
+    session.wait_for(Epoch)
+    if said_when == "later":
+        session.say("detach")
+    session.release()
+    # A sample from after the release: the session has gone on.
+    before = len(session.records(Machine))
+    eventually(lambda: len(session.records(Machine)) > before + 1, "the session to go on")
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+
+
+def test_a_detached_session_still_heeds_stop(start):
+    session = start(epochs=MANY)
+    session.say("detach")
+    session.wait_for(Epoch)
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+def test_other_words_on_the_lifeline_mean_nothing(start, files):
+    go_on = files()
+    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    for word in ("unstoppable", "", "st\nop", "detached", "\x00"):
+        session.say(word)
+    before = len(session.records(Machine))
+    eventually(lambda: len(session.records(Machine)) > before + 1, "the session to go on")
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+
+
+def test_a_signal_to_the_lock_holder_stops_the_session(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    os.kill(session.supervisor_pid, signal.SIGTERM)
+    assert session.wait_for_end().status == "stopped"
+    assert any("asked by a signal" in text for text in session.notices())
+
+
+# ---- stopping what does not want to stop ----
+
+
+def test_a_stop_while_importing_ends_the_run_at_once(start, files):
+    session = start(epochs=MANY, script={"importing": [["wait_for", files()]]})
+    session.wait_for(Phase)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.exit_code == 75
+    assert session.records(Epoch) == []
+
+
+def test_a_stop_before_the_signal_is_handled_ends_the_run(start, files):
+    ready = files()
+    session = start(script={"start": [["touch", ready], ["wait_for", files()]]})
+    eventually(Path(ready).exists, "the workload to start")
+    session.say("stop")
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.exit_code == -signal.SIGUSR1
+
+
+@pytest.mark.parametrize(
+    ("deaf_to", "ended_by"),
+    [(["SIGUSR1"], signal.SIGTERM), (["SIGUSR1", "SIGTERM"], signal.SIGKILL)],
+    ids=["the stop signal", "SIGTERM too"],
+)
+def test_a_workload_that_ignores_signals_is_ended_all_the_same(start, files, deaf_to, ended_by):
+    session = start(
+        ignore=deaf_to,
+        terminate_after_s=0.5,
+        kill_after_s=0.5,
+        script={"end of epoch 0": [["wait_for", files()]]},
+    )
+    session.wait_for(Epoch)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert result.status == "stopped"
+    assert result.exit_code == -ended_by
+    assert [epoch.epoch for epoch in session.records(Epoch)] == [0]
+    assert any("(SIGTERM)" in text for text in session.notices())
+    assert any("(SIGKILL)" in text for text in session.notices()) == (ended_by == signal.SIGKILL)
+
+
+def test_a_suspended_workload_can_be_stopped(start):
+    session = start(epochs=MANY, terminate_after_s=0.2, kill_after_s=0.2)
+    session.wait_for(Epoch)
+    suspend(session.workload_pid)
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+def test_the_patience_with_a_workload_is_5_and_3_seconds(make_job):
+    job = make_job()
+    assert (job.terminate_after_s, job.kill_after_s) == (5.0, 3.0)
+
+
+def test_a_workload_that_ends_by_itself_after_a_stop_was_asked_for_is_completed(start, files):
+    go_on = files()
+    session = start(ignore=["SIGUSR1"], epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    session.say("stop")
+    session.wait_for_notice("stopping")
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+
+
+# ---- a supervisor that is slow, or in trouble itself ----
+
+
+def test_a_suspended_supervisor_is_told_of_by_the_viewer(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    viewer = Viewer(session.path)
+    suspend(supervisor)
+    eventually(
+        lambda: (viewer.poll() or True) and viewer.trouble and "suspended" in viewer.trouble,
+        "the viewer to say that nothing comes",
+    )
+    assert viewer.running
+    resume(supervisor)
+    eventually(lambda: viewer.poll() and viewer.trouble is None, "the trouble to be over")
+    viewer.close()
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+def test_sensors_that_cannot_start_hold_up_no_session(start, tmp_path, monkeypatch):
+    broken = tmp_path / "psutil.py"
+    broken.write_text("raise ImportError('psutil is broken')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    session = start(epochs=2)
+    assert session.header.machine.cores is None
+    assert "machine" in session.header.why
+    assert session.wait_for_end().status == "completed"
+    assert len(session.records(Epoch)) == 2
+    told = "the sensors ended (ImportError: psutil is broken)"
+    assert any(told in text for text in session.notices())
+
+
+def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, log_dir, files):
+    began = files()
+    started = launch(make_job(script={"start": [["touch", began]]}))
+    started.release()
+    answer = started.answer()
+    assert isinstance(answer, Refused)
+    assert "its viewer is gone" in answer.reason
+    eventually(started.ended, "the supervisor to end")
+    assert not log_dir.exists()
+    assert not Path(began).exists()
+
+
+def test_a_supervisor_that_is_told_nonsense_says_so_in_one_line(make_job):
+    started = launch(make_job(device="toaster"))
+    answer = started.answer()
+    assert isinstance(answer, Refused)
+    assert answer.exit_code == 2
+    assert "toaster" in answer.reason
+    eventually(started.ended, "the supervisor to end")
+
+
+def test_output_after_the_last_record_is_kept(start):
+    session = start(script={"closed": [["say", "good", "stderr"], ["say", "bye\n"]]})
+    assert session.wait_for_end().status == "completed"
+    assert {line.text for line in session.records(Output)} == {"good", "bye"}
+    wait_until_gone(session._launch.process.pid)

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import typer
 
 from dlmon import __version__
-from dlmon.device import DeviceError, check_device_name
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
@@ -30,10 +29,10 @@ from dlmon.sessions import (
     stop_session,
 )
 from tui.jobs import make_job
-from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find, refuse_options
+from tui.run_options import RunOptions, interval_complaint
+from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 
 DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
-SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
 
 app = typer.Typer(
     add_completion=True,
@@ -124,23 +123,7 @@ def run(
 ) -> None:
     """Train a workload and watch it; the live screen in a terminal, plain lines in a pipe."""
     chosen = _find_workload(workload)
-    complaint = refuse_options(
-        chosen, batch_size=batch_size, epochs=epochs, steps=steps, threads=threads
-    )
-    if complaint:
-        raise UserError(complaint)
-    if not SHORTEST_INTERVAL_S <= interval <= LONGEST_INTERVAL_S:
-        raise UserError(
-            f"the interval must be from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:,.0f} "
-            f"seconds, not {interval:g}"
-        )
-    try:
-        check_device_name(device)
-    except DeviceError as error:
-        raise UserError(str(error)) from None
-    job = make_job(
-        chosen,
-        log_directory(log_dir),
+    options = RunOptions(
         device=device,
         batch_size=batch_size,
         epochs=epochs,
@@ -148,8 +131,11 @@ def run(
         threads=threads,
         data=data.value,
         interval=interval,
-        detach=detach,
     )
+    complaint = options.complaint(chosen)
+    if complaint:
+        raise UserError(complaint)
+    job = make_job(chosen, log_directory(log_dir), options, detach=detach)
     started = launch(job)
     if detach:
         answer = _started(started)
@@ -233,8 +219,9 @@ def watch(
     interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 1.0,
 ) -> None:
     """Watch this machine, without a session."""
-    if not SHORTEST_INTERVAL_S <= interval <= LONGEST_INTERVAL_S:
-        raise UserError(f"the interval must be at least {SHORTEST_INTERVAL_S:g} seconds")
+    complaint = interval_complaint(interval)
+    if complaint:
+        raise UserError(complaint)
     if not _in_terminal():
         from tui.plain import watch_machine
 

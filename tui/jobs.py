@@ -6,38 +6,34 @@ from pathlib import Path
 
 from dlmon.job import Job
 from dlmon.processes import python_command
+from tui.run_options import RunOptions
 from workloads.catalog import Workload
 
 
 def make_job(
     workload: Workload,
     directory: Path,
+    options: RunOptions | None = None,
     *,
-    device: str = "auto",
-    batch_size: int | None = None,
-    epochs: int | None = None,
-    steps: int | None = None,
-    threads: int | None = None,
-    data: str = "auto",
-    interval: float = 1.0,
     detach: bool = False,
 ) -> Job:
-    """Return the job that these options of `run` amount to, defaults filled in."""
+    """Return the job that these options amount to, the workload's defaults filled in."""
+    chosen = options or RunOptions()
     return Job(
         workload=workload.name,
         command=tuple(python_command("workloads")),
         options={
             "workload": workload.name,
-            "device": device,
-            "batch_size": batch_size or workload.batch_size,
-            "epochs": epochs or workload.epochs,
-            "steps": steps,
-            "threads": threads,
-            "data": data,
-            "interval": interval,
+            "device": chosen.device,
+            "batch_size": chosen.batch_size or workload.batch_size,
+            "epochs": chosen.epochs or workload.epochs,
+            "steps": chosen.steps,
+            "threads": chosen.threads,
+            "data": chosen.data,
+            "interval": chosen.interval,
         },
         log_dir=str(directory),
-        device=device,
-        interval_s=interval,
+        device=chosen.device,
+        interval_s=chosen.interval,
         outlives_viewer=detach,
     )

@@ -60,7 +60,6 @@ RECORDS_FD = "DLMON_RECORDS_FD"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 FACTS_S = 15.0
 NO_FACTS = "the sensors did not answer"
-DRAIN_S = 1.0
 END_S = 1.0
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
@@ -94,7 +93,6 @@ class Supervisor:
         self._workload: subprocess.Popen[bytes] | None = None
         self._reaped = asyncio.Event()
         self._open_pipes: dict[int, str] = {}
-        self._pipes_closed = asyncio.Event()
         self._records_left = b""
         self._refused_records = 0
         self._not_finite: set[str] = set()
@@ -180,7 +178,7 @@ class Supervisor:
         self._ended = True
         if self._stop_timer is not None:
             self._stop_timer.cancel()
-        await self._drain()
+        self._drain()
         await self._end_descendants()
         ticking.cancel()
         now = time.monotonic_ns()
@@ -242,24 +240,27 @@ class Supervisor:
             loop.add_reader(fd, self._read_pipe, fd)
         self._sensing.watch(workload.pid)
 
-    def _read_pipe(self, fd: int) -> None:
+    def _read_pipe(self, fd: int) -> int:
+        """Take what one read gives; return how many bytes that were, 0 at the pipe's end too."""
         try:
             data = os.read(fd, READ_BYTES)
         except BlockingIOError:
-            return
+            return 0
         name = self._open_pipes[fd]
         if not data:
-            asyncio.get_running_loop().remove_reader(fd)
-            del self._open_pipes[fd]
-            if name == "records":
-                os.close(fd)
-            if not self._open_pipes:
-                self._pipes_closed.set()
+            self._close_pipe(fd)
         elif name == "records":
             self._take_records(data)
         else:
             for line in self._output.feed(name, data, time.monotonic_ns()):
                 self._write(line)
+        return len(data)
+
+    def _close_pipe(self, fd: int) -> None:
+        asyncio.get_running_loop().remove_reader(fd)
+        # The others belong to the workload's Popen.
+        if self._open_pipes.pop(fd) == "records":
+            os.close(fd)
 
     def _take_records(self, data: bytes) -> None:
         *lines, self._records_left = (self._records_left + data).split(b"\n")
@@ -402,15 +403,18 @@ class Supervisor:
             else:
                 self._sensing.reaped(pid, exit_code)
 
-    async def _drain(self) -> None:
-        """Read what the pipes still hold; a forked helper may keep them open, so not for ever."""
-        if self._open_pipes:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._pipes_closed.wait(), DRAIN_S)
-        for fd, name in list(self._open_pipes.items()):
-            asyncio.get_running_loop().remove_reader(fd)
-            if name == "records":
-                os.close(fd)
+    def _drain(self) -> None:
+        """Read what the pipes held when the workload ended.
+
+        A helper that holds them open may write on for ever, so no more than
+        they can hold is read.
+        """
+        for fd in list(self._open_pipes):
+            left = PIPE_BYTES
+            while left > 0 and (count := self._read_pipe(fd)):
+                left -= count
+            if fd in self._open_pipes:
+                self._close_pipe(fd)
 
     async def _end_descendants(self) -> None:
         """End what the workload left behind: its group, and orphans that we adopted.

@@ -131,24 +131,34 @@ def test_json_of_a_killed_supervisor_is_no_result_and_exit_code_1(view):
     assert viewer.stderr.startswith("dlmon: interrupted")
 
 
-def test_training_goes_on_while_the_supervisor_is_suspended(start, files):
-    at_batch_of_waiting, trained = files(), files()
+def test_a_workload_that_can_tell_nothing_dies_with_its_supervisor_too(start, files):
+    session = start(
+        ignore=["SIGUSR1", "SIGTERM", "SIGPIPE"], script={"importing": [["wait_for", files()]]}
+    )
+    session.wait_for(Phase)
+    workload = session.workload_pid
+    os.kill(session.supervisor_pid, signal.SIGKILL)
+    wait_until_gone(workload)
+
+
+def test_training_goes_on_to_its_end_while_the_supervisor_is_suspended(start, files):
+    """The pipe holds more than one read takes when the workload ends."""
+    go_on = files()
     session = start(
         epochs=3,
-        steps=50,
-        script={
-            "step 10": [["wait_for", at_batch_of_waiting]],
-            "trained": [["touch", trained]],
-        },
+        steps=100_000,
+        step_s=0,
+        script={"step 10": [["wait_for", go_on]], "closed": [["say", "the end"]]},
     )
-    supervisor = session.supervisor_pid
+    supervisor, workload = session.supervisor_pid, session.workload_pid
     session.wait_for(Batches)
     suspend(supervisor)
-    Path(at_batch_of_waiting).touch()
-    eventually(Path(trained).exists, "training to end without its supervisor")
+    Path(go_on).touch()
+    wait_until_gone(workload)
     resume(supervisor)
     assert session.wait_for_end().status == "completed"
-    assert_totals(session, epochs=3, steps=50)
+    assert_totals(session, epochs=3, steps=100_000)
+    assert session.records(Output)[-1].text == "the end"
 
 
 def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_told(start, files):
@@ -188,7 +198,7 @@ def test_lost_sensors_are_replaced_and_training_never_notices(start, files, numb
     os.kill(lost, number)
     told = session.wait_for_notice("the sensors ended" if number == signal.SIGKILL else "no sample")
     assert "again" in told.text
-    session.wait_for(Machine, lambda sample: sample.t > told.t)
+    session.wait_for(Machine, lambda s: s.t > told.t and s.process and s.process.rss_mib)
     assert session.sensors_pid != lost
     wait_until_gone(lost)
     Path(go_on).touch()

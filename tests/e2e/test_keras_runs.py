@@ -13,7 +13,8 @@ from dlmon.job import Job
 from dlmon.launch import launch
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
 from dlmon.sessions import log_directory
-from tui.cli import make_job
+from tui.jobs import make_job
+from tui.run_options import RunOptions
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"
@@ -46,7 +47,7 @@ def start_real(log_dir):
     launches = []
 
     def begin(name, **options) -> Session:
-        job: Job = make_job(find(name), log_directory(log_dir), device="cpu", **options)
+        job: Job = make_job(find(name), log_directory(log_dir), RunOptions(device="cpu", **options))
         launches.append(launch(job))
         return Session(launches[-1])
 

@@ -55,6 +55,7 @@ from dlmon.records import (
 )
 from dlmon.sensing import Sensing
 from dlmon.session import Session
+from dlmon.verdict import Ending, make_result, oom_kills
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 # Longer than the sensors may take to start with the GPUs, and then without them.
@@ -68,15 +69,6 @@ _F_SETPIPE_SZ = 1031
 
 # What a workload may tell; everything else in a log is the supervisor's own word.
 WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
-
-SIGNAL_WORDS = {
-    signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
-    signal.SIGABRT: "it aborted (SIGABRT)",
-    signal.SIGBUS: "it crashed with a bus error (SIGBUS)",
-    signal.SIGILL: "it used an instruction that this CPU lacks (SIGILL)",
-    signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
-    signal.SIGTERM: "it was ended from outside (SIGTERM)",
-}
 
 
 class Supervisor:
@@ -106,7 +98,7 @@ class Supervisor:
         self._ended = False
         self._given_up = asyncio.Event()
         self._lost_lines_told = 0
-        self._oom_kills = _oom_kills()
+        self._oom_kills = oom_kills()
 
     async def run(self) -> None:
         """Run the session to its end."""
@@ -440,75 +432,15 @@ class Supervisor:
     def _result(self, now: int) -> Result:
         assert self._session is not None
         assert self._writer is not None
-        snapshot = self._session.snapshot(now)
-        status, error, exit_code = self._verdict()
-        model = snapshot.model
-        why = dict(snapshot.why)
-        if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
-            why.pop("validation", None)
-        if model is None:
-            why["device"] = "the workload ended before it chose one"
-        return Result(
-            status=status,
-            session=self._session.header.id,
-            log=str(self._writer.path),
-            workload=self._job.workload,
-            device=model.device if model else None,
-            device_name=self._device_name(model),
-            data=model.data if model else None,
-            options=self._job.options,
-            wall_s=round((now - self._session.header.t) / 1e9, 3),
-            seconds_per_epoch=snapshot.seconds_per_epoch,
-            run_seconds=snapshot.run_seconds,
-            samples_per_second=snapshot.samples_per_second,
-            step_ms=snapshot.step_ms,
-            compile_s=snapshot.compile_s,
-            error=error,
-            exit_code=exit_code,
-            epochs=len(snapshot.epochs),
-            batches=snapshot.batches,
-            stalls=snapshot.stalls,
-            t=now,
-            wall=time.time(),
-            why=why,
+        before, after = self._oom_kills, oom_kills()
+        ending = Ending(
+            exit_code=self._workload.returncode if self._workload is not None else None,
+            stop_asked=self._stop_asked is not None,
+            failure=self._failure,
+            out_of_memory=before is not None and after is not None and after > before,
         )
-
-    def _device_name(self, model: Model | None) -> str | None:
-        assert self._session is not None
-        if model is not None and model.device == "cpu":
-            return model.device_name or self._session.header.machine.cpu_model
-        return model.device_name if model is not None else None
-
-    def _verdict(self) -> tuple[str, str | None, int | None]:
-        """Return status, error in words and the exit code (negative for a signal)."""
-        code = self._workload.returncode if self._workload is not None else None
-        if code == 0:
-            return "completed", None, code
-        if self._stop_asked is not None:
-            return "stopped", None, code
-        if self._failure is not None:
-            return "failed", self._failure, code
-        if code is not None and code < 0:
-            return "failed", self._signal_words(-code), code
-        return "failed", f"the workload ended with exit code {code} and gave no reason", code
-
-    def _signal_words(self, number: int) -> str:
-        if number == signal.SIGKILL:
-            before, after = self._oom_kills, _oom_kills()
-            if before is not None and after is not None and after > before:
-                return f"memory ran out{self._batch_size_words()} and the kernel killed it"
-            return "it was killed from outside (SIGKILL)"
-        try:
-            known = signal.Signals(number)
-        except ValueError:
-            return f"it ended by signal {number}"
-        return SIGNAL_WORDS.get(known, f"it ended by {known.name}")
-
-    def _batch_size_words(self) -> str:
-        assert self._session is not None
-        model = self._session.model
-        batch_size = model.batch_size if model else self._job.options.get("batch_size")
-        return f" (batch size {batch_size})" if batch_size else ""
+        snapshot = self._session.snapshot(now)
+        return make_result(self._job, str(self._writer.path), snapshot, ending, now, time.time())
 
 
 def _versions(backend: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -528,18 +460,6 @@ def _enlarge(fd: int) -> None:
     """Make a pipe hold more than the usual 64 KiB, where the system allows it."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_BYTES)
-
-
-def _oom_kills() -> int | None:
-    """Return how many processes the kernel has killed for want of memory since it booted."""
-    try:
-        with Path("/proc/vmstat").open() as lines:
-            for line in lines:
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-    except OSError:
-        return None
-    return None
 
 
 def _children() -> set[int]:

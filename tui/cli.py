@@ -19,6 +19,7 @@ from dlmon import __version__
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
+from dlmon.sanitize import clean
 from dlmon.sessions import (
     RUNNING,
     NoSuchSession,
@@ -207,6 +208,8 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     from tui.tables import print_sessions, session_json
 
     directory = log_directory(log_dir)
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"{directory} is not a directory")
     entries = list_sessions(directory)
     if as_json:
         print(json.dumps([session_json(entry) for entry in entries], indent=2))
@@ -315,4 +318,4 @@ def main() -> None:
 
 
 def _complain(sentence: str) -> None:
-    print(f"dlmon: {sentence}", file=sys.stderr)
+    print(f"dlmon: {clean(sentence)}", file=sys.stderr)

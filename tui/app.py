@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from dlmon.job import Refused
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
+from dlmon.sanitize import clean
 from dlmon.sessions import list_sessions
 from dlmon.viewer import Viewer
 from tui.jobs import make_job
@@ -20,6 +21,8 @@ from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
 from tui.screens.watch import WatchScreen
 from workloads.catalog import Workload
+
+COMPLAINT_LENGTH = 400
 
 
 class DlmonApp(App[int]):
@@ -35,7 +38,8 @@ class DlmonApp(App[int]):
     CSS_PATH = "dlmon.tcss"
     TITLE = "dlmon"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = []
+    # Textual's own has priority, and would close the app over the question that a screen asks.
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", show=False)]
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),
         (60, "-narrow"),
@@ -118,15 +122,18 @@ class DlmonApp(App[int]):
             started = launch(make_job(workload, self._directory))
             answer = await asyncio.to_thread(started.answer)
             if isinstance(answer, Refused):
-                self.notify(answer.reason, severity="error", markup=False, timeout=10)
+                self._complain(answer.reason)
                 return
             self._launch = started
             self._viewer = Viewer(Path(answer.log))
             self._show_session(self._viewer, started)
-        except LogError as error:
-            self.notify(str(error), severity="error", markup=False, timeout=10)
+        except (LogError, OSError) as error:
+            self._complain(str(error))
         finally:
             self._launching = False
+
+    def _complain(self, reason: str) -> None:
+        self.notify(clean(reason, COMPLAINT_LENGTH), severity="error", markup=False, timeout=10)
 
     def action_watch(self) -> None:
         """Show the machine alone."""
@@ -136,13 +143,20 @@ class DlmonApp(App[int]):
 
         self.push_screen(WatchScreen(back))
 
+    @property
+    def _lifeline_cut(self) -> bool:
+        """Whether a session of ours lost us without the word that it may go on."""
+        return self._launch is not None and not (self._live is not None and self._live.detached)
+
     def _say_goodbye(self) -> None:
         """Leave one line in the shell: how the session stands and where it is recorded."""
         assert self._viewer is not None
         viewer = self._viewer
         viewer.poll()
         session = viewer.session.header.id
-        if viewer.running:
+        if viewer.running and self._lifeline_cut:
+            print(f"{session} is stopping; it is recorded in {viewer.path}")
+        elif viewer.running:
             print(f"{session} is still running; dlmon attach {session} shows it")
         elif viewer.result is not None and viewer.result.error:
             print(f"dlmon: {session} failed: {viewer.result.error}", file=sys.stderr)

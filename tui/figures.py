@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
@@ -9,9 +10,9 @@ from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
 
 def seconds(value: float) -> str:
     """Write a duration: 0.85 s, 9.02 s, 36.4 s, 382 s."""
-    if value < 10:
+    if value < 9.995:
         return f"{value:.2f} s"
-    return f"{value:.1f} s" if value < 100 else f"{value:,.0f} s"
+    return f"{value:.1f} s" if value < 99.95 else f"{value:,.0f} s"
 
 
 def clock(value: float) -> str:
@@ -38,7 +39,7 @@ def band(timing: SecondsPerEpoch | RunSeconds) -> str:
 def _digits(value: float) -> str:
     if value < 0.01:
         return "0.01"
-    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
 
 
 def rate(value: float) -> str:
@@ -47,10 +48,18 @@ def rate(value: float) -> str:
 
 
 def throughput(measured: SamplesPerSecond) -> str:
-    """Write the steady-state throughput with its standard error."""
+    """Write the steady-state throughput with its standard error: 5,540 ± 12 samples/s."""
     error = measured.standard_error
-    spread = f" ± {rate(error)}" if error is not None else ""
-    return f"{rate(measured.mean)}{spread} samples/s"
+    if error is None:
+        return f"{rate(measured.mean)} samples/s"
+    whole = error >= 10 or (error >= 1 and measured.mean >= 100)
+    digits = f"{error:,.0f}" if whole else f"{error:.2g}"
+    return f"{rate(measured.mean)} ± {digits} samples/s"
+
+
+def metric(value: float) -> str:
+    """Write a loss, an accuracy or the like, so that a column of them lines up."""
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"
 
 
 def percent(value: float | None) -> str:
@@ -63,6 +72,14 @@ def gibibytes(mib: float | None) -> str:
     return "–" if mib is None else f"{mib / 1024:.1f} GiB"
 
 
+def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
+    """Write how much of a memory is in use: 4.7 of 6.0 GiB."""
+    if total_mib is None:
+        return gibibytes(used_mib)
+    used = "–" if used_mib is None else f"{used_mib / 1024:.1f}"
+    return f"{used} of {gibibytes(total_mib)}"
+
+
 def count(value: float) -> str:
     """Write a large number: 101,770 or 1.23 M or 238 MFLOP's 238 M."""
     for size, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
@@ -72,13 +89,24 @@ def count(value: float) -> str:
 
 
 def day_and_time(wall: float) -> str:
-    """Write a wall time in the local zone, to the minute."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(wall))
+    """Write a wall time in the local zone, to the minute; a dash for no time that can be."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(wall))
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return "–"
+
+
+# What makers add to the name of a processor: marks, its clock, and words that all share.
+_MARKS = re.compile(r"\((?:R|TM|C|model not stated)\)")
+_SHARED = re.compile(
+    r"\bGeForce\b|\bCore(?= i\d)|(?<!^)\bCPU\b(?: @ [\d.]+GHz)?|(?:\b\d+-Core )?\bProcessor\b"
+)
 
 
 def device(name: str) -> str:
     """Write a device's name without the words that all of its kind share."""
-    return name.replace("NVIDIA GeForce ", "NVIDIA ").replace("Intel Core ", "Intel ")
+    short = " ".join(_SHARED.sub(" ", _MARKS.sub("", name)).split())
+    return short or name
 
 
 def factor(value: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -55,14 +54,11 @@ class TimeAxis:
 
 def whole_axis(start_ns: int, end_ns: int, column_ns: int, count: int) -> TimeAxis:
     """Return the axis that holds all of a run that is over, in columns of whole `column_ns`."""
-    wanted = max(1, end_ns - start_ns) / max(1, count)
-    width_ns = column_ns * max(1, math.ceil(wanted / column_ns))
-    first = start_ns // width_ns
-    if (end_ns // width_ns) - first >= count:
-        width_ns += column_ns
-        first = start_ns // width_ns
-    known = min(count, end_ns // width_ns - first + 1)
-    return TimeAxis(first * width_ns, width_ns, count, known)
+    begin_ns = start_ns // column_ns * column_ns
+    length_ns = max(0, end_ns - begin_ns)
+    width_ns = column_ns * (length_ns // (column_ns * max(1, count)) + 1)
+    known = min(count, length_ns // width_ns + 1)
+    return TimeAxis(begin_ns, width_ns, count, known)
 
 
 def latest_axis(start_ns: int, now_ns: int, column_ns: int, count: int) -> TimeAxis:

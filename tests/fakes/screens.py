@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from textual.screen import Screen
 
 import tui.app
 from dlmon.host import boot_id, host_name
+from dlmon.job import Refused, Started
 from dlmon.log import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from tui.app import DlmonApp
@@ -77,11 +79,18 @@ class GrowingLog:
 
 
 class FakeLaunch:
-    """A lifeline that notes what was said on it."""
+    """A lifeline that notes what was said on it; the answer comes once `may_answer` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Started | Refused | None = None) -> None:
         self.words: list[str] = []
         self.released = False
+        self.may_answer = threading.Event()
+        self._answer = answer
+
+    def answer(self) -> Started | Refused:
+        assert self._answer is not None
+        assert self.may_answer.wait(10)
+        return self._answer
 
     def say(self, word: str) -> None:
         self.words.append(word)

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from dlmon.host import host_name
 from dlmon.sessions import SessionEntry
 from tui import figures
 from tui.widgets.machine_panel import MachinePanel
@@ -31,7 +32,8 @@ class HomeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "launch", "Train it", priority=True),
         Binding("w", "app.watch", "Watch the machine"),
-        Binding("q,ctrl+c,ctrl+q", "app.quit", "Quit", key_display="q"),
+        Binding("q", "app.quit", "Quit"),
+        Binding("ctrl+c,ctrl+q", "app.quit", show=False),
     ]
 
     def __init__(
@@ -108,18 +110,20 @@ class HomeScreen(Screen[None]):
             f"{figures.count(workload.train_flops)}FLOP a sample",
             f"batch {workload.batch_size}, {workload.epochs} epochs of "
             f"{workload.samples:,} samples",
-            workload.source,
             "",
             self._last_result(workload),
             "",
             f"dlmon run {workload.name}",
+            "",
+            workload.source,
         ]
         self.query_one("#about", Static).update(Content("\n".join(lines)))
 
     def _last_result(self, workload: Workload) -> str:
         for entry in reversed(self._entries):
             result = entry.result
-            if entry.header.workload != workload.name or result is None:
+            here = entry.header.host == host_name()
+            if entry.header.workload != workload.name or result is None or not here:
                 continue
             timing = (
                 result.run_seconds if workload.metric == "run_seconds" else result.seconds_per_epoch

@@ -13,8 +13,9 @@ from textual.widgets import Footer
 
 from dlmon.comparison import Row, factor
 from dlmon.launch import Launch
+from dlmon.log import LogError
 from dlmon.session import Snapshot
-from dlmon.sessions import SessionEntry, read_entry, stop_session
+from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session
 from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import comparison_rows, earlier_sessions
@@ -48,7 +49,8 @@ class LiveScreen(Screen[None]):
         Binding("s", "stop", "Stop"),
         Binding("d", "detach", "Detach"),
         Binding("l", "output", "Log"),
-        Binding("q,ctrl+c,ctrl+q", "leave", "Quit", key_display="q"),
+        Binding("q", "leave", "Quit"),
+        Binding("ctrl+c,ctrl+q", "leave", show=False),
     ]
 
     def __init__(
@@ -71,6 +73,8 @@ class LiveScreen(Screen[None]):
         self._stop_asked = False
         self._leave_when_stopped = False
         self._detached = False
+        self._left = False
+        self._question: QuitScreen | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panels."""
@@ -95,7 +99,6 @@ class LiveScreen(Screen[None]):
         self._throughput = self.query_one("#throughput", Chart)
         self._machine = self.query_one(MachineCharts)
         self.query_one("#compared").border_title = "Seconds per epoch"
-        self.query_one(EpochTable).set_titles("Epochs")
         self.query_one(OutputPane).set_titles("Output")
         self.call_after_refresh(self.tick)
         self.set_interval(TICK_S, self.tick)
@@ -107,23 +110,39 @@ class LiveScreen(Screen[None]):
 
     def tick(self) -> None:
         """Read what is new and paint it."""
+        if self._left:
+            return
         was_running = self._viewer.running
         self._viewer.poll()
         self.paint()
         if was_running and not self._viewer.running:
-            self.refresh_bindings()
-            if self._leave_when_stopped:
-                self._leave(True)
+            self._session_ended()
+
+    def _session_ended(self) -> None:
+        """Offer no more what is over, and leave if only its end was waited for."""
+        self.refresh_bindings()
+        if self._leave_when_stopped:
+            self._go(interrupted=True)
+        elif self._question is not None and self._question.is_current:
+            self._question.dismiss("stay")
 
     def paint(self) -> None:
         """Show the session as it stands."""
+        if self._left:
+            return
         snapshot = self._viewer.snapshot()
         self.query_one(TopLine).show(snapshot, self._viewer.status)
-        self.query_one(ProgressLine).show(snapshot, self._viewer.trouble)
+        self.query_one(ProgressLine).show(snapshot, self._trouble())
         self.query_one(EpochTable).show(snapshot.epochs)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices)
         self._paint_comparison(snapshot)
         self._paint_charts(snapshot)
+
+    def _trouble(self) -> str | None:
+        if self._viewer.status == UNKNOWN:
+            host = self._viewer.session.header.host
+            return f"recorded on {host}: whether it still runs can't be told from here"
+        return self._viewer.trouble
 
     def _paint_charts(self, snapshot: Snapshot) -> None:
         session = self._viewer.session
@@ -138,11 +157,14 @@ class LiveScreen(Screen[None]):
             return
         self._axis = axis
         columns = axis.columns(session.throughput)
-        self._top = grown_top(self._top, max((c for c in columns if c is not None), default=0.0))
+        known = [column for column in columns if column is not None]
+        if known:
+            self._top = grown_top(self._top, max(known))
         self._throughput.show(
             ChartPicture(
                 columns=columns,
                 top=self._top,
+                left_labels=("",) if self._top == 0 else (),
                 marks=axis.marks(session.epoch_begins),
                 shades=axis.shades(session.stretches),
                 reason=f"{snapshot.phase or 'starting'} …" if self._viewer.running else "no batch",
@@ -184,40 +206,62 @@ class LiveScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """Stop the session after the current batch."""
-        self._stop_asked = True
-        self.refresh_bindings()
         if self._launch is not None:
             self._launch.say("stop")
-        elif not stop_session(read_entry(self._viewer.path)):
+        elif not self._stop_by_signal():
             self.notify("this session can't be stopped from here", severity="warning")
+            return
+        self._stop_asked = True
+        self.refresh_bindings()
+
+    def _stop_by_signal(self) -> bool:
+        try:
+            return stop_session(read_entry(self._viewer.path))
+        except (LogError, OSError):  # the log is gone, or the session another user's
+            return False
 
     def action_detach(self) -> None:
         """Leave the session running without us."""
         if self._launch is not None:
             self._launch.say("detach")
         self._detached = True
-        self._leave(False)
+        self._go(interrupted=False)
 
     def action_output(self) -> None:
         """Give the output all the room of the panels, or take it back."""
         self.query_one("#panels").toggle_class("-output")
 
     def action_leave(self) -> None:
-        """Leave; ask first when the session is ours and still runs."""
-        if self._leave_when_stopped or not self._viewer.running or self._launch is None:
-            self._leave(self._stop_asked)
-            return
-        self.app.push_screen(QuitScreen(), self._take_answer)
+        """Leave; ask first when the session is ours and still runs.
+
+        One that is being stopped is waited for, unless asked to leave again.
+        """
+        ours_runs = self._viewer.running and self._launch is not None
+        if self._leave_when_stopped or not ours_runs:
+            self._go(interrupted=self._stop_asked)
+        elif self._stop_asked:
+            self._leave_when_stopped = True
+        else:
+            self._question = QuitScreen()
+            self.app.push_screen(self._question, self._take_answer)
 
     def _take_answer(self, answer: str | None) -> None:
-        if answer == "leave":
+        self._question = None
+        if not self._viewer.running:
+            # It ended while we asked: leave as from any session that is over, or stay to see it.
+            if answer in ("stop", "leave"):
+                self._go(interrupted=False)
+        elif answer == "leave":
             self.action_detach()
         elif answer == "stop":
+            self.action_stop()
             self._leave_when_stopped = True
-            if not self._viewer.running:
-                self._leave(True)
-            elif not self._stop_asked:
-                self.action_stop()
+
+    def _go(self, interrupted: bool) -> None:
+        """Leave, once."""
+        if not self._left:
+            self._left = True
+            self._leave(interrupted)
 
     @property
     def stopped_by_user(self) -> bool:
@@ -239,18 +283,20 @@ def _speed(snapshot: Snapshot) -> str:
 
 
 def _nearest(rows: tuple[Row, ...], snapshot: Snapshot) -> str:
-    """Return this run against the published number that is nearest to it."""
+    """Return this run against the published number that is nearest to it, or why there is none."""
     this = next((row for row in rows if row.kind == "this"), None)
     if this is None:
         return ""
     steady = snapshot.samples_per_second is not None
     others = [row for row in rows if row.kind == "published"]
+    if others and not any(row.comparable for row in others):
+        return f"not like with like: {others[0].badges[0]}"
     factors = [(other, factor(this, other, steady)) for other in others]
     known = [(other, value) for other, value in factors if value is not None]
     if not known:
         return ""
     other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
-    return f"{figures.factor(value)} as {other.label}"
+    return f"{figures.factor(value)} as {figures.device(other.label)}"
 
 
 def _bars(rows: tuple[Row, ...]) -> tuple[BarRow, ...]:

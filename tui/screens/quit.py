@@ -15,7 +15,7 @@ class QuitScreen(ModalScreen[str]):
     """Answers `stop`, `leave` or `stay`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')", "Stop it"),
+        Binding("s,ctrl+c,ctrl+q", "answer('stop')", "Stop it"),
         Binding("l,d", "answer('leave')", "Leave it running"),
         Binding("escape,n,q", "answer('stay')", "Stay"),
         Binding("left", "app.focus_previous", show=False),

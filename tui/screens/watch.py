@@ -18,7 +18,8 @@ class WatchScreen(Screen[None]):
     """This machine, live, until the user leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,ctrl+c,ctrl+q", "leave", "Quit", key_display="q"),
+        Binding("q", "leave", "Quit"),
+        Binding("escape,ctrl+c,ctrl+q", "leave", show=False),
     ]
 
     def __init__(
@@ -36,9 +37,13 @@ class WatchScreen(Screen[None]):
         yield Footer(show_command_palette=False)
         yield TooSmall()
 
-    def on_mount(self) -> None:
-        """Start sampling."""
+    def on_screen_resume(self) -> None:
+        """Read the machine while this screen is on top."""
         self.query_one(MachinePanel).start()
+
+    def on_screen_suspend(self) -> None:
+        """Leave the machine to a session's own sensors."""
+        self.query_one(MachinePanel).stop()
 
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""

@@ -14,6 +14,7 @@ BarStyle = Literal["published", "earlier", "this"]
 
 _LABEL_SHARE = 0.5
 _SHORTEST_BAR = 6
+_SHORTEST_BADGE, _LEGIBLE_BADGE = 4, 8
 _MARKER_WIDTH = 2
 _GAP = 2
 
@@ -113,11 +114,13 @@ class ComparisonBars(RowWidget):
         label = min(max(cell_len(row.label) for row in bars), int(width * _LABEL_SHARE))
         label = min(label, room - value)
         detail = max(cell_len(row.detail) for row in bars)
-        badge = max(cell_len(row.badge) for row in bars)
+        longest = max(cell_len(row.badge) for row in bars)
         free = room - value - label
-        if free - _column(detail) - _column(badge) < _SHORTEST_BAR:
+        if free - _column(detail) - _column(min(longest, _LEGIBLE_BADGE)) < _SHORTEST_BAR:
             detail = 0
-        badge = max(0, min(badge, free - _SHORTEST_BAR - _GAP))
+        badge = min(longest, free - _column(detail) - _SHORTEST_BAR - _GAP)
+        if badge < min(longest, _SHORTEST_BADGE):
+            badge = 0
         bar_width = max(0, free - _column(detail) - _column(badge))
         return _Widths(label, bar_width, whole, value, detail, badge)
 

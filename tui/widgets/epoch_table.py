@@ -22,6 +22,8 @@ class EpochTable(Lines):
     def show(self, epochs: tuple[Epoch, ...]) -> None:
         """Show epochs."""
         self._epochs = epochs
+        cut_short = any(not epoch.whole for epoch in epochs)
+        self.set_titles("Epochs", "* not a whole epoch" if cut_short else "")
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -44,14 +46,15 @@ def _epoch_text(epoch: Epoch, names: list[str]) -> str:
     train = figures.seconds((epoch.train_end - epoch.begin) / 1e9)
     validation = epoch.validation
     validated = figures.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
-    cut_mark = " " if epoch.whole else "*"
+    number = f"{'' if epoch.whole else '*'}{epoch.epoch + 1}"
     metrics = "".join(f"{_metric(epoch, name):>{_COLUMN}}" for name in names)
-    return f"{epoch.epoch + 1:>4}{train:>10}{validated:>11}{cut_mark} {metrics}"
+    return f"{number:>4}{train:>10}{validated:>11}  {metrics}"
 
 
 def _metric(epoch: Epoch, name: str) -> str:
     value = epoch.metrics.get(name)
-    return epoch.why.get(name, "–") if value is None else f"{value:.4g}"
+    text = epoch.why.get(name, "–") if value is None else figures.metric(value)
+    return text if len(text) < _COLUMN else text[: _COLUMN - 2] + "…"
 
 
 def _short(name: str) -> str:

@@ -15,6 +15,9 @@ ACCENT: tuple[str, ...] = ("lines--accent",)
 GOOD: tuple[str, ...] = ("lines--good",)
 BAD: tuple[str, ...] = ("lines--bad",)
 
+APART = 2
+"""Blanks between what is left and what is right in a line."""
+
 
 class Lines(RowWidget):
     """Base of the panels that are text; a subclass formats in `draw`."""
@@ -40,13 +43,13 @@ class Lines(RowWidget):
 
 
 def joined(left: Row, right: Row, width: int, ellipsis: str = "…") -> Row:
-    """Put `left` and `right` at both ends of a line; `left` is cut where they meet."""
+    """Put `left` and `right` at both ends of a line; `left` is cut where they would meet."""
     right_width = row_width(right)
     if right_width > width:
         return cut(right, width, ellipsis)
-    room = width - right_width
-    kept = cut(left, room - 1, ellipsis) if row_width(left) > room - 1 else left
-    gap = max(0, room - row_width(kept))
+    room = width - right_width - (APART if right else 0)
+    kept = cut(left, room, ellipsis) if row_width(left) > room else left
+    gap = width - right_width - row_width(kept)
     return (*kept, (" " * gap, PLAIN), *right)
 
 

@@ -15,7 +15,7 @@ from tui.time_axis import TimeAxis
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut
 from tui.widgets.plot import bar
-from tui.widgets.rows import Row
+from tui.widgets.rows import Row, fit
 
 STALE_INTERVALS = 3.0
 
@@ -76,20 +76,24 @@ class MachineCharts(Horizontal):
     def show(self, view: MachineView, axis: TimeAxis) -> None:
         """Show readings along `axis`."""
         machine = view.history.latest
-        self._cpu.set_titles("CPU", right=_cpu_figures(machine, view))
+        first, *more = _cpu_figures(machine, view)
+        self._cpu.set_titles("CPU", right=first, more=tuple(more))
         self._cpu.show(_percent_picture(view.history.cpu_pct, axis, view, _cpu_reason(machine)))
-        gpu = _shown_gpu(machine, view.gpu_index)
+        gpu = _shown_gpu(machine, view)
         if gpu is None:
             self._show_memory(machine, view, axis)
         else:
             self._show_gpu(gpu, view, axis)
-        others = machine.gpus if machine is not None and machine.gpus else ()
-        self._rows.display = len(others) > 1
-        self._rows.show(others, view.facts)
+        gpus = machine.gpus if machine is not None and machine.gpus else ()
+        self._rows.display = len(gpus) > 1
+        self._rows.show(gpus)
 
     def _show_gpu(self, gpu: Gpu, view: MachineView, axis: TimeAxis) -> None:
-        name = next((g.name for g in view.facts.gpus or () if g.index == gpu.index), "")
-        self._gpu.set_titles(f"GPU {gpu.index} {name}".strip(), right=_gpu_figures(gpu, view))
+        facts = next((g for g in view.facts.gpus or () if g.index == gpu.index), None)
+        memory = figures.memory_in_use(gpu.memory_used_mib, facts.memory_mib if facts else None)
+        name = f"{memory}  {figures.device(facts.name)}" if facts else memory
+        first, *more = _gpu_figures(gpu, view)
+        self._gpu.set_titles(f"GPU {gpu.index}", name, right=first, more=tuple(more))
         series = view.history.gpu_utilization_pct.get(gpu.index, Series())
         reason = gpu.why.get("utilization_pct", "no reading yet")
         self._gpu.show(_percent_picture(series, axis, view, reason))
@@ -97,11 +101,9 @@ class MachineCharts(Horizontal):
     def _show_memory(self, machine: Machine | None, view: MachineView, axis: TimeAxis) -> None:
         total = view.facts.memory_limit_mib or view.facts.memory_mib
         used = machine.memory.used_mib if machine and machine.memory else None
-        no_gpu = "no GPU"
         why = view.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None)
-        if why:
-            no_gpu = f"no GPU: {why}"
-        right = f"{figures.gibibytes(used)} of {figures.gibibytes(total)}"
+        no_gpu = f"no GPU: {why}" if why else "no GPU" if view.facts.gpus == () else ""
+        right = figures.memory_in_use(used, total) if total else ""
         self._gpu.set_titles("Memory", no_gpu, right=view.stale or right)
         top = total or max(1.0, used or 1.0)
         self._gpu.show(
@@ -110,51 +112,78 @@ class MachineCharts(Horizontal):
                 top=float(top),
                 marks=axis.marks(view.epoch_begins),
                 shades=axis.shades(view.stretches),
-                left_labels=(f"{top / 1024:.0f}G", "0"),
+                left_labels=(f"{top / 1024:.0f}G", "0") if total else ("",),
                 reason="no reading yet",
             )
         )
 
 
 class GpuRows(Lines):
-    """One line for each GPU where there are several."""
+    """A short line for each GPU where there are several; side by side where there are many."""
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._gpus: tuple[Gpu, ...] = ()
-        self._facts = MachineFacts()
 
-    def show(self, gpus: tuple[Gpu, ...], facts: MachineFacts) -> None:
+    def show(self, gpus: tuple[Gpu, ...]) -> None:
         """Show GPUs."""
         if len(gpus) != len(self._gpus):
-            self.styles.height = len(gpus)
-        self._gpus, self._facts = gpus, facts
+            self.styles.height = -(-len(gpus) // _gpus_in_a_row(len(gpus)))
+        self._gpus = gpus
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return a row a GPU."""
-        return [cut(self._row(gpu), width) for gpu in self._gpus[:height]]
+        """Return the GPUs in rows from left to right, and how many have no room."""
+        if not self._gpus or height < 1:
+            return []
+        in_a_row = max(_gpus_in_a_row(len(self._gpus)), -(-len(self._gpus) // height))
+        in_a_row = max(1, min(in_a_row, width // _GPU_LEAST))
+        cells = [self._gpu_cell(gpu, width // in_a_row) for gpu in self._gpus]
+        hidden = len(cells) - height * in_a_row
+        if hidden > 0:
+            ellipsis = "..." if self.ascii else "…"
+            cells[height * in_a_row - 1 :] = [((f"{ellipsis} {hidden + 1} more", MUTED),)]
+        starts = range(0, len(cells), in_a_row)
+        rows = (cells[start : start + in_a_row] for start in starts)
+        return [cut(tuple(run for cell in row for run in cell), width) for row in rows]
 
-    def _row(self, gpu: Gpu) -> Row:
-        share = None if gpu.utilization_pct is None else gpu.utilization_pct / 100
-        return (
-            (f"GPU {gpu.index} ", MUTED),
-            (bar(share, 12, self.ascii), PLAIN),
-            (
-                f" {figures.percent(gpu.utilization_pct):>5}  "
-                f"{figures.gibibytes(gpu.memory_used_mib):>9}  "
-                f"{_watts(gpu):>12}  {_degrees(gpu)}",
-                PLAIN,
-            ),
-        )
+    def _gpu_cell(self, gpu: Gpu, width: int) -> Row:
+        name = f"GPU {gpu.index:<{len(str(self._gpus[-1].index))}} "
+        length = max(_GPU_BAR, min(12, width - _GPU_LEAST - 14))
+        if gpu.utilization_pct is None:
+            reason = gpu.why.get("utilization_pct", "no reading yet")
+            return ((name, MUTED), (fit(reason, width - len(name) - 1) + " ", MUTED))
+        text = f"{figures.percent(gpu.utilization_pct):>6}"
+        for part in (
+            f"{_degrees(gpu):>7}",
+            f"{_watts(gpu):>14}",
+            f"{figures.gibibytes(gpu.memory_used_mib):>10}",
+        ):
+            if len(name) + length + len(text) + len(part) < width:
+                text += part
+        bar_of = bar(gpu.utilization_pct / 100, length, self.ascii)
+        return ((name, MUTED), (bar_of, PLAIN), (text.ljust(width - len(name) - length), PLAIN))
 
 
-def _shown_gpu(machine: Machine | None, wanted: int | None) -> Gpu | None:
+_GPU_BAR = 5
+_GPU_LEAST = 6 + _GPU_BAR + 7
+
+
+def _gpus_in_a_row(count: int) -> int:
+    return 1 if count <= 4 else 2
+
+
+def _shown_gpu(machine: Machine | None, view: MachineView) -> Gpu | None:
+    """Return the GPU that trains, else the first; also one that is known but told of no more."""
     gpus = machine.gpus if machine is not None else None
+    if gpus is None:
+        lost = machine.why.get("gpus") if machine is not None else None
+        why = {"utilization_pct": lost} if lost else {}
+        gpus = tuple(Gpu(facts.index, why=why) for facts in view.facts.gpus or ())
     if not gpus:
         return None
-    return next((gpu for gpu in gpus if gpu.index == wanted), gpus[0])
+    return next((gpu for gpu in gpus if gpu.index == view.gpu_index), gpus[0])
 
 
 def _percent_picture(
@@ -176,9 +205,10 @@ def _cpu_reason(machine: Machine | None) -> str:
     return machine.cpu.why.get("pct", "no reading yet") if machine.cpu else "no reading yet"
 
 
-def _cpu_figures(machine: Machine | None, view: MachineView) -> str:
+def _cpu_figures(machine: Machine | None, view: MachineView) -> list[str]:
+    """Return what is told of the CPU, the most important first."""
     if view.stale or machine is None or machine.cpu is None:
-        return view.stale
+        return [view.stale]
     parts = [figures.percent(machine.cpu.pct)]
     cores = view.facts.cores
     if cores and machine.cpu.pct is not None:
@@ -187,20 +217,23 @@ def _cpu_figures(machine: Machine | None, view: MachineView) -> str:
         parts.append(f"{machine.cpu.mhz / 1000:.1f} GHz")
     if machine.process is not None and machine.process.rss_mib is not None:
         parts.append(f"run {figures.gibibytes(machine.process.rss_mib)}")
-    return "  ".join(parts)
+    return parts
 
 
-def _gpu_figures(gpu: Gpu, view: MachineView) -> str:
+def _gpu_figures(gpu: Gpu, view: MachineView) -> list[str]:
+    """Return what is told of a GPU, the most important first."""
     if view.stale:
-        return view.stale
-    total = next((g.memory_mib for g in view.facts.gpus or () if g.index == gpu.index), None)
-    memory = f"{figures.gibibytes(gpu.memory_used_mib)} of {figures.gibibytes(total)}"
-    parts = [figures.percent(gpu.utilization_pct), memory, _degrees(gpu), _watts(gpu)]
-    if gpu.sm_mhz:
-        parts.append(f"{gpu.sm_mhz} MHz")
+        return [view.stale]
+    if gpu.utilization_pct is None:
+        parts = [gpu.why.get("utilization_pct", figures.percent(None))]
+    else:
+        parts = [figures.percent(gpu.utilization_pct)]
+    parts.extend(part for part in (_degrees(gpu), _watts(gpu)) if part)
     if gpu.throttle:
         parts.append(", ".join(gpu.throttle))
-    return "  ".join(part for part in parts if part)
+    if gpu.sm_mhz:
+        parts.append(f"{gpu.sm_mhz} MHz")
+    return parts
 
 
 def _watts(gpu: Gpu) -> str:

@@ -93,7 +93,7 @@ class MachinePanel(Vertical):
 
 
 class CoreRows(Lines):
-    """What the machine is, and a short bar for each core."""
+    """What the machine is, and how busy each core: a bar each, or a cell where there are many."""
 
     def __init__(self, *, ascii: bool = False) -> None:
         """Start empty."""
@@ -106,10 +106,10 @@ class CoreRows(Lines):
     def show(self, facts: MachineFacts, machine: Machine | None, notice: str) -> None:
         """Show cores, or the notice in their place."""
         self._facts, self._machine, self._notice = facts, machine, notice
-        rows = self._row_count(self.size.width)
-        if rows != self._height:
-            self._height = rows
-            self.styles.height = rows
+        height = 2 + max(1, len(self._core_rows(self.size.width)))
+        if height != self._height:
+            self._height = height
+            self.styles.height = height
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -120,32 +120,45 @@ class CoreRows(Lines):
             cut(((self._inventory(), MUTED),), width),
         ]
         if self._notice:
-            return [*rows, cut(((self._notice, BAD),), width)][:height]
-        per_row = max(1, width // _CORE_WIDTH)
-        cores = self._cores()
-        for first in range(0, len(cores), per_row):
+            rows.append(cut(((self._notice, BAD),), width))
+        else:
+            rows.extend(self._core_rows(width))
+        return rows[:height]
+
+    def _core_rows(self, width: int) -> list[Row]:
+        cpu = self._machine.cpu if self._machine is not None else None
+        cores = (cpu.cores if cpu is not None else None) or ()
+        in_a_row = max(1, width // _CORE_WIDTH)
+        if len(cores) > in_a_row * _BAR_ROWS:
+            return self._dense_rows(cores, max(1, width - _LABEL_WIDTH - 1))
+        rows: list[Row] = []
+        for first in range(0, len(cores), in_a_row):
             row: list[tuple[str, tuple[str, ...]]] = []
-            for number, pct in enumerate(cores[first : first + per_row], first):
+            for number, pct in enumerate(cores[first : first + in_a_row], first):
                 row.append((f"{number:>3} ", MUTED))
                 row.append((bar(pct / 100, _CORE_BAR, self.ascii), PLAIN))
                 row.append((f"{pct:>4}% ", PLAIN))
             rows.append(tuple(row))
-        return rows[:height]
+        return rows
 
-    def _cores(self) -> tuple[int, ...]:
-        cpu = self._machine.cpu if self._machine is not None else None
-        return (cpu.cores if cpu is not None else None) or ()
-
-    def _row_count(self, width: int) -> int:
-        per_row = max(1, width // _CORE_WIDTH)
-        return 2 + max(1, -(-len(self._cores()) // per_row))
+    def _dense_rows(self, cores: tuple[int, ...], in_a_row: int) -> list[Row]:
+        """Return a cell for each core, after the number of the first one of the row."""
+        levels = _ASCII_LEVELS if self.ascii else _LEVELS
+        rows: list[Row] = []
+        for first in range(0, len(cores), in_a_row):
+            some = cores[first : first + in_a_row]
+            text = "".join(levels[min(max(pct, 0), 99) * len(levels) // 100] for pct in some)
+            rows.append(((f"{first:>{_LABEL_WIDTH}} ", MUTED), (text, PLAIN)))
+        return rows
 
     def _inventory(self) -> str:
         facts = self._facts
         parts = [f"{facts.cores} cores"] if facts.cores else []
         if facts.cpu_limit is not None:
             parts.append(f"limited to {facts.cpu_limit:g}")
-        parts.append(figures.gibibytes(facts.memory_limit_mib or facts.memory_mib))
+        memory_mib = facts.memory_limit_mib or facts.memory_mib
+        if memory_mib is not None:
+            parts.append(figures.gibibytes(memory_mib))
         if self._machine is not None and self._machine.memory is not None:
             parts.append(f"{figures.gibibytes(self._machine.memory.used_mib)} used")
         return "  ".join(parts)
@@ -153,3 +166,7 @@ class CoreRows(Lines):
 
 _CORE_BAR = 8
 _CORE_WIDTH = 4 + _CORE_BAR + 6
+_BAR_ROWS = 4
+_LABEL_WIDTH = 3
+_LEVELS = "▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = "0123456789"

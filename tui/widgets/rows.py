@@ -46,6 +46,7 @@ class RowWidget(Widget):
         self._rows: list[Row] = []
         self._rows_size = Size(0, 0)
         self._title_texts = ("", "", "")
+        self._title_more: tuple[str, ...] = ()
         self._title_row: Row = ()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -73,15 +74,17 @@ class RowWidget(Widget):
         if changed:
             self.refresh(*changed)
 
-    def set_titles(self, title: str, subtitle: str = "", right: str = "") -> None:
+    def set_titles(
+        self, title: str, subtitle: str = "", right: str = "", more: tuple[str, ...] = ()
+    ) -> None:
         """Set the texts in the border: top left, bottom, and the right end of the top.
 
-        They are shown as they are, never read as markup. Nothing happens when
-        none of them changed.
+        They are shown as they are, never read as markup. Of `more`, as many follow
+        `right` as have room. Nothing happens when none of them changed.
         """
         texts = (title, subtitle, right)
-        if texts != self._title_texts:
-            self._title_texts = texts
+        if texts != self._title_texts or more != self._title_more:
+            self._title_texts, self._title_more = texts, more
             self._put_titles()
 
     def render_line(self, y: int) -> Strip:
@@ -133,6 +136,11 @@ class RowWidget(Widget):
     def _top_row(self, title: str, right: str) -> Row:
         """Join both ends of the top border with its own line, where there is room for one."""
         room = self.outer_size.width - 2 * _TITLE_INDENT
+        for part in self._title_more:
+            longer = f"{right}  {part}"
+            if cell_len(title) + cell_len(longer) + 3 > room:
+                break
+            right = longer
         line = room - cell_len(title) - cell_len(right) - 2
         if not right or not title or line < 1:
             return ((f"{title} {right}".strip(), ()),)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dlmon.session import Snapshot
 from tui import figures
 from tui.compared import device_text
-from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, Lines, joined
+from tui.widgets.lines import (
+    ACCENT,
+    APART,
+    BAD,
+    GOOD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    joined,
+    row_width,
+)
 from tui.widgets.rows import Row
 
 
@@ -30,7 +41,9 @@ class TopLine(Lines):
         if self._snapshot is None:
             return []
         ellipsis = "..." if self.ascii else "…"
-        return [joined(_what(self._snapshot), self._where_it_is(), width, ellipsis)]
+        right = self._where_it_is()
+        left = _what(self._snapshot, width - row_width(right) - APART)
+        return [joined(left, right, width, ellipsis)]
 
     def _where_it_is(self) -> Row:
         snapshot = self._snapshot
@@ -42,20 +55,28 @@ class TopLine(Lines):
             good = self._status == "completed"
             parts.append((self._status, GOOD if good else BAD))
         if snapshot.progress is not None:
-            parts.append(
-                (f"  epoch {snapshot.progress.epoch + 1}/{snapshot.progress.epochs}", PLAIN)
-            )
+            parts.append((f"  epoch {_epoch(snapshot)}/{snapshot.progress.epochs}", PLAIN))
         parts.append((f"  {figures.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)
 
 
-def _what(snapshot: Snapshot) -> Row:
+def _epoch(snapshot: Snapshot) -> int:
+    """Return the number of the epoch that runs, or that a run ended in."""
+    assert snapshot.progress is not None
+    last = snapshot.epochs[-1] if snapshot.epochs else None
+    if snapshot.result is not None and last is not None and not last.whole:
+        return last.epoch + 1
+    return snapshot.progress.epoch + 1
+
+
+def _what(snapshot: Snapshot, room: int) -> Row:
+    """Return what is trained, and of its settings as many as have room; the device is cut."""
     header, model = snapshot.header, snapshot.model
     row: list[tuple[str, tuple[str, ...]]] = [
         ("dlmon  ", ACCENT),
         (header.workload, STRONG),
     ]
-    details = [device_text(snapshot)]
+    details = [figures.device(device_text(snapshot))]
     batch_size = model.batch_size if model else header.options.get("batch_size")
     if batch_size:
         details.append(f"batch {batch_size}")
@@ -64,5 +85,10 @@ def _what(snapshot: Snapshot) -> Row:
         details.append(f"{steps} steps")
     if model is not None and model.data:
         details.append(f"{model.data} data")
-    row.append(("  " + "  ".join(detail for detail in details if detail), MUTED))
+    for number, detail in enumerate(details):
+        run = (f"  {detail}", MUTED)
+        if number > 0 and row_width((*row, run)) > room:
+            break
+        if detail:
+            row.append(run)
     return tuple(row)

@@ -1,0 +1,141 @@
+"""Fixtures that put a screen before a test: a log that grows under it, a clock, no real sensors."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+from fakes.recorded import BEGIN_NS
+from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
+
+import tui.widgets.machine_panel
+from dlmon.sessions import list_sessions
+from dlmon.viewer import Viewer
+from tui.screens.live import LiveScreen
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def clock():
+    return Clock(BEGIN_NS)
+
+
+@pytest.fixture
+def growing_log(log_dir):
+    """Return a function that begins a log, locked as if its supervisor ran."""
+    logs = []
+
+    def begin(records):
+        logs.append(GrowingLog(log_dir, records))
+        return logs[-1]
+
+    yield begin
+    for log in logs:
+        log.drop_lock()
+
+
+class ShownSession:
+    """A live screen with what stands around it."""
+
+    def __init__(self, log, launch, clock, ascii):
+        self.log = log
+        self.launch = launch
+        self.left = []
+        self.viewer = Viewer(log.path, clock)
+        entries = list_sessions(log.path.parent.parent)
+        self.screen = LiveScreen(self.viewer, launch, entries, self.left.append, ascii=ascii)
+        self.app = OneScreen(self.screen)
+
+    async def begin(self, pilot):
+        """Read the log, and once more: an end without a result shows when nothing new was read."""
+        self.pilot = pilot
+        await pilot.pause()
+        await self.tick()
+        await self.tick()
+
+    async def tick(self):
+        self.screen.tick()
+        await self.pilot.pause()
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def resize(self, width, height):
+        await self.pilot.resize_terminal(width, height)
+        await self.pilot.pause()
+        await self.pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def footer(self):
+        return self.text.splitlines()[-1].strip()
+
+    def rows(self, selector):
+        """Return the rows of a widget's text."""
+        widget = self.screen.query_one(selector)
+        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+    def titles(self, selector):
+        """Return the texts in a widget's border: above and below."""
+        widget = self.screen.query_one(selector)
+        return widget._border_title.plain, widget._border_subtitle.plain
+
+
+@pytest.fixture
+def session_screen(growing_log, clock):
+    """Return a function that makes the live screen of a log of these records."""
+    made = []
+
+    def make(records, *, ours=True, running=True, ascii=False):
+        log = growing_log(records)
+        if not running:
+            log.drop_lock()
+        made.append(ShownSession(log, FakeLaunch() if ours else None, clock, ascii))
+        return made[-1]
+
+    yield make
+    for shown in made:
+        shown.viewer.close()
+
+
+@pytest.fixture
+def show_session(session_screen):
+    """Return a context in which the live screen shows a log of these records."""
+
+    @asynccontextmanager
+    async def show(records, *, size=(120, 40), **options):
+        shown = session_screen(records, **options)
+        async with shown.app.run_test(size=size) as pilot:
+            await shown.begin(pilot)
+            yield shown
+
+    return show
+
+
+@pytest.fixture
+def sensing(monkeypatch, clock):
+    """Put sensors that a test speaks for in place of the real ones; return all that started."""
+    monkeypatch.setattr(FakeSensing, "started", [])
+    monkeypatch.setattr(tui.widgets.machine_panel, "Sensing", FakeSensing)
+    monkeypatch.setattr(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
+    return FakeSensing.started
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    """Let local time be UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -1,0 +1,572 @@
+"""The live screen: what it tells of a session, and what becomes of the session when one leaves."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import (
+    BEGIN_WALL,
+    HOST,
+    NO_DRIVER,
+    folded,
+    recorded_session,
+    write_log,
+)
+from fakes.screens import of_this_boot
+
+from dlmon.records import Epoch, Gpu, Machine, Model, Notice, Output, Result
+from tui.screens.quit import QuitScreen
+from tui.widgets.machine_charts import GpuRows
+from tui.widgets.output_pane import OutputPane
+from tui.widgets.rows import RowWidget
+
+WIDE, NARROW, TINY = (120, 40), (80, 24), (40, 10)
+
+
+def split_before(records, kind):
+    """Return the records up to the first of a kind, and those from it on."""
+    first = next(i for i, record in enumerate(records) if isinstance(record, kind))
+    return records[:first], records[first:]
+
+
+# ---- how a session stands ----
+
+
+@pytest.mark.parametrize(
+    ("reached", "where", "progress"),
+    [
+        ("importing", "importing  00:01", "importing …"),
+        ("building", "building  00:02", "building …"),
+        ("compiling", "compiling  epoch 1/3  00:03", "step 0 of 500"),
+        ("training", "training  epoch 2/3  00:18", "step 250 of 500"),
+        ("validating", "validating  epoch 2/3  00:22", "step 500 of 500"),
+    ],
+)
+async def test_each_phase_is_named_with_how_far_it_is(show_session, reached, where, progress):
+    async with show_session(recorded_session(reached), size=NARROW) as shown:
+        assert shown.rows("TopLine")[0].endswith(where)
+        assert shown.rows("ProgressLine")[0].startswith(progress)
+        assert "s Stop  d Detach  l Log  q Quit" in shown.footer
+
+
+async def test_before_the_first_batch_the_chart_says_what_is_being_waited_for(show_session):
+    async with show_session(recorded_session("compiling"), size=NARROW) as shown:
+        assert [row for row in shown.rows("#throughput") if row] == ["      compiling …"]
+        assert shown.rows("EpochTable")[0] == "no epoch has ended yet"
+
+
+async def test_a_session_is_followed_from_its_first_record_to_its_last(show_session):
+    records = recorded_session()
+    begun, rest = split_before(records, Model)
+    training, ended = split_before(rest, Result)
+    async with show_session(begun) as shown:
+        assert "building" in shown.rows("TopLine")[0]
+        shown.log.write(*training)
+        await shown.tick()
+        assert "validating  epoch 3/3" in shown.rows("TopLine")[0]
+        assert len([row for row in shown.rows("EpochTable") if row]) == 1 + 3
+        shown.log.write(*ended)
+        await shown.tick()
+        assert "completed  epoch 3/3  00:32" in shown.rows("TopLine")[0]
+        assert shown.rows("ProgressLine") == ["completed after 32.2 s"]
+        assert shown.footer == "l Log  q Quit"
+
+
+async def test_a_run_on_a_gpu_is_headed_by_what_it_trains_and_how(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        left = shown.rows("TopLine")[0].partition("   ")[0]
+        assert left == "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  synthetic data"
+
+
+async def test_settings_without_room_are_left_out_whole(show_session):
+    async with show_session(recorded_session("training"), size=(100, 24)) as shown:
+        row = shown.rows("TopLine")[0]
+        assert row.startswith("dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  ")
+        assert row.endswith("  training  epoch 2/3  00:18")
+        assert "synthetic" not in row
+        await shown.resize(*NARROW)
+        assert "batch" not in shown.rows("TopLine")[0]
+
+
+async def test_a_failed_run_tells_its_error_and_its_last_words(show_session):
+    async with show_session(recorded_session(status="failed")) as shown:
+        assert "failed  epoch 2/3" in shown.rows("TopLine")[0]
+        error = "failed: memory ran out with batch size 100 (ResourceExhaustedError: OOM when"
+        assert shown.rows("ProgressLine")[0].startswith(error)
+        assert "Traceback (most recent call last):" in shown.rows("OutputPane")
+
+
+async def test_a_stopped_run_ended_in_the_epoch_that_was_cut(show_session):
+    async with show_session(recorded_session(status="stopped")) as shown:
+        assert "stopped  epoch 2/3" in shown.rows("TopLine")[0]
+        assert shown.rows("EpochTable")[2].split()[0] == "*2"
+        assert shown.titles("EpochTable") == ("Epochs", "* not a whole epoch")
+        assert shown.rows("ProgressLine") == ["stopped after 18.4 s"]
+
+
+async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
+    records = of_this_boot(recorded_session("training"))
+    async with show_session(records) as shown:
+        assert "training" in shown.rows("TopLine")[0]
+        shown.log.drop_lock()
+        await shown.tick()
+        assert "interrupted  epoch 2/3" in shown.rows("TopLine")[0]
+        gone = "interrupted: its supervisor is gone and left no result"
+        assert shown.rows("ProgressLine") == [gone]
+        assert shown.footer == "l Log  q Quit"
+
+
+async def test_of_another_host_it_cant_be_told_whether_a_session_runs(show_session):
+    async with show_session(recorded_session("training"), running=False) as shown:
+        assert "unknown" in shown.rows("TopLine")[0]
+        told = f"recorded on {HOST}: whether it still runs can't be told from here"
+        assert shown.rows("ProgressLine") == [told]
+        assert shown.footer == "l Log  q Quit"
+
+
+async def test_a_session_that_falls_silent_says_so(show_session, clock):
+    async with show_session(of_this_boot(recorded_session("training"))) as shown:
+        clock.advance(60)
+        await shown.tick()
+        assert "no new record for 60 s" in shown.rows("ProgressLine")[0]
+
+
+async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_session):
+    records = recorded_session("training")
+    async with show_session(records, size=NARROW) as shown:
+        last = shown.viewer.session.last_t
+        shown.log.write(Notice(last, "throttling began: power limit"))
+        await shown.tick()
+        assert shown.rows("ProgressLine")[0].startswith("▲ throttling began: power limit")
+        shown.log.write(Output(last + 16_000_000_000, "stdout", "later"))
+        await shown.tick()
+        assert shown.rows("ProgressLine")[0].startswith("step 250 of 500")
+
+
+async def test_output_and_notices_stand_in_the_order_of_time(show_session):
+    async with show_session(recorded_session(status="stopped")) as shown:
+        rows = [row for row in shown.rows("OutputPane") if row]
+        assert rows[-2:] == ["▲ stopping: asked by its viewer", "250/250 - 5s - loss: 0.9"]
+
+
+async def test_the_log_key_gives_the_output_all_the_room_and_takes_it_back(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        assert "Output" not in shown.text
+        await shown.press("l")
+        assert "Throughput" not in shown.text
+        assert shown.screen.query_one(OutputPane).outer_size.height == 24 - 3
+        await shown.press("l")
+        assert "Throughput" in shown.text
+        assert "Output" not in shown.text
+
+
+# ---- epochs and their time ----
+
+
+async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
+    begun, rest = split_before(recorded_session(), Epoch)
+    async with show_session(begun) as shown:
+        headline = shown.rows("EpochHeadline")
+        assert headline[0].startswith("~ 9.")
+        assert "projected" in headline[0]
+        assert any(row.startswith("▶ this run") and "~9." in row for row in bars(shown))
+        shown.log.write(rest[0])
+        await shown.tick()
+        assert shown.rows("EpochHeadline")[0].startswith("10.7 s   1 epoch   compile 1.50 s")
+        assert not any("~" in row for row in bars(shown))
+
+
+async def test_while_nothing_is_steady_the_reason_is_told_in_full(show_session):
+    async with show_session(recorded_session("compiling")) as shown:
+        told = " ".join(" ".join(shown.rows("EpochHeadline")).split())
+        assert told == (
+            "– not steady yet: that takes 10 batches, a second of warm-up and two more of training"
+        )
+        assert not any("this run" in row for row in bars(shown))
+
+
+async def test_a_run_that_is_compared_whole_tells_its_epochs_beside(show_session):
+    records = recorded_session(workload="mnist-mlp-small", epochs=10, step_us=700)
+    async with show_session(records) as shown:
+        assert shown.screen.query_one("#compared").border_title == "Seconds for the whole run"
+        assert shown.rows("EpochHeadline")[0].startswith("15.0 s   1.33 s ± 0.27 an epoch")
+        assert shown.rows("EpochHeadline")[1] == "3.5× as fast as Intel i5-6200U"
+
+
+async def test_a_nan_loss_stands_in_the_table_as_what_it_is(show_session):
+    async with show_session(recorded_session(nan_loss=True), size=NARROW) as shown:
+        heading, *epochs = [row.split() for row in shown.rows("EpochTable")]
+        assert heading == ["#", "train", "validate", "acc", "loss", "val_acc", "val_loss"]
+        assert epochs[-1] == ["3", "9.09", "s", "0.06", "s", "0.8000", "NaN", "0.7833", "NaN"]
+
+
+# ---- like with like ----
+
+
+async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_bars(
+    show_session, log_dir
+):
+    yesterday = BEGIN_WALL - 86_400
+    write_log(log_dir, recorded_session(session_id="mine", begin_wall=yesterday))
+    elsewhere = recorded_session(session_id="elsewhere", begin_wall=yesterday)
+    write_log(log_dir, [replace(elsewhere[0], host="another"), *elsewhere[1:]])
+    other = recorded_session(workload="mnist-mlp-small", session_id="x", begin_wall=yesterday)
+    write_log(log_dir, other)
+    write_log(log_dir, recorded_session(session_id="later", begin_wall=BEGIN_WALL + 60))
+    async with show_session(recorded_session()) as shown:
+        told = [" ".join(row.replace("━", "").replace("╸", "").split()) for row in bars(shown)]
+        assert told[:5] == [
+            "NVIDIA GTX 1080 Ti 4.00 s 2019",
+            "NVIDIA GTX 1060 9.00 s 2019",
+            "▶ this run 9.16 s",
+            "· NVIDIA GTX 1060 6GB 9.16 s 2026",
+            "Colab GPU 16.0 s 2019",
+        ]
+        assert sum("this run" in row for row in told) == 1
+        assert shown.rows("EpochHeadline")[1] == "1.02× as slow as NVIDIA GTX 1060"
+
+
+async def test_what_differs_is_told_instead_of_a_factor(show_session):
+    records = [
+        replace(record, batch_size=32) if isinstance(record, Model) else record
+        for record in recorded_session()
+    ]
+    async with show_session(records) as shown:
+        assert shown.rows("EpochHeadline")[1] == "not like with like: batch 100, not 32"
+        assert all("batch 100" in row for row in bars(shown) if "2019" in row)
+
+
+async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(show_session):
+    header, *rest = recorded_session()
+    records = [replace(header, workload="my-own"), *rest]
+    records[-1] = replace(records[-1], workload="my-own")
+    async with show_session(records) as shown:
+        assert bars(shown) == []
+        assert shown.rows("EpochHeadline")[0].startswith("9.16 s")
+        assert "dlmon  my-own" in shown.text
+
+
+# ---- the machine ----
+
+
+async def test_one_gpu_has_its_chart_and_no_rows(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        above, below = shown.titles("#gpu")
+        figures = "96 %  61 °C  118 of 120 W  power limit"
+        assert above.startswith("GPU 0 ─")
+        assert above.endswith(figures)
+        assert below == "4.7 of 6.0 GiB  NVIDIA GTX 1060 6GB"
+        assert not shown.screen.query_one(GpuRows).display
+
+
+async def test_figures_without_room_are_left_out_the_least_important_first(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        assert shown.titles("#gpu")[0] == "GPU 0 ── 96 %  61 °C  118 of 120 W"
+        assert shown.titles("#cpu")[0] == "CPU ───────── 39 %  3.1 of 8 cores"
+        await shown.resize(60, 24)
+        assert shown.titles("#gpu")[0] == "GPU 0 ────── 96 %  61 °C"
+
+
+@pytest.mark.parametrize(("size", "gpus"), [(WIDE, 2), (NARROW, 3), (WIDE, 8), (NARROW, 8)])
+async def test_every_gpu_has_a_place(show_session, size, gpus):
+    async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
+        text = "\n".join(shown.rows("GpuRows"))
+        assert all(f"GPU {index} " in text for index in range(gpus))
+        assert text.count("%") == gpus
+        assert "…" not in text
+        assert shown.rows("#gpu")[0].startswith(" 100%")
+
+
+async def test_more_gpus_than_there_is_room_for_are_counted(show_session):
+    async with show_session(recorded_session("training", gpus=20), size=NARROW) as shown:
+        rows = shown.rows("GpuRows")
+        named = "\n".join(rows).count("GPU ")
+        assert rows[-1].endswith(f"… {20 - named} more")
+
+
+async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_session):
+    async with show_session(recorded_session("training", gpus=2)) as shown:
+        t = shown.viewer.session.last_t + 1_000_000_000
+        why = {"utilization_pct": "lost: fallen off the bus"}
+        shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50), Gpu(1, why=why))))
+        await shown.tick()
+        assert shown.rows("GpuRows")[1] == "GPU 1 lost: fallen off the bus"
+
+
+async def test_gpus_that_are_lost_while_training_say_so_in_their_own_chart(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        t = shown.viewer.session.last_t + 1_000_000_000
+        lost = "lost: the sensors gave no sample for 3 s"
+        shown.log.write(Machine(t, 0.0, why={"gpus": lost}))
+        await shown.tick()
+        assert shown.titles("#gpu")[0].startswith("GPU 0 ")
+        assert shown.titles("#gpu")[0].endswith(lost)
+
+
+async def test_without_a_gpu_memory_is_shown_and_the_reason(show_session):
+    async with show_session(recorded_session("training", gpus=0)) as shown:
+        above, below = shown.titles("#gpu")
+        assert above.startswith("Memory ─")
+        assert above.endswith("5.1 of 32.0 GiB")
+        assert below == f"no GPU: {NO_DRIVER}"
+        assert "CPU Intel i7-9700K" in shown.rows("TopLine")[0]
+
+
+async def test_readings_that_are_too_old_say_how_old(show_session):
+    async with show_session(recorded_session("training", silent_s=12), size=NARROW) as shown:
+        assert shown.titles("#cpu")[0].endswith(" stale 12 s")
+        assert shown.titles("#gpu")[0].endswith(" stale 12 s")
+        t = shown.viewer.session.last_t + 1_000_000_000
+        shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50),)))
+        await shown.tick()
+        assert "stale" not in shown.text
+
+
+async def test_readings_of_a_run_that_is_over_are_not_stale(show_session):
+    async with show_session(recorded_session(silent_s=12)) as shown:
+        assert "stale" not in shown.text
+
+
+# ---- leaving ----
+
+
+async def test_stop_is_said_once_and_offered_no_more(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("s")
+        assert shown.launch.words == ["stop"]
+        assert shown.footer == "l Log  q Quit"
+        await shown.press("s", "d")
+        assert shown.launch.words == ["stop"]
+        assert shown.left == []
+
+
+async def test_detach_leaves_the_session_running(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("d")
+        assert shown.launch.words == ["detach"]
+        assert shown.left == [False]
+        assert shown.screen.detached
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
+async def test_whoever_quits_is_asked_what_becomes_of_a_session_of_theirs(show_session, key):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press(key)
+        assert isinstance(shown.app.screen, QuitScreen)
+        assert shown.left == shown.launch.words == []
+
+
+async def test_a_session_that_is_over_is_left_without_a_question(show_session):
+    async with show_session(recorded_session(), size=NARROW) as shown:
+        await shown.press("q")
+        assert shown.left == [False]
+
+
+async def test_an_attached_session_is_left_without_a_question(show_session):
+    async with show_session(recorded_session("training"), size=NARROW, ours=False) as shown:
+        assert shown.footer == "s Stop  l Log  q Quit"
+        await shown.press("q")
+        assert shown.left == [False]
+        assert not shown.screen.stopped_by_user
+
+
+async def test_an_attached_session_of_this_machine_is_stopped_by_a_signal(show_session):
+    async with show_session(
+        of_this_boot(recorded_session("training")), size=NARROW, ours=False
+    ) as shown:
+        await shown.press("s")
+        assert shown.log.was_terminated()
+        assert shown.footer == "l Log  q Quit"
+        await shown.tick()
+        await shown.press("q")
+        assert shown.left == [True]
+
+
+async def test_an_attached_session_of_another_machine_cant_be_stopped_here(show_session):
+    async with show_session(recorded_session("training"), size=NARROW, ours=False) as shown:
+        await shown.press("s")
+        assert [n.message for n in shown.app._notifications] == [
+            "this session can't be stopped from here"
+        ]
+        assert "s Stop" in shown.footer
+        await shown.press("q")
+        assert shown.left == [False]
+
+
+@pytest.mark.parametrize(
+    ("press", "words", "left"),
+    [
+        ("s", ["stop"], []),
+        ("ctrl+c", ["stop"], []),
+        ("l", ["detach"], [False]),
+        ("d", ["detach"], [False]),
+        ("escape", [], []),
+        ("q", [], []),
+        ("enter", [], []),
+    ],
+)
+async def test_the_question_is_answered_by_a_key(show_session, press, words, left):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("q")
+        assert "The session is still running." in shown.text
+        await shown.press(press)
+        assert shown.launch.words == words
+        assert shown.left == left
+        assert shown.app.screen is shown.screen
+
+
+async def test_the_arrows_walk_between_the_answers(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("q", "left", "enter")
+        assert shown.launch.words == ["detach"]
+
+
+@pytest.mark.parametrize(
+    ("button", "words", "left"),
+    [("#stop", ["stop"], []), ("#leave", ["detach"], [False]), ("#stay", [], [])],
+)
+async def test_the_question_is_answered_by_a_click(show_session, button, words, left):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("q")
+        await shown.pilot.click(button)
+        await shown.pilot.pause()
+        assert shown.launch.words == words
+        assert shown.left == left
+        assert shown.app.screen is shown.screen
+
+
+async def test_after_stop_it_is_left_when_the_session_has_ended(show_session):
+    running, ended = split_before(recorded_session(status="stopped"), Result)
+    async with show_session(running, size=NARROW) as shown:
+        await shown.press("q", "s")
+        assert shown.left == []
+        shown.log.write(*ended)
+        await shown.tick()
+        assert shown.left == [True]
+
+
+async def test_quit_while_stopping_waits_and_twice_leaves_at_once(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("s", "q")
+        assert shown.app.screen is shown.screen
+        assert shown.left == []
+        await shown.press("q")
+        assert shown.left == [True]
+
+
+async def test_the_question_goes_away_when_the_session_ends_meanwhile(show_session):
+    running, ended = split_before(recorded_session(), Result)
+    async with show_session(running, size=NARROW) as shown:
+        await shown.press("q")
+        shown.log.write(*ended)
+        await shown.tick()
+        assert shown.app.screen is shown.screen
+        assert "completed" in shown.rows("TopLine")[0]
+        assert shown.left == []
+        await shown.press("q")
+        assert shown.left == [False]
+
+
+async def test_nothing_is_read_or_left_twice_once_the_screen_was_left(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        await shown.press("d", "d", "q")
+        shown.viewer.poll = None
+        await shown.tick()
+        shown.screen.paint()
+        assert shown.left == [False]
+
+
+# ---- sizes, and what is drawn ----
+
+
+async def test_it_is_redrawn_for_each_size_and_comes_back_whole(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        wide = shown.text
+        await shown.resize(*NARROW)
+        assert all(len(line) <= 80 for line in shown.text.splitlines())
+        assert "Output" not in shown.text
+        await shown.resize(*TINY)
+        assert shown.text.strip() == "dlmon needs 60 × 16, this is 40 × 10"
+        await shown.resize(*WIDE)
+        assert shown.text == wide
+
+
+async def test_the_question_has_room_in_a_terminal_that_has_none_for_the_screen(show_session):
+    async with show_session(recorded_session("training"), size=TINY) as shown:
+        await shown.press("q")
+        for words in ("The session is still running.", "Stop it", "Leave it running", "Stay"):
+            assert words in shown.text
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus"),
+    [((60, 16), 0), ((60, 16), 8), ((79, 31), 1), ((99, 32), 2), ((100, 16), 8), ((300, 90), 8)],
+)
+async def test_any_size_that_is_large_enough_shows_every_panel(show_session, size, gpus):
+    async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
+        for title in ("Throughput", "Seconds per epoch", "CPU", "Epochs"):
+            assert f"╭─ {title} " in shown.text
+        assert "10.7 s" in shown.text
+        assert "s Stop" in shown.footer
+
+
+async def test_plain_characters_are_enough(show_session):
+    async with show_session(recorded_session("training", gpus=2), ascii=True) as shown:
+        widgets = shown.screen.query(RowWidget)
+        drawn = {c for w in widgets for y in range(w.size.height) for c in w.render_line(y).text}
+        assert {c for c in drawn if not c.isascii()} <= set("±×°–")
+
+
+async def test_a_log_of_ten_thousand_records_is_caught_up_with(show_session):
+    records = recorded_session("training", epochs=300, ended=240)
+    assert len(records) > 10_000
+    async with show_session(records) as shown:
+        assert "training  epoch 241/300" in shown.rows("TopLine")[0]
+        assert [row.split()[0] for row in shown.rows("EpochTable")[1:]] == [
+            str(n) for n in range(234, 241)
+        ]
+        assert "240 epochs" in shown.rows("EpochHeadline")[0]
+
+
+async def test_nothing_is_repainted_while_nothing_changes(show_session, monkeypatch):
+    async with show_session(recorded_session("training", gpus=2)) as shown:
+        drawn = watch_lines(monkeypatch)
+        for _ in range(5):
+            await shown.tick()
+        assert drawn == []
+
+
+async def test_a_passing_second_repaints_only_the_clock(show_session, monkeypatch, clock):
+    records = of_this_boot(recorded_session("training"))
+    last_second = folded(records).last_t // 1_000_000_000
+    clock.now_ns = last_second * 1_000_000_000 + 900_000_000
+    async with show_session(records) as shown:
+        drawn = watch_lines(monkeypatch)
+        clock.advance(0.4)
+        await shown.tick()
+        await shown.tick()
+        assert drawn == [("TopLine", 0)]
+
+
+async def test_one_more_line_of_output_repaints_the_output_alone(show_session, monkeypatch):
+    async with show_session(recorded_session("training")) as shown:
+        drawn = watch_lines(monkeypatch)
+        shown.log.write(Output(shown.viewer.session.last_t, "stdout", "hello"))
+        await shown.tick()
+        assert drawn == [("OutputPane", 3)]
+
+
+def bars(shown):
+    return [row for row in shown.rows("ComparisonBars") if row]
+
+
+def watch_lines(monkeypatch):
+    """Return a list that takes (widget, row) for each line that is drawn from now on."""
+    drawn = []
+    draw = RowWidget.render_line
+
+    def render_line(widget, y):
+        drawn.append((type(widget).__name__, y))
+        return draw(widget, y)
+
+    monkeypatch.setattr(RowWidget, "render_line", render_line)
+    return drawn

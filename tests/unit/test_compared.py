@@ -1,0 +1,197 @@
+"""A session among published numbers and earlier ones: like with like, through real headers."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_WALL, folded, recorded_session
+
+from dlmon.records import Model, SessionHeader
+from dlmon.sessions import SessionEntry
+from tui.compared import comparison_rows, default_conditions, device_text, earlier_sessions
+from workloads.catalog import WORKLOADS
+
+DAY_S = 86_400
+
+
+def session(**options):
+    """Return the snapshot of a recorded session."""
+    return folded(recorded_session(**options)).snapshot()
+
+
+def entry(session_id="earlier", begin_wall=BEGIN_WALL - DAY_S, **options):
+    """Return a recorded session as the list of a log directory holds it."""
+    records = recorded_session(session_id=session_id, begin_wall=begin_wall, **options)
+    header, result = records[0], records[-1]
+    return SessionEntry(header, None, result.status, result, None)
+
+
+def with_header(entry, **changes):
+    return replace(entry, header=replace(entry.header, **changes))
+
+
+def change(records, kind, **changes):
+    return [replace(r, **changes) if isinstance(r, kind) else r for r in records]
+
+
+def rows_of_kind(rows, kind):
+    return [row for row in rows if row.kind == kind]
+
+
+# ---- which earlier sessions there are ----
+
+
+def test_earlier_sessions_are_those_of_the_same_workload_and_machine_that_ended_before():
+    mine = entry("mine")
+    other = entry("other", workload="mnist-mlp-small", step_us=700)
+    elsewhere = with_header(entry("elsewhere"), host="another")
+    later = entry("later", begin_wall=BEGIN_WALL + DAY_S)
+    running = replace(entry("running"), result=None, status="running")
+    header = recorded_session()[0]
+    assert earlier_sessions([mine, other, elsewhere, later, running], header) == [mine]
+
+
+def test_a_session_is_not_earlier_than_itself():
+    this = entry(begin_wall=BEGIN_WALL)
+    assert earlier_sessions([this], this.header) == []
+
+
+def test_another_boot_of_the_machine_is_the_same_machine():
+    rebooted = with_header(entry(), boot_id="another")
+    assert earlier_sessions([rebooted], recorded_session()[0]) == [rebooted]
+
+
+# ---- the rows ----
+
+
+def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_first():
+    rows = comparison_rows(session(), [])
+    assert [row.value for row in rows] == sorted(row.value for row in rows)
+    (this,) = rows_of_kind(rows, "this")
+    assert this.label == "this run"
+    assert not this.projected
+    assert this.badges == ()
+    published = {row.label: row for row in rows_of_kind(rows, "published")}
+    assert published["NVIDIA GeForce GTX 1060"].comparable
+    assert published["Intel Core i7-9700K"].comparable
+    assert not published["Colab TPU runtime"].comparable
+
+
+def test_an_earlier_session_is_named_by_its_device_and_dated_by_its_header():
+    rows = comparison_rows(session(), [entry()])
+    (earlier,) = rows_of_kind(rows, "earlier")
+    assert earlier.label == "NVIDIA GeForce GTX 1060 6GB"
+    assert (earlier.year, earlier.session) == (2026, "earlier")
+    assert earlier.comparable
+
+
+def test_while_there_is_no_figure_the_published_numbers_stand_alone():
+    rows = comparison_rows(session(reached="importing"), [])
+    assert {row.kind for row in rows} == {"published"}
+    rows = comparison_rows(session(reached="compiling"), [])
+    assert {row.kind for row in rows} == {"published"}
+
+
+def test_a_projection_says_that_it_is_one():
+    rows = comparison_rows(session(reached="training", ended=0), [])
+    (this,) = rows_of_kind(rows, "this")
+    assert this.projected
+    assert "projected" in this.badges
+
+
+def test_a_run_with_capped_steps_is_compared_by_its_projection():
+    rows = comparison_rows(session(steps_cap=200), [])
+    (this,) = rows_of_kind(rows, "this")
+    assert this.badges == ("projected from 200 steps an epoch",)
+    assert any(row.comparable for row in rows_of_kind(rows, "published"))
+
+
+def test_the_batch_size_that_was_built_counts_more_than_the_one_that_was_asked_for():
+    records = change(recorded_session(), Model, batch_size=32)
+    records = change(records, SessionHeader, options={"batch_size": 100})
+    rows = comparison_rows(folded(records).snapshot(), [])
+    for row in rows_of_kind(rows, "published"):
+        assert not row.comparable
+        assert row.badges[0] == "batch 100, not 32"
+
+
+def test_before_the_model_is_built_the_options_tell_what_will_be_compared():
+    records = recorded_session("importing")
+    asked = change(records, SessionHeader, options={"batch_size": 32})
+    (badge, *_), *_ = [row.badges for row in comparison_rows(folded(asked).snapshot(), [])]
+    assert badge == "batch 100, not 32"
+    default = change(records, SessionHeader, options={"batch_size": 100})
+    assert comparison_rows(folded(default).snapshot(), [])[0].comparable
+
+
+@pytest.mark.parametrize("batch_size", [True, "100", [100], 1.5, None])
+def test_an_option_of_the_wrong_kind_is_not_known(batch_size):
+    records = recorded_session("importing")
+    records = change(records, SessionHeader, options={"batch_size": batch_size, "steps": "x"})
+    (badge, *_), *_ = [row.badges for row in comparison_rows(folded(records).snapshot(), [])]
+    assert badge == "batch size not known"
+
+
+def test_whole_runs_are_compared_by_the_time_of_a_run():
+    options = {"workload": "mnist-mlp-small", "epochs": 10, "step_us": 700}
+    snapshot = session(**options)
+    rows = comparison_rows(snapshot, [entry(**options)])
+    assert {row.metric for row in rows} == {"run_seconds"}
+    (this,) = rows_of_kind(rows, "this")
+    assert this.value == snapshot.run_seconds.value
+    assert rows_of_kind(rows, "earlier")[0].value == this.value
+    assert all(row.comparable for row in rows_of_kind(rows, "published"))
+
+
+def test_a_run_of_fewer_epochs_is_no_like_of_a_whole_one():
+    rows = comparison_rows(session(workload="mnist-mlp-small", epochs=3, step_us=700), [])
+    assert {row.badges for row in rows_of_kind(rows, "published")} == {("10 epochs, not 3",)}
+
+
+def test_a_machine_that_was_busy_at_the_start_badges_its_own_run():
+    records = recorded_session()
+    busy = replace(records[0].machine, foreign_gpu_processes=2)
+    records = change(records, SessionHeader, machine=busy)
+    (this,) = rows_of_kind(comparison_rows(folded(records).snapshot(), []), "this")
+    assert this.badges == ("machine was busy at the start: 2 other GPU processes",)
+    busy_before = with_header(entry(), machine=busy)
+    (earlier,) = rows_of_kind(comparison_rows(session(), [busy_before]), "earlier")
+    assert earlier.badges == this.badges
+
+
+def test_a_workload_that_is_not_ours_has_no_rows():
+    records = change(recorded_session(), SessionHeader, workload="my-own")
+    assert comparison_rows(folded(records).snapshot(), [entry()]) == ()
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_the_defaults_of_a_workload_are_like_its_published_numbers(name):
+    workload = WORKLOADS[name]
+    defaults = default_conditions(workload)
+    assert (defaults.batch_size, defaults.epochs) == (workload.batch_size, workload.epochs)
+    assert defaults.samples == workload.samples
+    assert defaults.steps_cap is None
+
+
+# ---- the device ----
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"gpus": 1}, "GPU 0 NVIDIA GeForce GTX 1060 6GB"),
+        ({"gpus": 0}, "CPU Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz"),
+        ({"reached": "importing"}, ""),
+    ],
+)
+def test_a_device_is_named_by_what_it_is(options, text):
+    assert device_text(session(**options)) == text
+
+
+def test_a_device_without_a_name_is_named_by_its_number():
+    records = change(recorded_session(), Model, device="gpu:3", device_name=None)
+    assert device_text(folded(records).snapshot()) == "GPU 3"
+
+
+def test_before_the_model_is_built_the_device_is_the_one_that_was_asked_for():
+    records = change(recorded_session("importing"), SessionHeader, options={"device": "gpu:1"})
+    assert device_text(folded(records).snapshot()) == "gpu:1"

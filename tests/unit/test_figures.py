@@ -1,0 +1,169 @@
+"""How figures are written: one table of examples for each kind."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
+from tui import figures
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00 s"), (0.854, "0.85 s"), (9.02, "9.02 s"), (36.4, "36.4 s"), (382.4, "382 s"),
+     (9.994, "9.99 s"), (9.996, "10.0 s"), (99.94, "99.9 s"), (99.96, "100 s"),
+     (12_345.6, "12,346 s")],
+)  # fmt: skip
+def test_seconds(value, text):
+    assert figures.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "00:00"), (-3, "00:00"), (12.9, "00:12"), (72, "01:12"), (3599.9, "59:59"),
+     (3600, "1:00:00"), (7384, "2:03:04"), (90_000, "25:00:00")],
+)  # fmt: skip
+def test_a_clock(value, text):
+    assert figures.clock(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0, "00:00 left"), (28, "00:28 left")])
+def test_time_left(value, text):
+    assert figures.time_left(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "projected", "text"),
+    [
+        (9.02, 8.97, 9.07, False, "9.02 s ± 0.05"),
+        (9.02, 8.97, 9.07, True, "~ 9.02 s ± 0.05"),
+        (9.02, 9.02, 9.02, False, "9.02 s"),
+        (9.02, 9.019, 9.021, False, "9.02 s ± 0.01"),
+        (382.4, 360.0, 400.0, False, "382 s ± 20"),
+    ],
+)
+def test_a_time_with_its_band(value, low, high, projected, text):
+    assert figures.band(SecondsPerEpoch(value, low, high, 3, projected)) == text
+    assert figures.band(RunSeconds(value, low, high, projected)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.0123, "0.0123"), (12.34, "12.3"), (99.96, "100"), (100, "100"),
+     (5540.4, "5,540"), (1_234_567, "1,234,567")],
+)  # fmt: skip
+def test_a_rate(value, text):
+    assert figures.rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [
+        (5540.2, 12.3, "5,540 ± 12 samples/s"),
+        (5540.2, 3.02, "5,540 ± 3 samples/s"),
+        (5540.2, 0.931, "5,540 ± 0.93 samples/s"),
+        (12.34, 2.44, "12.3 ± 2.4 samples/s"),
+        (12.34, None, "12.3 samples/s"),
+        (45_286.0, 1234.5, "45,286 ± 1,234 samples/s"),
+    ],
+)
+def test_a_throughput_has_no_more_digits_of_error_than_mean_anything(mean, error, text):
+    assert figures.throughput(SamplesPerSecond(mean, mean, error, 1.0)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.0000"), (0.4, "0.4000"), (2.30259, "2.3026"), (-1.5, "-1.5000"),
+     (999.99994, "999.9999"), (12_345.678, "1.235e+04"), (0.00012, "0.00012"), (1e300, "1e+300")],
+)  # fmt: skip
+def test_a_metric(value, text):
+    assert figures.metric(value) == text
+
+
+@given(finite)
+def test_a_metric_has_room_in_its_column(value):
+    assert len(figures.metric(value)) <= 11
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0 %"), (96.6, "97 %")])
+def test_a_share(value, text):
+    assert figures.percent(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0.0 GiB"), (4850, "4.7 GiB")])
+def test_an_amount_of_memory(value, text):
+    assert figures.gibibytes(value) == text
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [(4850, 6144, "4.7 of 6.0 GiB"), (None, 6144, "– of 6.0 GiB"), (4850, None, "4.7 GiB"),
+     (None, None, "–")],
+)  # fmt: skip
+def test_memory_in_use(used, total, text):
+    assert figures.memory_in_use(used, total) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (101_770, "101,770"), (1_234_567, "1.23 M"), (238e6, "238 M"), (7.6e9, "7.6 G"),
+     (2e12, "2 T")],
+)  # fmt: skip
+def test_a_large_number(value, text):
+    assert figures.count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("wall", "text"),
+    [(1_795_186_560.0, "2026-11-20 14:56"), (0.0, "1970-01-01 00:00"), (1e300, "–"), (-1e300, "–")],
+)
+def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
+    assert figures.day_and_time(wall) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("NVIDIA GeForce GTX 1080 Ti", "NVIDIA GTX 1080 Ti"),
+        ("NVIDIA GeForce 940M", "NVIDIA 940M"),
+        ("NVIDIA H200", "NVIDIA H200"),
+        ("Intel Core i7-9700K", "Intel i7-9700K"),
+        ("Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", "Intel i7-9700K"),
+        ("CPU Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz", "CPU Intel Xeon Gold 6330"),
+        ("Intel(R) Core(TM) Ultra 7 155H", "Intel Core Ultra 7 155H"),
+        ("AMD Ryzen 7 3700X 8-Core Processor", "AMD Ryzen 7 3700X"),
+        ("Colab GPU (model not stated)", "Colab GPU"),
+        ("8 vCPU Skylake (Google Cloud highcpu, preemptible)",) * 2,
+        ("CPU", "CPU"),
+        ("Processor", "Processor"),
+        ("", ""),
+    ],
+)
+def test_a_device_goes_without_the_words_that_all_of_its_kind_share(name, short):
+    assert figures.device(name) == short
+
+
+@given(st.text())
+def test_a_device_with_a_name_keeps_one(name):
+    assert bool(figures.device(name)) == bool(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(4.32, "4.32× as fast"), (1.0, "1× as fast"), (0.5, "2× as slow"), (0.0123, "81.3× as slow")],
+)
+def test_a_factor(value, text):
+    assert figures.factor(value) == text

@@ -42,6 +42,7 @@ class StepHistogram:
 
     def __init__(self) -> None:
         self._buckets: Counter[int] = Counter()
+        self._ranked: list[tuple[float, int]] = []
         self.count = 0
 
     def add(self, durations_us: Counter[int]) -> None:
@@ -49,10 +50,13 @@ class StepHistogram:
         for duration, count in durations_us.items():
             self._buckets[_bucket_of(duration)] += count
             self.count += count
+        self._ranked = []
 
-    def ranked(self) -> list[tuple[float, int]]:
+    def ranked(self) -> Sequence[tuple[float, int]]:
         """Return (duration in µs, count), shortest first."""
-        return [(_middle_of(b), n) for b, n in sorted(self._buckets.items())]
+        if not self._ranked:
+            self._ranked = [(_middle_of(b), n) for b, n in sorted(self._buckets.items())]
+        return self._ranked
 
     def quantile(self, share: float) -> float:
         """Return a quantile in µs (nearest rank); the histogram must not be empty."""

@@ -250,8 +250,9 @@ def test_a_clock_that_stands_still_gives_no_negative_durations():
 
 def test_long_flushes_are_cut_into_several_records(monkeypatch):
     monkeypatch.setattr(emit, "RECORD_BATCHES", 4)
-    records = batches_in(collect([begin(), *ends(10)]))
+    records = batches_in(collect([begin(samples=97), *ends(10)]))
     assert [(record.first, len(record.dt_us)) for record in records] == [(0, 4), (4, 4), (8, 2)]
+    assert [record.samples for record in records] == [10, 10, (10, 7)]
     (whole,) = batches_in([Batches(0, 0, 10, records[0].t, sum((r.dt_us for r in records), ()))])
     for record in records:
         assert record.t == whole.t + sum(whole.dt_us[1 : record.first + 1]) * 1000

@@ -29,6 +29,8 @@ class Pipe:
         self.read_fd, self.write_fd = os.pipe()
         fcntl.fcntl(self.read_fd, F_SETPIPE_SZ, size)
         os.set_blocking(self.read_fd, False)
+        # As a supervisor hands it over.
+        os.set_inheritable(self.write_fd, True)
         self.emitter = Emitter(self.write_fd)
         self.data = b""
         self.ended = False

@@ -134,6 +134,12 @@ def test_a_batch_longer_than_a_second_is_spread_over_its_duration():
     assert series.columns(5 * SECOND, SECOND, 1) == [None]
 
 
+def test_every_batch_keeps_its_own_rate():
+    series = Series()
+    series.add_batches(0, [2_000_000, 1_500_000, 500_000], [100, 300, 50])
+    assert series.columns(0, SECOND, 4) == pytest.approx([50, 50, 200, 150])
+
+
 @given(
     st.integers(0, 10**15),
     st.lists(st.tuples(st.integers(0, 3_000_000), st.integers(0, 512)), min_size=1, max_size=60),

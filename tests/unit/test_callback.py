@@ -1,0 +1,342 @@
+"""The Keras callback's logic, driven in the order of Keras's own trainer, without Keras.
+
+The order is that of keras/src/backend/tensorflow/trainer.py and callbacks/callback_list.py
+(Keras 3.15). What real Keras does with the callback is tested end to end.
+"""
+
+import importlib
+import sys
+from collections import deque
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import dlmon
+from dlmon.emit import BatchCollector
+from dlmon.records import Batches, Epoch, Evaluation, Phase, Validation
+
+MS = 1_000_000
+
+
+class KerasCallback:
+    """Keras's base class, as far as it matters; reading `model` syncs state on JAX."""
+
+    def __init__(self):
+        self._model = None
+
+    def set_model(self, model):
+        self._model = model
+
+    @property
+    def model(self):
+        raise AssertionError("the callback asked for the model while training")
+
+
+@pytest.fixture
+def callback_class(monkeypatch):
+    keras = ModuleType("keras")
+    keras.callbacks = SimpleNamespace(Callback=KerasCallback)
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    monkeypatch.delitem(sys.modules, "dlmon.keras", raising=False)
+    yield importlib.import_module("dlmon.keras").TrainingCallback
+    # What was imported with the stub must not stay for a test that wants the real one.
+    sys.modules.pop("dlmon.keras", None)
+    monkeypatch.delattr(dlmon, "keras", raising=False)
+
+
+class Recorder:
+    """Stands in for the emitter: keeps what it is given, in order."""
+
+    def __init__(self):
+        self.queue = deque()
+        self.send = self.batch_ended = self.queue.append
+        self.stop_requested = False
+
+    def records(self):
+        collector = BatchCollector()
+        collector.take(deque(self.queue), finish=True)
+        return list(collector.records(finish=True))
+
+    def of(self, kind):
+        return [record for record in self.records() if isinstance(record, kind)]
+
+    def phases(self):
+        return [record.name for record in self.of(Phase)]
+
+
+class Trainer:
+    """Calls a callback in the order of Keras's `fit` and `evaluate`; batches take 20 ms."""
+
+    def __init__(self, steps=4, validation_steps=0, steps_per_execution=1):
+        self.steps = steps
+        self.validation_steps = validation_steps
+        self.steps_per_execution = steps_per_execution
+        self.stop_training = self.stop_evaluating = False
+        self.now = 1_000 * MS
+        self.logs = {"loss": 0.5}
+        self.events = []
+        self.meanwhile = {}
+
+    def clock(self):
+        return self.now
+
+    def fit(self, callback, epochs=1, initial_epoch=0, validation_freq=1):
+        callback.set_model(self)
+        self.stop_training = False
+        self.reach("train begin", callback.on_train_begin)
+        for epoch in range(initial_epoch, epochs):
+            self.reach(f"epoch {epoch} begin", callback.on_epoch_begin, epoch)
+            self.loop("train", self.steps, callback.on_train_batch_end, "stop_training")
+            logs = dict(self.logs)
+            if self.validation_steps and (epoch + 1) % validation_freq == 0:
+                self.test(callback, self.validation_steps)
+                logs |= {f"val_{name}": value for name, value in self.logs.items()}
+            self.reach(f"epoch {epoch} end", callback.on_epoch_end, epoch, logs)
+            if self.stop_training:
+                break
+        self.reach("train end", callback.on_train_end, self.logs)
+
+    def evaluate(self, callback, steps):
+        callback.set_model(self)
+        self.test(callback, steps)
+
+    def test(self, callback, steps):
+        self.stop_evaluating = False
+        self.reach("test begin", callback.on_test_begin)
+        self.loop("test", steps, callback.on_test_batch_end, "stop_evaluating")
+        self.now += 5 * MS
+        self.reach("test end", callback.on_test_end, self.logs)
+
+    def loop(self, kind, steps, batch_ended, stop_flag):
+        stride = self.steps_per_execution
+        for step in range(0, steps, stride):
+            self.now += 20 * MS * stride
+            self.reach(f"{kind} {step}", batch_ended, step + stride - 1, {"loss": object()})
+            if getattr(self, stop_flag):
+                break
+
+    def reach(self, moment, hook, *arguments):
+        """Let happen what a test wants to happen just before a hook, then call it."""
+        self.events.append(moment)
+        self.meanwhile.get(moment, lambda: None)()
+        hook(*arguments)
+
+
+@pytest.fixture
+def build(callback_class):
+    def made(trainer, **options):
+        emitter = Recorder()
+        options = {
+            "batch_size": 10,
+            "samples_per_epoch": 10 * trainer.steps,
+            "validation_steps": trainer.validation_steps or None,
+            **options,
+        }
+        return emitter, callback_class(emitter, clock=trainer.clock, **options)
+
+    return made
+
+
+def test_it_declares_itself_safe_for_asynchronous_dispatch(callback_class):
+    assert callback_class.async_safe is True
+
+
+def test_kerass_own_part_of_the_callback_works_too(build):
+    trainer = Trainer()
+    _, callback = build(trainer)
+    assert callback._model is None
+    trainer.fit(callback)
+    assert callback._model is trainer
+
+
+def test_the_phases_of_a_run_follow_each_other(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    trainer.fit(callback, epochs=2)
+    trainer.evaluate(callback, 3)
+    assert emitter.phases() == [
+        *("compiling", "training", "compiling", "validating"),
+        *("training", "validating", "evaluating"),
+    ]
+
+
+def test_training_begins_when_the_first_batch_has_ended(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    trainer.fit(callback)
+    assert emitter.of(Phase) == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
+
+
+def test_validation_is_timed_from_its_begin_to_its_end(build):
+    trainer = Trainer(validation_steps=3)
+    emitter, callback = build(trainer)
+    trainer.fit(callback)
+    (epoch,) = emitter.of(Epoch)
+    begin = 1_080 * MS
+    assert epoch.validation == Validation(
+        begin, begin + 20 * MS, begin + 60 * MS, begin + 65 * MS, 3
+    )
+    assert (epoch.begin, epoch.train_end, epoch.end) == (1_000 * MS, begin, begin + 65 * MS)
+    assert epoch.whole
+
+
+def test_an_epoch_without_validation_has_none_of_the_epoch_before(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    trainer.fit(callback, epochs=3, validation_freq=2)
+    epochs = emitter.of(Epoch)
+    assert [epoch.validation is not None for epoch in epochs] == [False, True, False]
+    # Its time is not that of a whole epoch with validation.
+    assert [epoch.whole for epoch in epochs] == [False, True, False]
+
+
+def test_batch_hooks_of_a_thread_pool_may_come_in_any_order(build):
+    trainer = Trainer(validation_steps=3)
+    emitter, callback = build(trainer)
+    callback.set_model(trainer)
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    for batch in (1, 0, 3, 2):
+        trainer.now += 20 * MS
+        callback.on_train_batch_end(batch)
+    callback.on_test_begin()
+    for batch in (2, 0, 1):
+        trainer.now += 20 * MS
+        callback.on_test_batch_end(batch)
+    callback.on_test_end({})
+    callback.on_epoch_end(0, {})
+    (epoch,) = emitter.of(Epoch)
+    assert (epoch.steps, epoch.validation.steps, epoch.whole) == (4, 3, True)
+    assert (epoch.validation.first_end, epoch.validation.last_end) == (1_100 * MS, 1_140 * MS)
+
+
+def test_a_stop_ends_training_after_the_current_batch(build):
+    trainer = Trainer(validation_steps=3)
+    emitter, callback = build(trainer)
+    trainer.meanwhile["train 1"] = lambda: setattr(emitter, "stop_requested", True)
+    trainer.fit(callback, epochs=5)
+    (epoch,) = emitter.of(Epoch)
+    assert (epoch.steps, epoch.whole) == (2, False)
+    # Keras looks at the flag after a batch, so validation can't be left out altogether.
+    assert [event for event in trainer.events if event.startswith("test ")] == [
+        *("test begin", "test 0", "test end"),
+    ]
+
+
+@pytest.mark.parametrize("moment", ["test begin", "test 1", "epoch 0 end"])
+def test_a_stop_during_validation_begins_no_other_epoch(build, moment):
+    trainer = Trainer(validation_steps=3)
+    emitter, callback = build(trainer)
+    trainer.meanwhile[moment] = lambda: setattr(emitter, "stop_requested", True)
+    trainer.fit(callback, epochs=5)
+    (epoch,) = emitter.of(Epoch)
+    assert epoch.whole == (moment == "epoch 0 end")
+    assert "epoch 1 begin" not in trainer.events
+
+
+def test_a_stop_ends_the_evaluation_after_the_current_batch(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer, evaluation_samples=95)
+    trainer.meanwhile["test 2"] = lambda: setattr(emitter, "stop_requested", True)
+    trainer.evaluate(callback, 10)
+    (evaluation,) = emitter.of(Evaluation)
+    assert (evaluation.steps, evaluation.samples, evaluation.whole) == (3, 30, False)
+
+
+def test_an_evaluation_counts_the_samples_of_its_short_last_batch(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer, evaluation_samples=95)
+    trainer.fit(callback)
+    begun = trainer.now
+    trainer.evaluate(callback, 10)
+    (evaluation,) = emitter.of(Evaluation)
+    assert evaluation == Evaluation(begun, begun + 205 * MS, 10, 95, True, {"loss": 0.5})
+
+
+def test_an_epoch_is_whole_when_all_its_batches_came(build):
+    trainer = Trainer()
+    for samples, whole in ((40, True), (39, True), (41, False)):
+        emitter, callback = build(trainer, samples_per_epoch=samples)
+        trainer.fit(callback)
+        assert emitter.of(Epoch)[0].whole == whole
+
+
+def test_no_epoch_of_a_capped_run_is_whole(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer, capped=True)
+    trainer.fit(callback, epochs=2)
+    trainer.evaluate(callback, 2)
+    assert [epoch.whole for epoch in emitter.of(Epoch)] == [False, False]
+    assert not emitter.of(Evaluation)[0].whole
+
+
+def test_a_metric_that_is_not_finite_is_null_with_its_reason(build):
+    trainer = Trainer()
+    trainer.logs = {"loss": float("nan"), "accuracy": 0.5, "norm": float("inf"), "odd": [1, 2]}
+    emitter, callback = build(trainer)
+    trainer.fit(callback)
+    trainer.evaluate(callback, 2)
+    reasons = {"loss": "NaN", "norm": "infinite", "odd": "not a single number"}
+    for told in (*emitter.of(Epoch), *emitter.of(Evaluation)):
+        assert told.metrics == {"loss": None, "accuracy": 0.5, "norm": None, "odd": None}
+        assert told.why == reasons
+
+
+def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    trainer.fit(callback, epochs=1)
+    trainer.now += 60_000 * MS
+    trainer.fit(callback, epochs=2)
+    assert emitter.phases() == [
+        *("compiling", "training", "compiling", "validating"),
+        *("compiling", "training", "validating", "training", "validating"),
+    ]
+    epochs = emitter.of(Epoch)
+    assert [epoch.epoch for epoch in epochs] == [0, 0, 1]
+    assert all(epoch.end - epoch.begin == (4 * 20 + 2 * 20 + 5) * MS for epoch in epochs)
+
+
+def test_a_fit_may_begin_at_a_later_epoch(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    trainer.fit(callback, epochs=7, initial_epoch=5)
+    assert emitter.phases() == ["compiling", "training", "training"]
+    assert [epoch.epoch for epoch in emitter.of(Epoch)] == [5, 6]
+
+
+def test_several_batches_an_execution_are_told_one_by_one(build):
+    trainer = Trainer(steps=10, validation_steps=6, steps_per_execution=4)
+    emitter, callback = build(trainer, evaluation_samples=90)
+    trainer.fit(callback)
+    trainer.evaluate(callback, 9)
+    (batches,) = emitter.of(Batches)
+    (epoch,) = emitter.of(Epoch)
+    (evaluation,) = emitter.of(Evaluation)
+    assert batches.dt_us[:8] == (20_000,) * 8
+    assert len(batches.dt_us) == epoch.steps == 10
+    # Keras claims whole executions of four; there are no more batches than that.
+    assert (epoch.validation.steps, evaluation.steps, epoch.whole) == (6, 9, True)
+
+
+def test_a_fit_without_batches_is_an_epoch_without_any(build):
+    trainer = Trainer(steps=0)
+    emitter, callback = build(trainer, samples_per_epoch=100)
+    trainer.fit(callback)
+    (epoch,) = emitter.of(Epoch)
+    assert (epoch.steps, epoch.samples, epoch.whole) == (0, 0, False)
+
+
+def test_a_test_pass_without_batches_says_nothing(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    trainer.evaluate(callback, 0)
+    assert emitter.of(Evaluation) == []
+
+
+def test_the_batch_hook_reads_no_metric_and_no_model(build):
+    trainer = Trainer(steps=3)
+    emitter, callback = build(trainer)
+    # Both would raise: the logs can't be turned into numbers, the model can't be read.
+    trainer.fit(callback)
+    assert len(emitter.of(Batches)[0].dt_us) == 3

@@ -1,0 +1,127 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.device import VISIBLE, DeviceChoice, DeviceError, check_device_name, choose_device
+from dlmon.records import GpuFacts, MachineFacts
+
+TWO_GPUS = MachineFacts(
+    gpus=(GpuFacts(0, "NVIDIA A", "GPU-aaaa"), GpuFacts(1, "NVIDIA B", "GPU-bbbb"))
+)
+NO_DRIVER = MachineFacts(gpus=None, why={"gpus": "no NVIDIA driver"})
+NO_GPU = MachineFacts(gpus=())
+
+
+@pytest.mark.parametrize("name", ["auto", "cpu", "gpu", "gpu:0", "gpu:15"])
+def test_these_are_devices(name):
+    check_device_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "GPU", "gpu:", "gpu:-1", "gpu:0+1", "gpu:x", "cuda", "gpu:00000", "cpu:0", "cpu\n"]
+)
+def test_nothing_else_is_a_device(name):
+    with pytest.raises(DeviceError, match="use auto, cpu, gpu or gpu:N"):
+        check_device_name(name)
+    with pytest.raises(DeviceError):
+        choose_device(name, TWO_GPUS, {})
+
+
+@pytest.mark.parametrize("facts", [TWO_GPUS, NO_DRIVER, NO_GPU, None])
+@pytest.mark.parametrize("own", [{}, {VISIBLE: "0"}])
+def test_the_cpu_sees_no_gpu_whatever_there_is(facts, own):
+    assert choose_device("cpu", facts, own) == DeviceChoice("cpu", {VISIBLE: "-1"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "index", "uuid"),
+    [
+        ("auto", 0, "GPU-aaaa"),
+        ("gpu", 0, "GPU-aaaa"),
+        ("gpu:0", 0, "GPU-aaaa"),
+        ("gpu:1", 1, "GPU-bbbb"),
+    ],
+)
+def test_a_gpu_is_handed_over_by_its_uuid(asked, index, uuid):
+    choice = choose_device(asked, TWO_GPUS, {})
+    wanted = "auto" if asked == "auto" else "gpu"
+    assert choice == DeviceChoice(wanted, {VISIBLE: uuid}, index)
+
+
+def test_a_gpu_without_a_uuid_is_handed_over_by_its_number():
+    facts = MachineFacts(gpus=(GpuFacts(3, "NVIDIA A"),))
+    assert choose_device("gpu:3", facts, {}).environment == {VISIBLE: "3"}
+
+
+def test_the_first_gpu_need_not_be_number_nought():
+    facts = MachineFacts(gpus=(GpuFacts(2, "NVIDIA A", "GPU-cccc"),))
+    for asked in ("auto", "gpu"):
+        assert choose_device(asked, facts, {}).gpu_index == 2
+
+
+@pytest.mark.parametrize("facts", [NO_DRIVER, NO_GPU, None])
+def test_auto_takes_what_there_is(facts):
+    assert choose_device("auto", facts, {}) == DeviceChoice("auto", {})
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (NO_DRIVER, "no NVIDIA driver"),
+        (NO_GPU, "NVML found none"),
+        (None, "the sensors did not answer"),
+        (MachineFacts(), "the sensors did not answer"),
+    ],
+)
+@pytest.mark.parametrize("asked", ["gpu", "gpu:0"])
+@pytest.mark.parametrize("own", [{}, {VISIBLE: "0"}])
+def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason, own):
+    with pytest.raises(DeviceError, match=f"there is no GPU here: {reason}; use --device cpu"):
+        choose_device(asked, facts, own)
+
+
+def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(DeviceError, match="there is no GPU 2 here; there is gpu:0, gpu:1"):
+        choose_device("gpu:2", TWO_GPUS, {})
+
+
+@pytest.mark.parametrize("asked", ["auto", "gpu"])
+@pytest.mark.parametrize("own", ["1", "", "-1", "GPU-bbbb"])
+def test_a_users_own_choice_is_left_as_it_is_and_told(asked, own):
+    choice = choose_device(asked, TWO_GPUS, {VISIBLE: own})
+    assert (choice.wanted, choice.environment, choice.gpu_index) == (asked, {}, None)
+    assert choice.notice == f"{VISIBLE}={own} is set and was left as it is"
+
+
+def test_a_gpu_by_number_takes_the_place_of_a_users_own_choice_and_says_so():
+    choice = choose_device("gpu:1", TWO_GPUS, {VISIBLE: "0"})
+    assert choice.environment == {VISIBLE: "GPU-bbbb"}
+    assert choice.notice == f"{VISIBLE}=0 was set; --device gpu:1 takes its place"
+
+
+def test_a_users_own_choice_that_is_the_same_needs_no_notice():
+    assert choose_device("gpu:1", TWO_GPUS, {VISIBLE: "GPU-bbbb"}).notice is None
+
+
+@given(
+    st.sampled_from(["auto", "gpu", "cpu"]) | st.integers(0, 9).map("gpu:{}".format),
+    st.none()
+    | st.lists(st.integers(0, 9), unique=True).map(
+        lambda indices: MachineFacts(
+            gpus=tuple(GpuFacts(index, "NVIDIA", f"GPU-{index}") for index in indices)
+        )
+    ),
+    st.none() | st.sampled_from(["", "0", "GPU-1"]),
+)
+def test_whatever_is_chosen_is_there(asked, facts, own):
+    there = {gpu.index for gpu in (facts.gpus if facts else ())}
+    try:
+        choice = choose_device(asked, facts, {} if own is None else {VISIBLE: own})
+    except DeviceError:
+        assert asked not in ("auto", "cpu")
+        return
+    assert choice.gpu_index is None or choice.gpu_index in there
+    if asked.startswith("gpu:"):
+        assert f"gpu:{choice.gpu_index}" == asked
+    if choice.gpu_index is not None:
+        assert choice.environment == {VISIBLE: f"GPU-{choice.gpu_index}"}

@@ -1,0 +1,155 @@
+"""Who may import whom, in interpreters of their own; the contracts are in pyproject.toml."""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"textual", "rich", "typer", "keras", "tensorflow", "numpy", "jax", "torch"}
+STANDARD_LIBRARY_ONLY = ["dlmon", "dlmon.records", "dlmon.emit", "dlmon.sanitize"]
+# Runs in the trained interpreter, or on a remote box, where Python may be 3.10.
+ELSEWHERE = [
+    *(
+        ROOT / "dlmon" / f"{name}.py"
+        for name in ("__init__", "records", "emit", "keras", "sanitize")
+    ),
+    *sorted((ROOT / "dlmon" / "sensors").glob("*.py")),
+    *sorted((ROOT / "workloads").glob("*.py")),
+]
+
+# Imports each module in a fork of an interpreter that has imported nothing of ours yet.
+IMPORT_EACH = """
+import importlib, json, os, sys
+for name in json.load(sys.stdin):
+    child = os.fork()
+    if child == 0:
+        before = set(sys.modules)
+        try:
+            importlib.import_module(name)
+            told = sorted({loaded.partition(".")[0] for loaded in set(sys.modules) - before})
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(1, json.dumps([name, told]).encode() + b"\\n")
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+ENGINE = sorted(module_name(path) for path in (ROOT / "dlmon").rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """Return, for each module, the packages that importing it brings in."""
+    names = [name for name in ENGINE if name != "dlmon.keras"] + ["workloads", "workloads.catalog"]
+    told = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH],
+        input=json.dumps(names),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+    )
+    found = dict(json.loads(line) for line in told.stdout.splitlines())
+    assert set(found) == set(names)
+    failures = {name: what for name, what in found.items() if isinstance(what, str)}
+    assert not failures
+    return {name: set(packages) for name, packages in found.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in ENGINE if name != "dlmon.keras"])
+def test_an_engine_module_imports_neither_a_screen_nor_a_framework(imported, name):
+    assert not imported[name] & HEAVY
+    assert not imported[name] & {"tui", "workloads"}
+
+
+@pytest.mark.parametrize("name", ["workloads", "workloads.catalog"])
+def test_the_catalog_opens_at_once(imported, name):
+    assert not imported[name] & HEAVY
+    assert "tui" not in imported[name]
+
+
+@pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
+def test_what_the_trained_interpreter_imports_is_the_standard_library(imported, name):
+    assert imported[name] - {"dlmon"} <= set(sys.stdlib_module_names)
+
+
+def test_the_supervisor_touches_no_driver(imported):
+    assert "pynvml" not in imported["dlmon.supervisor"]
+
+
+@pytest.mark.parametrize("path", ELSEWHERE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_runs_elsewhere_is_python_3_10(path):
+    ast.parse(path.read_text(), feature_version=(3, 10))
+
+
+def test_syntax_newer_than_3_10_would_be_noticed():
+    with pytest.raises(SyntaxError):
+        ast.parse("try:\n    pass\nexcept* OSError:\n    pass\n", feature_version=(3, 10))
+
+
+# For each contract, an import that it forbids.
+VIOLATIONS = {
+    "The face uses the engine, and nothing uses the face": ("dlmon/host.py", "import tui"),
+    "The face knows of the workloads only their catalog": (
+        "tui/figures.py",
+        "import workloads.data",
+    ),
+    "The workloads use the engine's records, emitter and callback only": (
+        "workloads/catalog.py",
+        "import dlmon.session",
+    ),
+    "The engine draws nothing and trains nothing": ("dlmon/session.py", "import rich"),
+    "The face and the catalog of workloads open without Keras": (
+        "workloads/flops.py",
+        "import numpy",
+    ),
+    "What runs in the trained interpreter needs the standard library only": (
+        "dlmon/sanitize.py",
+        "import psutil",
+    ),
+    "The supervisor never touches NVML": ("dlmon/sensing.py", "import dlmon.sensors.nvidia"),
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    copy = tmp_path_factory.mktemp("sources")
+    for name in ("dlmon", "tui", "workloads"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+@pytest.mark.parametrize("contract", VIOLATIONS)
+def test_a_contract_is_broken_by_an_import_that_it_forbids(sources, contract):
+    name, line = VIOLATIONS[contract]
+    source = (sources / name).read_text()
+    (sources / name).write_text(f"{source}\n{line}\n")
+    linted = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=sources,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (sources / name).write_text(source)
+    assert linted.returncode == 1
+    assert f"{contract} BROKEN" in linted.stdout
+
+
+def test_every_contract_has_such_an_import():
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = configuration["tool"]["importlinter"]["contracts"]
+    assert [contract["name"] for contract in contracts] == list(VIOLATIONS)

@@ -1,0 +1,260 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dlmon.output import LINES_PER_SECOND, OutputLines, OutputLog
+from dlmon.records import Output, decode, encode
+from dlmon.sanitize import LINE_LIMIT
+
+SECOND = 1_000_000_000
+ERASE = "\x1b[K"
+
+
+def lines_of(*chunks, final=True):
+    """Return the lines that chunks end, and what is left standing at the end."""
+    lines = OutputLines()
+    ended = [line for chunk in chunks for line in lines.feed(chunk, 0)]
+    if final:
+        ended += lines.feed(b"", 0, final=True)
+        standing = lines.state(0, final=True)
+        ended += [standing] if standing is not None else []
+    return ended
+
+
+def texts(outputs):
+    return [output.text for output in outputs]
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\n\ntwo\n", ["one", "", "two"]),
+        (b"no newline", ["no newline"]),
+        (b"first\rsecond\n", ["second"]),
+        (b"longer\rshort\n", ["shortr"]),
+        (b"ab\b\bXY\n", ["XY"]),
+        (b"ab\bX\n", ["aX"]),
+        (b"\b\b\bx\n", ["x"]),
+        (b"abc\r\n", ["abc"]),
+        (b"abc\r", ["abc"]),
+        (b"", []),
+        (b"   ", []),
+    ],
+)
+def test_lines_are_what_a_terminal_would_show(written, kept):
+    assert lines_of(written) == kept
+
+
+def keras_bar(step, previous_width):
+    """Return what Keras 3.15 writes for a step, from keras/src/utils/progbar.py."""
+    done = step * 20 // 40
+    bar = f"\x1b[1m{step:2d}/40\x1b[0m "
+    bar += f"\x1b[32m{'━' * done}\x1b[0m" if done else ""
+    bar += f"\x1b[37m{'━' * (20 - done)}\x1b[0m"
+    bar += f" \x1b[1m{40 - step}s\x1b[0m {1000 - step * 24}ms/step - loss: 0.5000"
+    return ("\b" * previous_width + "\r" + bar).encode()
+
+
+def test_kerass_bar_leaves_its_last_state():
+    width = len(" 1/40 ") + 20 + len(" 39s 976ms/step - loss: 0.5000")
+    written = b"".join(keras_bar(step, width) for step in range(1, 41))
+    assert lines_of(written + b"     \n") == [f"40/40 {'━' * 20} 0s 40ms/step - loss: 0.5000     "]
+
+
+def test_tqdms_bar_leaves_its_last_state():
+    states = [f"\r{step}%|{'█' * (step // 10):10}| {step}/100" for step in range(0, 101, 5)]
+    assert lines_of("".join(states).encode() + b"\n") == ["100%|██████████| 100/100"]
+
+
+def test_colours_take_no_room():
+    assert lines_of(b"\x1b[31mlong red\x1b[0m\r\x1b[1mblue\x1b[0m\n") == ["blue red"]
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (f"longer\rnew{ERASE}\n", "new"),
+        (f"longer\r{ERASE}new\n", "new"),
+        ("longer\r\x1b[0Jnew\n", "new"),
+        ("longer\x1b[2K\rnew\n", "new   "),
+    ],
+)
+def test_a_line_may_be_erased(written, kept):
+    assert lines_of(written.encode()) == [kept]
+
+
+def test_text_is_cleaned():
+    assert lines_of("a\x07b\u202ec\x1b]0;title\x07d\te\n".encode()) == ["abcd    e"]
+
+
+def test_bytes_that_are_no_text_are_marked():
+    assert lines_of(b"caf\xe9 \xff\n") == ["caf\ufffd \ufffd"]
+
+
+def test_a_character_may_come_in_two_reads():
+    snowman = "☃".encode()
+    for cut in range(len(snowman) + 1):
+        assert lines_of(snowman[:cut], snowman[cut:] + b"\n") == ["☃"]
+
+
+def test_half_a_character_at_the_end_is_marked_too():
+    assert lines_of(b"abc\xe2\x98") == ["abc\ufffd"]
+
+
+def test_a_line_ends_at_64_kib():
+    ended = lines_of(b"x" * (2 * LINE_LIMIT + 5) + b"\n")
+    assert [len(line) for line in ended] == [LINE_LIMIT, LINE_LIMIT, 5]
+
+
+PIECES = st.sampled_from(
+    [
+        *(b"a", b"bc", b"word ", "é".encode(), "漢".encode(), "🦊".encode()),
+        *(b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b", b"\t", b"\xff", b"\xe2\x98", b"\x00"),
+        *(b"\x1b", b"\x1b[", b"\x1b[K", b"\x1b[2K", b"\x1b[31m", b"\x1b[0", b"m", b"\x1b]0;t\x07"),
+        b"z" * (LINE_LIMIT - 3),
+    ]
+)
+WRITTEN = st.lists(PIECES, max_size=25).map(b"".join)
+
+
+@given(WRITTEN, st.lists(st.integers(0, 200), max_size=12))
+@example(b"abc\r\ndef", [4])
+@example(b"old text\r\x1b[Kx", [10, 11])
+def test_the_lines_do_not_depend_on_how_the_bytes_were_read(written, cuts):
+    cuts = sorted(min(cut, len(written)) for cut in cuts)
+    chunks = [written[a:b] for a, b in zip([0, *cuts], [*cuts, len(written)], strict=True)]
+    assert lines_of(*chunks) == lines_of(written)
+
+
+@given(st.lists(st.text("abcé漢 ", min_size=1, max_size=20), max_size=20), st.integers(1, 7))
+def test_no_character_of_plain_text_is_lost(lines, size):
+    written = "\n".join(lines).encode()
+    chunks = [written[start : start + size] for start in range(0, len(written), size)]
+    standing = [lines[-1]] if lines and lines[-1].strip() else []
+    assert lines_of(*chunks) == lines[:-1] + standing
+
+
+def test_a_prompt_is_told_once_it_has_stood_for_a_second():
+    lines = OutputLines()
+    assert lines.feed(b"Continue? ", 0) == []
+    assert lines.state(SECOND - 1) is None
+    assert lines.state(SECOND) == "Continue? "
+    assert lines.state(9 * SECOND) is None
+    # It isn't said again when its newline comes, unless it was added to.
+    assert lines.feed(b"\n", 10 * SECOND) == []
+    lines.feed(b"Continue? ", 11 * SECOND)
+    assert lines.state(12 * SECOND) == "Continue? "
+    assert lines.feed(b"yes\n", 13 * SECOND) == ["Continue? yes"]
+
+
+def test_a_bar_that_rewrites_itself_is_told_once_a_second():
+    lines = OutputLines()
+    told = []
+    for tick in range(100):
+        t = tick * SECOND // 10
+        assert lines.feed(f"\r{tick} %".encode(), t) == []
+        state = lines.state(t)
+        told += [(tick, state)] if state is not None else []
+    assert all(later - earlier in (10, 11) for (earlier, _), (later, _) in pairwise(told))
+    assert [state for _, state in told] == [f"{tick} %" for tick, _ in told]
+    assert len(told) == 9
+    assert lines.feed(b"\r100 %\n", 10 * SECOND) == ["100 %"]
+
+
+def test_a_line_without_visible_text_does_not_stand():
+    lines = OutputLines()
+    lines.feed(b"  \x1b[0m ", 0)
+    assert lines.state(5 * SECOND) is None
+
+
+def test_lines_carry_their_stream_and_time():
+    log = OutputLog()
+    assert log.feed("stdout", b"out\n", 5) == [Output(5, "stdout", "out")]
+    assert log.feed("stderr", b"err\nmore", 7) == [Output(7, "stderr", "err")]
+    assert log.tick(8 + SECOND) == [Output(8 + SECOND, "stderr", "more")]
+
+
+def test_the_streams_do_not_mix():
+    log = OutputLog()
+    log.feed("stdout", b"half a ", 0)
+    assert texts(log.feed("stderr", b"warning\n", 0)) == ["warning"]
+    assert texts(log.feed("stdout", b"line\n", 0)) == ["half a line"]
+
+
+def numbered(first, last):
+    return b"".join(b"%d\n" % number for number in range(first, last))
+
+
+def test_fifty_lines_a_second_are_kept_and_the_others_counted():
+    log = OutputLog()
+    assert texts(log.feed("stdout", numbered(0, 1_000), 0)) == [str(n) for n in range(50)]
+    assert log.feed("stdout", numbered(1_000, 1_200), SECOND // 2) == []
+    kept = log.tick(SECOND)
+    # Of the others the newest are worth more.
+    assert texts(kept) == [str(n) for n in range(1_150, 1_200)]
+    assert [line.left_out for line in kept] == [1_100] + [None] * 49
+
+
+def test_a_flood_is_limited_every_second():
+    log = OutputLog()
+    kept = []
+    for second in range(10):
+        first = second * 500
+        now = log.feed("stdout", numbered(first, first + 500), second * SECOND)
+        now += log.tick(second * SECOND + SECOND // 2)
+        assert len(now) <= LINES_PER_SECOND
+        kept += now
+    kept += log.tick(10 * SECOND, final=True)
+    assert len(kept) + sum(line.left_out or 0 for line in kept) == 5_000
+    assert texts(kept) == sorted(texts(kept), key=int)
+
+
+def test_the_last_lines_are_never_lost():
+    log = OutputLog()
+    log.feed("stdout", numbered(0, 5_000), 0)
+    log.feed("stderr", b"Traceback (most recent call last):\n  in fit\nMemoryError", 1)
+    last = log.tick(2, final=True)
+    assert texts(last)[-3:] == ["Traceback (most recent call last):", "  in fit", "MemoryError"]
+    assert last[0].left_out
+
+
+def test_half_a_character_is_not_lost_at_the_end():
+    log = OutputLog()
+    log.feed("stderr", b"abc\xe2\x98", 0)
+    assert texts(log.tick(0, final=True)) == ["abc\ufffd"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3 * SECOND), st.integers(0, 120)), max_size=12),
+)
+def test_every_line_is_kept_or_counted(bursts):
+    log, kept, t, number = OutputLog(), [], 0, 0
+    for pause, count in bursts:
+        t += pause
+        kept += log.tick(t)
+        kept += log.feed("stdout", numbered(number, number + count), t)
+        number += count
+    kept += log.tick(t, final=True)
+    told = 0
+    for line in kept:
+        told += line.left_out or 0
+        assert int(line.text) == told
+        told += 1
+    assert told == number
+    assert number <= LINES_PER_SECOND or len(kept) >= LINES_PER_SECOND
+
+
+def test_nothing_is_said_twice_at_the_end():
+    log = OutputLog()
+    log.feed("stdout", b"done", 0)
+    assert texts(log.tick(SECOND)) == ["done"]
+    assert log.tick(2 * SECOND, final=True) == []
+
+
+def test_a_line_of_64_kib_makes_a_record_that_reads_back():
+    (line,) = OutputLog().feed("stdout", "漢".encode() * LINE_LIMIT, 0)
+    assert decode(encode(line)) == line

@@ -1,0 +1,291 @@
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from strategies import header
+
+from dlmon.host import boot_id, host_name
+from dlmon.log import LOG_NAME
+from dlmon.records import Failure, Notice, Result, encode
+from dlmon.sessions import (
+    INTERRUPTED,
+    RUNNING,
+    UNKNOWN,
+    NoSuchSession,
+    SessionEntry,
+    find_session,
+    list_sessions,
+    log_directory,
+    read_entry,
+    stop_session,
+)
+from tests.fakes.recorded import BEGIN_WALL, recorded_session, write_log
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
+
+# Takes the lock of a log as its supervisor does, until it is told to leave.
+HOLDER = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def log_of(directory, session_id, *records, wall=0.0, host=None):
+    head = header(id=session_id, host=host or host_name(), boot_id=boot_id(), wall=wall)
+    return write_log(directory, [head, *records])
+
+
+def result(status="completed", **changes):
+    return replace(Result(status, "s", "l", "w", "cpu", {}, 1.0), **changes)
+
+
+@pytest.fixture
+def hold():
+    holders = []
+
+    def held(path):
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        holders.append(holder)
+        assert holder.stdout.readline() == b"held\n"
+        return holder
+
+    yield held
+    for holder in holders:
+        holder.kill()
+        holder.wait()
+        holder.stdin.close()
+        holder.stdout.close()
+
+
+@pytest.fixture
+def three(tmp_path):
+    ids = ("20261120-145600-mnist-mlp-7f3a", "20261120-150000-cifar10-0a0b", "20261121-090000-x-1")
+    return {name: log_of(tmp_path, name, wall=float(wall)) for wall, name in enumerate(ids)}
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "stopped"])
+def test_a_session_stands_as_its_result_says(tmp_path, status):
+    records = recorded_session(status=status, samples=2_000)
+    entry = read_entry(write_log(tmp_path, records))
+    assert entry == SessionEntry(records[0], entry.path, status, records[-1], None)
+
+
+def test_a_session_without_a_result_or_a_writer_was_interrupted(tmp_path):
+    entry = read_entry(log_of(tmp_path, "one", Notice(1, "a")))
+    assert (entry.status, entry.result, entry.pid) == (INTERRUPTED, None, None)
+
+
+def test_nobody_knows_how_a_session_of_another_host_stands(tmp_path):
+    assert read_entry(log_of(tmp_path, "one", host="elsewhere")).status == UNKNOWN
+    ended = log_of(tmp_path, "two", result(), host="elsewhere")
+    assert read_entry(ended).status == "completed"
+
+
+@on_linux
+def test_a_session_runs_while_its_log_is_locked(tmp_path, hold):
+    path = log_of(tmp_path, "one", Notice(1, "a"))
+    holder = hold(path)
+    entry = read_entry(path)
+    assert (entry.status, entry.pid) == (RUNNING, holder.pid)
+    holder.kill()
+    holder.wait()
+    assert read_entry(path).status == INTERRUPTED
+
+
+@on_linux
+def test_a_lock_that_shows_here_runs_on_whatever_host(tmp_path, hold):
+    path = log_of(tmp_path, "one", host="elsewhere")
+    hold(path)
+    assert read_entry(path).status == RUNNING
+
+
+def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
+    path = log_of(tmp_path, "one")
+
+    def end_now(follower):
+        """Answer as if the writer held the lock, and ended right after the question."""
+        with path.open("ab") as log:
+            log.write(encode(result()))
+        return INTERRUPTED
+
+    monkeypatch.setattr("dlmon.sessions.status_without_result", end_now)
+    assert read_entry(path).status == "completed"
+
+
+def test_sessions_are_listed_oldest_first(tmp_path):
+    log_of(tmp_path, "b", wall=3.0)
+    log_of(tmp_path, "a", wall=20.0)
+    log_of(tmp_path, "c", result(), wall=1.0)
+    assert [entry.header.id for entry in list_sessions(tmp_path)] == ["c", "b", "a"]
+
+
+def test_what_is_no_session_is_passed_over(tmp_path, monkeypatch):
+    log_of(tmp_path, "good")
+    (tmp_path / "a file").write_text("")
+    (tmp_path / "an empty folder").mkdir()
+    for name, content in (("empty", b""), ("text", b"hello\n"), ("old", b'{"schema":0}\n')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / LOG_NAME).write_bytes(content)
+    (tmp_path / "a folder as log" / LOG_NAME).mkdir(parents=True)
+    (tmp_path / "a link to nowhere").symlink_to(tmp_path / "nowhere")
+    assert [entry.header.id for entry in list_sessions(tmp_path)] == ["good"]
+
+
+def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, monkeypatch):
+    gone = log_of(tmp_path, "gone")
+    log_of(tmp_path, "stays")
+    monkeypatch.setattr(
+        "dlmon.sessions.status_without_result", lambda follower: gone.unlink(missing_ok=True)
+    )
+    assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may enter everything")
+def test_a_folder_that_may_not_be_entered_is_passed_over(tmp_path):
+    log_of(tmp_path, "good")
+    log_of(tmp_path, "locked").parent.chmod(0)
+    assert [entry.header.id for entry in list_sessions(tmp_path)] == ["good"]
+    (tmp_path / "locked").chmod(0o700)
+
+
+def test_there_are_no_sessions_where_there_is_no_directory(tmp_path):
+    assert list_sessions(tmp_path / "missing") == []
+
+
+def test_a_result_is_found_behind_a_torn_line_and_however_long_it_is(tmp_path):
+    long = result("failed", error="x" * 60_000, options={"note": "é" * 60_000})
+    path = log_of(tmp_path, "one", *(Notice(n, "x" * 1_000) for n in range(300)), long)
+    with path.open("ab") as log:
+        log.write(b'{"type":"noti')
+    entry = read_entry(path)
+    assert (entry.status, entry.result) == ("failed", long)
+
+
+def test_a_result_must_be_the_last_record(tmp_path):
+    entry = read_entry(log_of(tmp_path, "one", result(), Failure(1, "more came")))
+    assert (entry.status, entry.result) == (INTERRUPTED, None)
+
+
+def test_a_log_of_nothing_but_noise_has_no_result(tmp_path):
+    path = log_of(tmp_path, "one")
+    with path.open("ab") as log:
+        log.write(b"noise " * 100_000)
+    assert read_entry(path).result is None
+
+
+def test_a_session_is_found_by_id_or_unique_prefix(tmp_path, three):
+    for name, path in three.items():
+        assert find_session(name, tmp_path) == path
+    ids = list(three)
+    assert find_session("20261120-1456", tmp_path) == three[ids[0]]
+    assert find_session("20261121", tmp_path) == three[ids[2]]
+
+
+def test_an_id_wins_over_the_ids_that_it_begins(tmp_path):
+    short, long = log_of(tmp_path, "run"), log_of(tmp_path, "run-2")
+    assert find_session("run", tmp_path) == short
+    assert find_session("run-", tmp_path) == long
+
+
+def test_a_session_is_found_by_the_path_of_its_log_or_folder(tmp_path, three, monkeypatch):
+    path = next(iter(three.values()))
+    for name in (path, path.parent, f"{path.parent}/"):
+        assert find_session(str(name), tmp_path / "elsewhere") == path
+    monkeypatch.chdir(path.parent)
+    assert find_session(LOG_NAME, tmp_path).samefile(path)
+    assert find_session(f"./{LOG_NAME}", tmp_path).samefile(path)
+
+
+def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
+    newest = log_of(tmp_path, "0-imported", wall=99.0)
+    (tmp_path / "zzz").mkdir()
+    (tmp_path / "zzz" / LOG_NAME).write_text("not a log")
+    assert find_session("last", tmp_path) == newest
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("20261120", "could be any of 2 sessions: 20261120-145600-mnist-mlp-7f3a, 2026"),
+        ("nothing", 'there is no session "nothing" in '),
+        ("", 'there is no session "" in '),
+        ("/nowhere/session.jsonl", "there is no log at /nowhere/session.jsonl"),
+        ("~nobody-of-that-name/x", "there is no log at ~nobody-of-that-name/x"),
+        ("~", 'there is no session "~" in '),
+        ("missing.jsonl", "there is no log at missing.jsonl"),
+        ("a\0b", "there is no session"),
+        ("/a\0b", "there is no log"),
+    ],
+)
+def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complaint):
+    with pytest.raises(NoSuchSession) as error:
+        find_session(name, tmp_path)
+    assert complaint in str(error.value)
+
+
+def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
+    for number in range(9):
+        log_of(tmp_path, f"run-{number}")
+    with pytest.raises(NoSuchSession) as error:
+        find_session("run", tmp_path)
+    assert str(error.value).endswith("any of 9 sessions: run-0, run-1, run-2, run-3, …")
+
+
+@pytest.mark.parametrize("name", ["last", "anything"])
+def test_an_empty_directory_is_said_to_be_one(tmp_path, name):
+    with pytest.raises(NoSuchSession, match="there are no sessions"):
+        find_session(name, tmp_path)
+
+
+def test_the_log_directory_is_absolute_and_links_stay_as_given(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert log_directory(Path("link")) == tmp_path / "link"
+    assert log_directory(Path("~/link")) == tmp_path / "link"
+    assert log_directory(Path("~nobody-of-that-name")) == tmp_path / "~nobody-of-that-name"
+
+
+def test_sessions_live_in_the_platforms_state_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    if sys.platform == "linux":
+        assert log_directory() == tmp_path / "dlmon" / "sessions"
+    assert log_directory().is_absolute()
+
+
+@on_linux
+def test_a_running_session_is_asked_to_stop(tmp_path, hold):
+    path = log_of(tmp_path, "one", wall=BEGIN_WALL)
+    holder = hold(path)
+    assert stop_session(read_entry(path))
+    assert holder.wait() == -15
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("host", "boot", "pid"),
+    [(None, None, None), ("elsewhere", None, 1), (None, "another boot", 1), (None, None, 0)],
+)
+def test_nothing_is_stopped_that_does_not_run_here(tmp_path, host, boot, pid, monkeypatch):
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("something was killed"))
+    head = header(host=host or host_name(), boot_id=boot or boot_id())
+    assert not stop_session(SessionEntry(head, tmp_path, RUNNING, None, pid))
+
+
+@on_linux
+def test_a_supervisor_that_just_ended_is_not_stopped(tmp_path, hold):
+    path = log_of(tmp_path, "one")
+    holder = hold(path)
+    entry = read_entry(path)
+    holder.kill()
+    holder.wait()
+    assert not stop_session(entry)

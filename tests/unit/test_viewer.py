@@ -1,0 +1,236 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from dlmon import viewer as viewer_module
+from dlmon.host import boot_id, host_name
+from dlmon.log import LogError, LogFollower
+from dlmon.records import Notice, Result, encode
+from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
+from dlmon.viewer import Viewer
+from tests.fakes.recorded import BEGIN_NS, recorded_session, write_log
+
+SECOND = 1_000_000_000
+HERE = {"host": host_name(), "boot_id": boot_id()}
+
+
+class Clock:
+    def __init__(self):
+        self.now = BEGIN_NS
+
+    def __call__(self):
+        return self.now
+
+    def passes(self, seconds):
+        self.now += int(seconds * SECOND)
+
+
+class Log:
+    """A log that grows, and whose lock is held for as long as a test says."""
+
+    def __init__(self, directory, monkeypatch, records, **header):
+        head = replace(records[0], **{**HERE, **header})
+        self.records = [head, *records[1:]]
+        self.path = write_log(directory, [head])
+        self.holder = 4_711
+        self.clock = Clock()
+        monkeypatch.setattr(LogFollower, "writer_pid", lambda follower: self.holder)
+
+    def append(self, *records):
+        with self.path.open("ab") as file:
+            file.write(b"".join(encode(record) for record in records))
+
+    def view(self):
+        return Viewer(self.path, self.clock)
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    return Log(tmp_path, monkeypatch, recorded_session(samples=3_000))
+
+
+def test_a_session_is_followed_to_its_result(log):
+    viewer = log.view()
+    assert viewer.poll() == []
+    assert (viewer.status, viewer.running, viewer.result) == (RUNNING, True, None)
+    log.append(*log.records[1:-1])
+    assert viewer.poll() == log.records[1:-1]
+    assert viewer.snapshot().batches == 3 * 30
+    log.append(log.records[-1])
+    assert viewer.poll() == log.records[-1:]
+    assert (viewer.status, viewer.running, viewer.result) == ("completed", False, log.records[-1])
+    assert viewer.trouble is None
+
+
+@pytest.mark.parametrize("status", ["failed", "stopped"])
+def test_a_session_that_was_over_before_reads_as_it_ended(tmp_path, monkeypatch, status):
+    log = Log(tmp_path, monkeypatch, recorded_session(status=status, samples=3_000))
+    log.holder = None
+    log.append(*log.records[1:])
+    viewer = log.view()
+    assert viewer.poll() == log.records[1:]
+    assert viewer.status == status
+    assert viewer.poll() == []
+    assert viewer.status == status
+
+
+def test_a_free_lock_without_a_result_is_an_interruption(log):
+    viewer = log.view()
+    log.append(Notice(BEGIN_NS + 1, "the last words"))
+    log.holder = None
+    # What was written before the end is shown first.
+    assert len(viewer.poll()) == 1
+    assert viewer.status == RUNNING
+    assert viewer.poll() == []
+    assert (viewer.status, viewer.running) == (INTERRUPTED, False)
+    assert "interrupted" in viewer.trouble
+
+
+def test_a_result_that_is_written_between_lock_and_read_counts(log, monkeypatch):
+    viewer = log.view()
+
+    def ends_right_then(follower):
+        monkeypatch.undo()
+        log.append(log.records[-1])
+        return
+
+    monkeypatch.setattr(LogFollower, "writer_pid", ends_right_then)
+    assert viewer.poll() == log.records[-1:]
+    assert viewer.status == "completed"
+
+
+def test_the_lock_is_asked_for_before_the_log_is_read(log, monkeypatch):
+    viewer = log.view()
+    read = LogFollower.poll
+
+    def ends_after_the_read(follower, *arguments):
+        records = read(follower, *arguments)
+        log.append(log.records[-1])
+        log.holder = None
+        return records
+
+    monkeypatch.setattr(LogFollower, "poll", ends_after_the_read)
+    assert viewer.poll() == []
+    # The writer was there when it was asked for, so this is no interruption.
+    assert viewer.status == RUNNING
+    monkeypatch.setattr(LogFollower, "poll", read)
+    viewer.poll()
+    assert viewer.status == "completed"
+
+
+def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"), host="elsewhere")
+    log.holder = None
+    viewer = log.view()
+    viewer.poll()
+    assert (viewer.status, viewer.running, viewer.trouble) == (UNKNOWN, False, None)
+
+
+def test_silence_is_trouble_after_three_intervals(log):
+    viewer = log.view()
+    log.append(*log.records[1:4])
+    viewer.poll()
+    log.clock.passes(2.9)
+    viewer.poll()
+    assert viewer.trouble is None
+    log.clock.passes(0.2)
+    viewer.poll()
+    assert viewer.trouble == "no new record for 3 s: the supervisor may be suspended"
+    log.append(log.records[4])
+    viewer.poll()
+    assert viewer.trouble is None
+
+
+def test_a_slow_sampling_interval_is_no_silence(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": 30.0})
+    viewer = log.view()
+    log.clock.passes(89)
+    viewer.poll()
+    assert viewer.trouble is None
+    log.clock.passes(2)
+    viewer.poll()
+    assert "no new record for 91 s" in viewer.trouble
+
+
+@pytest.mark.parametrize("interval", [None, "1", 0, -5, True, [1]])
+def test_an_interval_that_is_none_counts_as_a_second(tmp_path, monkeypatch, interval):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": interval})
+    viewer = log.view()
+    log.clock.passes(3.1)
+    viewer.poll()
+    assert viewer.trouble is not None
+
+
+def test_a_full_disk_explains_the_silence(log, monkeypatch):
+    viewer = log.view()
+    log.clock.passes(5)
+    disk = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(viewer_module.os, "statvfs", lambda path: disk)
+    viewer.poll()
+    assert viewer.trouble.startswith("the disk that holds the log is full")
+
+
+def test_a_disk_that_tells_nothing_is_not_called_full(log, monkeypatch):
+    def refuse(path):
+        raise OSError(38, "function not implemented")
+
+    viewer = log.view()
+    log.clock.passes(5)
+    monkeypatch.setattr(viewer_module.os, "statvfs", refuse)
+    viewer.poll()
+    assert "suspended" in viewer.trouble
+
+
+def test_a_finished_session_is_never_in_trouble(log):
+    viewer = log.view()
+    log.append(*log.records[1:])
+    viewer.poll()
+    log.clock.passes(3_600)
+    viewer.poll()
+    assert viewer.trouble is None
+
+
+def test_time_goes_on_between_records_of_a_session_that_runs_here(log):
+    viewer = log.view()
+    viewer.poll()
+    log.clock.passes(7)
+    assert viewer.now() == BEGIN_NS + 7 * SECOND
+    assert viewer.snapshot().elapsed_s == 7
+
+
+def test_time_stands_still_once_a_session_is_over(log):
+    viewer = log.view()
+    log.append(*log.records[1:])
+    viewer.poll()
+    log.clock.passes(7)
+    assert viewer.now() == log.records[-1].t
+
+
+@pytest.mark.parametrize("differs", [{"host": "elsewhere"}, {"boot_id": "an earlier boot"}])
+def test_another_machines_clock_is_not_compared_with_ours(tmp_path, monkeypatch, differs):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"), **differs)
+    log.append(*log.records[1:])
+    viewer = log.view()
+    viewer.poll()
+    log.clock.passes(10_000)
+    assert viewer.now() == viewer.session.last_t
+
+
+def test_the_pid_of_the_writer_is_told(log):
+    assert log.view().writer_pid == 4_711
+
+
+def test_what_is_no_log_has_no_viewer(tmp_path):
+    with pytest.raises(LogError):
+        Viewer(tmp_path / "session.jsonl")
+
+
+def test_a_broken_line_in_a_log_breaks_no_viewer(log):
+    viewer = log.view()
+    with log.path.open("ab") as file:
+        file.write(b"\0" * 300 + b"\n")
+    log.append(*log.records[1:])
+    assert viewer.poll() == log.records[1:]
+    assert isinstance(viewer.result, Result)
+    viewer.close()

@@ -50,7 +50,7 @@ def print_sessions(entries: Sequence[SessionEntry], directory: Path) -> None:
             Text(entry.header.id, style="bold"),
             figures.day_and_time(entry.header.wall),
             Text(entry.header.workload),
-            entry.status,
+            Text(entry.status),
             Text(_device(entry)),
             Text(_outcome(entry)),
         )

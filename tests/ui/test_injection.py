@@ -237,7 +237,6 @@ def test_a_table_of_sessions_obeys_no_text(log_dir, capsys, name):
         assert told.count(HOSTILE[name]) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="tui/tables.py hands Rich the status as markup")
 @pytest.mark.parametrize("name", ["closing tag", "action", "style"])
 def test_a_table_of_sessions_shows_any_status_as_it_is(log_dir, capsys, name):
     write_log(log_dir, hostile_session("x", MARKUP[name]))

@@ -128,6 +128,12 @@ class Model:
     keras_version: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def gpu_index(self) -> int | None:
+        """NVML's number of the GPU that is trained on (`device` is gpu:N); None on the CPU."""
+        number = (self.device or "").removeprefix("gpu:")
+        return int(number) if number.isascii() and number.isdecimal() else None
+
 
 @dataclass(frozen=True)
 class Batches:

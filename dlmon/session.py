@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from dlmon.limits import WINDOW_S, Limit, find_limit
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -39,6 +40,7 @@ from dlmon.statistics import (
 
 OUTPUT_LINES = 500
 NOTICES = 100
+LIMIT_SAMPLES = 300
 STRETCHES = 2000
 RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
@@ -96,6 +98,7 @@ class Snapshot:
     machine_age_s: float | None
     output: tuple[Output, ...]
     notices: tuple[Notice, ...]
+    limit: Limit | None
     result: Result | None
     why: dict[str, str]
 
@@ -153,6 +156,7 @@ class Session:
         self._evaluation: Evaluation | None = None
         self._validation: ValidationTime | None = None
         self._validation_compile_s = 0.0
+        self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
         self._epoch_now = 0
@@ -172,6 +176,7 @@ class Session:
             self._fold_summary(record)
         elif isinstance(record, Machine):
             self.machine.fold(record)
+            self._keep_for_limit()
         elif isinstance(record, Phase):
             self._fold_phase(record)
         elif isinstance(record, Model):
@@ -300,6 +305,7 @@ class Session:
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
             output=tuple(self._output),
             notices=tuple(self._notices),
+            limit=self._limit(),
             result=self.result,
             why=why,
         )
@@ -313,6 +319,20 @@ class Session:
             return None
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
         return self.throughput.columns(now - window_ns, window_ns, 1)[0]
+
+    def _keep_for_limit(self) -> None:
+        """Keep the last half minute of samples of steady training, to say what limits it."""
+        sample = self.machine.latest
+        if sample is None or self.phase != "training" or not self._steady.steady:
+            return
+        self._training_samples.append(sample)
+        oldest_t = sample.t - int(WINDOW_S * 1e9)
+        while self._training_samples[0].t < oldest_t:
+            self._training_samples.popleft()
+
+    def _limit(self) -> Limit | None:
+        gpu_index = self.model.gpu_index if self.model is not None else None
+        return find_limit(tuple(self._training_samples), self.header.machine, gpu_index)
 
     @property
     def phase(self) -> str | None:

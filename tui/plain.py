@@ -266,6 +266,8 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
         rows.append(("compile", figures.seconds(snapshot.compile_s)))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot.stalls)))
+    if snapshot.limit is not None:
+        rows.append(("what limits it", snapshot.limit.text))
     if result is not None:
         rows.append(("wall", figures.seconds(result.wall_s)))
     return rows

@@ -11,6 +11,10 @@ from dlmon.session import Stretch
 # Records arrive up to this much after what they tell of.
 SETTLED_NS = 400_000_000
 
+# Between two marks, on the average.
+MARK_COLUMNS = 8
+_STEPS = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
+
 _SHADES = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
 
 
@@ -29,9 +33,11 @@ class TimeAxis:
         return (*told, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
-        """Return where epochs began, numbered as people do."""
-        placed = ((self._column_of(begin), str(epoch + 1)) for epoch, begin in epoch_begins)
-        return tuple((column, label) for column, label in placed if 0 <= column < self.known)
+        """Return where epochs began, numbered as people do; of short ones every second, fifth …"""
+        placed = [(self._column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
+        placed = [(column, number) for column, number in placed if 0 <= column < self.known]
+        step = _marked_step(placed)
+        return tuple((column, str(number)) for column, number in placed if number % step == 0)
 
     def shades(self, stretches: Iterable[Stretch]) -> tuple[tuple[int, int, str], ...]:
         """Return the stretches that compile or validate."""
@@ -50,6 +56,15 @@ class TimeAxis:
 
     def _column_of(self, t_ns: int) -> int:
         return (t_ns - self.begin_ns) // self.column_ns
+
+
+def _marked_step(placed: list[tuple[int, int]]) -> int:
+    """Return of how many epochs one is marked, so that the marks have room for their numbers."""
+    span = placed[-1][0] - placed[0][0] if placed else 0
+    for step in _STEPS:
+        if span * step >= MARK_COLUMNS * (len(placed) - 1):
+            return step
+    return _STEPS[-1]
 
 
 def whole_axis(start_ns: int, end_ns: int, column_ns: int, count: int) -> TimeAxis:

@@ -321,6 +321,7 @@ def test_a_full_disk_is_tried_again_once_a_second(writer, monkeypatch):
     with files_no_larger_than(writer.path.stat().st_size):
         writer.write(epoch(0))
     # There is room again, but nobody looks before a second is over.
+    assert not writer.retry()
     writer.write(epoch(1))
     assert read(writer.path) == []
     now += log.RETRY_S
@@ -379,6 +380,30 @@ def test_a_disk_that_can_not_sync_is_written_all_the_same(writer, monkeypatch):
         writer.write(record)
     assert read(writer.path) == records
     assert writer.lost_lines == 0
+
+
+def test_epochs_and_the_result_are_synced(writer, monkeypatch):
+    synced = []
+    monkeypatch.setattr(log.os, "fsync", synced.append)
+    for record in (sample(1), epoch(0), Notice(2, "a"), epoch(1), result()):
+        writer.write(record)
+    assert len(synced) == 3
+    with files_no_larger_than(writer.path.stat().st_size):
+        writer.write(epoch(2))
+    assert len(synced) == 3
+    writer.retry(at_once=True)
+    assert len(synced) == 4
+
+
+def test_a_log_that_can_not_be_opened_leaves_no_folder(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(24, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log.os, "open", refuse)
+        with pytest.raises(LogError, match="too many open files"):
+            LogWriter(tmp_path, header())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -449,13 +474,33 @@ def test_the_lock_is_held_before_the_log_is_visible(tmp_path, monkeypatch):
     rename = Path.rename
 
     def look_then_rename(self, target):
-        probe = f"from dlmon.log import writer_pid; print(writer_pid({str(self)!r}))"
-        seen.append(int(subprocess.check_output([sys.executable, "-c", probe])))
+        seen.append(pid_seen_by_another_process(self))
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", look_then_rename)
-    LogWriter(tmp_path, header()).close()
-    assert seen == [os.getpid()]
+    writer = LogWriter(tmp_path, header())
+    writer.close()
+    assert [*seen, pid_seen_by_another_process(writer.path)] == [str(os.getpid()), "None"]
+
+
+def pid_seen_by_another_process(path):
+    probe = f"from dlmon.log import writer_pid; print(writer_pid({str(path)!r}))"
+    return subprocess.check_output([sys.executable, "-c", probe], text=True).strip()
+
+
+@on_linux
+def test_no_file_is_left_open(tmp_path):
+    before = set(Path("/proc/self/fd").iterdir())
+    path = write_log(tmp_path, [header()])
+    writer_pid(path)
+    LogFollower(path).close()
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(LogError):
+        LogFollower(tmp_path / "empty")
+    LogWriter(tmp_path / "more", header()).close()
+    with files_no_larger_than(10), pytest.raises(LogError):
+        LogWriter(tmp_path / "full", header())
+    assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_ids_sort_by_time_and_are_safe_as_names():

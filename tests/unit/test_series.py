@@ -105,6 +105,9 @@ def test_memory_stays_bounded_and_the_whole_run_in_sight():
     assert WHOLE_BUCKETS // 2 <= whole <= WHOLE_BUCKETS
     recent = series.columns((seconds - 10) * SECOND, SECOND, 10)
     assert recent == [float(second) for second in range(seconds - 10, seconds)]
+    # What is long past is coarser, whether or not all of the run is asked for.
+    early = series.columns(1_000 * SECOND, 1_000 * SECOND, 4)
+    assert early == pytest.approx([1_500, 2_500, 3_500, 4_500], rel=0.01)
     width = seconds // 8
     expected = [width * number + (width - 1) / 2 for number in range(8)]
     assert series.columns(0, width * SECOND, 8) == pytest.approx(expected)

@@ -219,6 +219,16 @@ def test_the_projection_of_a_capped_epoch_holds_the_whole_set_and_its_validation
     assert capped.seconds_per_epoch.value == pytest.approx(whole.seconds_per_epoch.value, rel=0.01)
 
 
+def test_the_projection_of_a_capped_run_holds_the_whole_evaluation():
+    options = {"workload": "mnist-mlp-small", "step_us": 2_000}
+    capped = folded(recorded_session(steps_cap=1_200, epochs=4, **options)).snapshot()
+    whole = folded(recorded_session(epochs=4, **options)).snapshot()
+    assert capped.run_seconds.projected
+    assert capped.run_seconds.low < capped.run_seconds.value < capped.run_seconds.high
+    assert capped.run_seconds.value == pytest.approx(whole.run_seconds.value, rel=0.02)
+    assert "evaluation" not in capped.why
+
+
 def test_a_projection_says_when_validation_is_not_in_it_yet():
     snapshot = folded(recorded_session("training", ended=0)).snapshot()
     assert snapshot.seconds_per_epoch.projected
@@ -282,6 +292,13 @@ def test_compilation_is_no_throughput():
     assert columns[:4] == [None] * 4
     assert columns[4] == pytest.approx(5_000)
     assert made.snapshot().compile_s == pytest.approx(4, abs=0.03)
+
+
+def test_each_batch_behind_the_compiled_one_has_its_own_throughput():
+    times, samples = (3_000_000, 1_000_000, 1_000_000, 2_000_000), (10, 100, 200, 50)
+    made = session(MODEL, batches(0, times, 3 * SECOND_NS, samples=samples))
+    assert made.throughput.columns(0, SECOND_NS, 8) == [None] * 3 + [100, 200, 25, 25, None]
+    assert made.last_t == 7 * SECOND_NS
 
 
 def test_summaries_count_like_batches():
@@ -448,3 +465,15 @@ def test_nothing_is_known_of_a_session_that_just_began():
 def test_a_stale_sample_tells_its_age():
     made = session(sample(5, cpu=Cpu(pct=1.0)))
     assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
+
+
+def test_steady_training_says_what_limits_it():
+    records = recorded_session()
+    header = records[0]
+    session = Session(header)
+    assert session.snapshot().limit is None
+    for record in records[1:]:
+        session.fold(record)
+    limit = session.snapshot().limit
+    assert limit is not None
+    assert limit.text.endswith(".")

@@ -237,6 +237,19 @@ def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     with pytest.raises(NoSuchSession) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 9 sessions: run-0, run-1, run-2, run-3, …")
+    for number in range(4, 9):
+        (tmp_path / f"run-{number}" / LOG_NAME).unlink()
+    with pytest.raises(NoSuchSession) as error:
+        find_session("run", tmp_path)
+    assert str(error.value).endswith("any of 4 sessions: run-0, run-1, run-2, run-3")
+
+
+@on_linux
+def test_no_log_is_left_open(tmp_path, three):
+    before = set(Path("/proc/self/fd").iterdir())
+    list_sessions(tmp_path)
+    find_session("last", tmp_path)
+    assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["last", "anything"])

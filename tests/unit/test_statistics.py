@@ -164,6 +164,23 @@ def test_the_standard_error_comes_from_stretches_of_a_second():
     assert error > 3 * statistics.stdev(seconds) / math.sqrt(len(dt_us))
 
 
+def test_the_standard_error_is_the_same_however_batches_were_packed():
+    dt_us = [20_000] * 50 + ([25_000] * 40 + [16_667] * 60) * 20
+    whole, packed, summed = steady([0, *dt_us]), steady([0] + [20_000] * 50), SteadyState()
+    summed.add(100, [0] + [20_000] * 50)
+    for start in range(50, len(dt_us), 20):
+        part = dt_us[start : start + 20]
+        packed.add(100, part)
+        summed.add_summary(len(part), 100 * len(part), sum(part), (part[0],) * 7)
+    errors = [s.samples_per_second().standard_error for s in (whole, packed, summed)]
+    assert errors[0] > 100
+    assert errors == pytest.approx([errors[0]] * 3)
+    # The band of the mean: forty blocks have 39 degrees of freedom.
+    assert whole.relative_band() == pytest.approx(
+        student_95(39) * errors[0] / whole.samples_per_second().mean, rel=0.001
+    )
+
+
 def test_the_standard_error_needs_two_seconds():
     one, two = [20_000] * 99, [20_000] * 100
     assert steady([0] + [20_000] * 50 + one).samples_per_second().standard_error is None
@@ -177,6 +194,17 @@ def test_a_summary_counts_as_its_batches():
     assert state.samples_per_second().mean == pytest.approx(5_000)
     assert state.step_time().median == pytest.approx(20, rel=0.005)
     assert state.stalls() == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 99])
+def test_every_batch_of_a_summary_is_counted(count):
+    state = steady([0] + [20_000] * 60)
+    before = [0] + [20_000] * 60
+    assert state.mean_step_us == 20_000
+    state.add_summary(count, 100 * count, 40_000 * count, (40_000,) * 7)
+    steady_batches = len(before) - 1 - 50
+    expected = (20_000 * steady_batches + 40_000 * count) / (steady_batches + count)
+    assert state.mean_step_us == pytest.approx(expected)
 
 
 def test_nothing_is_measured_before_there_is_anything():
@@ -254,7 +282,14 @@ def test_there_is_no_projection_before_the_spread_is_known():
     assert project_epoch(steady(before + [20_000] * 99), 1_000, 0.0) is None
     projected = project_epoch(steady(before + [20_000] * 100), 1_000, 0.0)
     assert projected.value == pytest.approx(0.2)
+    assert (projected.epochs, projected.projected) == (0, True)
     assert projected.low == projected.value == projected.high
+
+
+@pytest.mark.parametrize(("samples", "known"), [(-1, False), (0, False), (1, True)])
+def test_an_epoch_without_samples_is_not_projected(samples, known):
+    state = steady([0] + [20_000] * 200)
+    assert (project_epoch(state, samples, 0.0) is not None) == known
 
 
 def test_the_band_of_a_projection_grows_with_the_spread_of_the_seconds():

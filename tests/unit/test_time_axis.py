@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dlmon.series import Series
 from dlmon.session import Stretch
-from tui.time_axis import SETTLED_NS, TimeAxis, latest_axis, whole_axis
+from tui.time_axis import MARK_COLUMNS, SETTLED_NS, TimeAxis, latest_axis, whole_axis
 
 S = 1_000_000_000
 
@@ -31,9 +31,24 @@ def test_a_series_is_read_column_by_column_and_what_is_not_over_is_a_gap():
 
 
 def test_epochs_are_marked_where_they_begin_and_numbered_from_one():
-    axis = one_second_columns(begin_s=100, known=8)
-    begins = [(0, 99 * S), (1, 100 * S), (2, 104 * S + 1), (3, 107 * S), (4, 108 * S)]
-    assert axis.marks(begins) == ((0, "2"), (4, "3"), (7, "4"))
+    axis = one_second_columns(begin_s=100, count=40, known=30)
+    begins = [(0, 99 * S), (1, 100 * S), (2, 116 * S + 1), (3, 129 * S), (4, 130 * S)]
+    assert axis.marks(begins) == ((0, "2"), (16, "3"), (29, "4"))
+
+
+def test_of_epochs_too_short_for_their_numbers_only_round_ones_are_marked():
+    axis = one_second_columns(count=200, known=100)
+    begins = [(epoch, epoch * S) for epoch in range(100)]
+    assert axis.marks(begins) == tuple((n - 1, str(n)) for n in range(10, 101, 10))
+    at_once = [(epoch, 5 * S) for epoch in range(2000)]
+    assert len(axis.marks(at_once)) <= 1
+
+
+@given(st.lists(st.integers(0, 400 * S), max_size=200).map(sorted))
+def test_marks_are_never_crowded_on_the_average(begins):
+    axis = one_second_columns(count=400, known=300)
+    marks = axis.marks(enumerate(begins))
+    assert len(marks) <= 300 / MARK_COLUMNS + 2
 
 
 def test_only_what_compiles_or_validates_is_shaded():

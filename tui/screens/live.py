@@ -174,14 +174,12 @@ class LiveScreen(Screen[None]):
 
     def _machine_view(self, snapshot: Snapshot) -> MachineView:
         session = self._viewer.session
-        device = snapshot.model.device if snapshot.model else None
-        index = device.removeprefix("gpu:") if device else ""
         return MachineView(
             history=session.machine,
             facts=session.header.machine,
             age_s=snapshot.machine_age_s if self._viewer.running else None,
             interval_s=session.machine.interval_s,
-            gpu_index=int(index) if index.isdigit() else None,
+            gpu_index=snapshot.model.gpu_index if snapshot.model else None,
             epoch_begins=tuple(session.epoch_begins),
             stretches=tuple(session.stretches),
         )

@@ -13,7 +13,7 @@ SETTLED_NS = 400_000_000
 
 # Between two marks, on the average.
 MARK_COLUMNS = 8
-_STEPS = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
+_STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 
 _SHADES = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
 
@@ -33,7 +33,7 @@ class TimeAxis:
         return (*told, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
-        """Return where epochs began, numbered as people do; of short ones every second, fifth …"""
+        """Return where epochs began, numbered as people do; of short ones, only round numbers."""
         placed = [(self._column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
         placed = [(column, number) for column, number in placed if 0 <= column < self.known]
         step = _marked_step(placed)

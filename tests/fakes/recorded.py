@@ -123,13 +123,18 @@ def recorded_session(
     if samples is not None:
         trained = replace(trained, samples=samples)
     recording = _Recording(
-        trained, epochs, gpus, cores, step_us, steps_cap, nan_loss, silent_s, foreign, begin_wall
-    )
-    recording.header = replace(
-        recording.header,
-        id=session_id or f"20261120-145600-{workload}-7f3a",
         workload=workload,
-        options={"workload": workload, "epochs": epochs, "steps": steps_cap, "interval": 1.0},
+        session_id=session_id or f"20261120-145600-{workload}-7f3a",
+        trained=trained,
+        epochs=epochs,
+        gpus=gpus,
+        cores=cores,
+        step_us=step_us,
+        steps_cap=steps_cap,
+        nan_loss=nan_loss,
+        silent_s=silent_s,
+        foreign=foreign,
+        begin_wall=begin_wall,
     )
     recording.run(reached, ended, status)
     return recording.written(status if reached == RESULT else None)
@@ -155,49 +160,25 @@ def write_log(log_dir: Path, records: Sequence[Record]) -> Path:
     return path
 
 
+@dataclass
 class _Recording:
     """A clock that moves through a run, and what was written on the way."""
 
-    def __init__(
-        self,
-        trained: _Trained,
-        epochs: int,
-        gpus: int,
-        cores: int,
-        step_us: int,
-        steps_cap: int | None,
-        nan_loss: bool,
-        silent_s: float,
-        foreign: bool,
-        begin_wall: float,
-    ) -> None:
-        self.trained = trained
-        self.epochs = epochs
-        self.gpus = gpus
-        self.cores = cores
-        self.step_us = step_us
-        self.steps_cap = steps_cap
-        self.nan_loss = nan_loss
-        self.silent_s = silent_s
-        self.foreign = foreign
-        self.header = SessionHeader(
-            schema=SCHEMA,
-            id="",
-            host=FOREIGN_NAME if foreign else HOST,
-            boot_id=BOOT_ID,
-            t=BEGIN_NS,
-            wall=begin_wall,
-            workload="",
-            options={},
-            machine=self._facts(),
-            versions={
-                "python": "3.11.7",
-                "backend": "tensorflow",
-                "dlmon": "0.1.0",
-                "keras": "3.15.0",
-                "backend_version": "2.21.0",
-            },
-        )
+    workload: str
+    session_id: str
+    trained: _Trained
+    epochs: int
+    gpus: int
+    cores: int
+    step_us: int
+    steps_cap: int | None
+    nan_loss: bool
+    silent_s: float
+    foreign: bool
+    begin_wall: float
+
+    def __post_init__(self) -> None:
+        self.header = self._header()
         self._now = BEGIN_NS
         self._told: list[tuple[int, Record]] = []
         self._phases: list[tuple[int, str]] = []
@@ -246,6 +227,31 @@ class _Recording:
             records.append(self._result(records, status))
         return records
 
+    def _header(self) -> SessionHeader:
+        return SessionHeader(
+            schema=SCHEMA,
+            id=self.session_id,
+            host=FOREIGN_NAME if self.foreign else HOST,
+            boot_id=BOOT_ID,
+            t=BEGIN_NS,
+            wall=self.begin_wall,
+            workload=self.workload,
+            options={
+                "workload": self.workload,
+                "epochs": self.epochs,
+                "steps": self.steps_cap,
+                "interval": 1.0,
+            },
+            machine=self._facts(),
+            versions={
+                "python": "3.11.7",
+                "backend": "tensorflow",
+                "dlmon": "0.1.0",
+                "keras": "3.15.0",
+                "backend_version": "2.21.0",
+            },
+        )
+
     def _pass(self, us: int) -> None:
         self._now += us * 1000
 
@@ -266,7 +272,7 @@ class _Recording:
             flops_per_sample=trained.flops_per_sample,
             batch_size=trained.batch_size,
             samples_per_epoch=trained.samples,
-            steps_per_epoch=self._steps_in(trained.samples),
+            steps_per_epoch=self._steps_in(trained.samples) or 0,
             epochs=self.epochs,
             validation_steps=self._steps_in(trained.validation_samples),
             validation_samples=trained.validation_samples,
@@ -399,12 +405,15 @@ class _Recording:
     def _evaluate(self, cut: bool) -> None:
         self._enter("evaluating")
         begin = self._now
-        steps = self._steps_in(self.trained.evaluation_samples) or 0
+        samples = self.trained.evaluation_samples or 0
+        if self.steps_cap is not None:
+            samples = min(samples, self.steps_cap * self.trained.batch_size)
+        steps = self._steps_in(samples) or 0
         self._pass(self.step_us // 3 * (steps // 2 if cut else steps))
         if not cut:
             metrics: dict[str, float | None] = {"accuracy": 0.974, "loss": 0.083}
-            samples = self.trained.evaluation_samples or 0
-            self._tell(Evaluation(begin, self._now, steps, samples, True, metrics))
+            whole = self.steps_cap is None
+            self._tell(Evaluation(begin, self._now, steps, samples, whole, metrics))
 
     def _fail(self) -> None:
         error = "memory ran out with batch size 100 (ResourceExhaustedError: OOM when allocating)"

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fakes.recorded import recorded_session, write_log
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import header
@@ -23,7 +24,6 @@ from dlmon.log import (
     writer_pid,
 )
 from dlmon.records import Batches, Epoch, Machine, Notice, Output, Phase, Result, encode
-from tests.fakes.recorded import recorded_session, write_log
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 

@@ -3,6 +3,7 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 
 import pytest
+from fakes.recorded import BEGIN_NS, folded, recorded_session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
@@ -26,7 +27,6 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session import NOTICES, OUTPUT_LINES, MachineHistory, Session
-from tests.fakes.recorded import BEGIN_NS, folded, recorded_session
 
 FIGURES = (
     *("seconds_per_epoch", "run_seconds", "samples_per_second"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from strategies import header
 
 from dlmon.host import boot_id, host_name
@@ -22,7 +23,6 @@ from dlmon.sessions import (
     read_entry,
     stop_session,
 )
-from tests.fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from fakes.recorded import BEGIN_NS, recorded_session, write_log
 
 from dlmon import viewer as viewer_module
 from dlmon.host import boot_id, host_name
@@ -9,7 +10,6 @@ from dlmon.log import LogError, LogFollower
 from dlmon.records import Notice, Result, encode
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.viewer import Viewer
-from tests.fakes.recorded import BEGIN_NS, recorded_session, write_log
 
 SECOND = 1_000_000_000
 HERE = {"host": host_name(), "boot_id": boot_id()}

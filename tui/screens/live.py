@@ -25,6 +25,7 @@ from tui.widgets.bars import BarRow, ComparisonBars
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
+from tui.widgets.limit_line import LimitLine
 from tui.widgets.machine_charts import MachineCharts, MachineView
 from tui.widgets.output_pane import OutputPane
 from tui.widgets.plot import bar_fractions, grown_top
@@ -87,6 +88,7 @@ class LiveScreen(Screen[None]):
                     yield EpochHeadline(ascii=plain)
                     yield ComparisonBars(ascii=plain)
             yield MachineCharts(ascii=plain)
+            yield LimitLine(ascii=plain)
             with Horizontal(id="details"):
                 yield EpochTable(ascii=plain)
                 yield OutputPane(ascii=plain)
@@ -133,6 +135,7 @@ class LiveScreen(Screen[None]):
         snapshot = self._viewer.snapshot()
         self.query_one(TopLine).show(snapshot, self._viewer.status)
         self.query_one(ProgressLine).show(snapshot, self._trouble())
+        self.query_one(LimitLine).show(snapshot)
         self.query_one(EpochTable).show(snapshot.epochs)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices)
         self._paint_comparison(snapshot)

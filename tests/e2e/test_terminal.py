@@ -1,0 +1,289 @@
+"""The real app in a real terminal: tmux draws it, sends keys, and says how it was left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import psutil
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.sessions import (
+    DEADLINE_S,
+    FAKES,
+    Log,
+    eventually,
+    is_stopped,
+    the_log_in,
+    wait_until_gone,
+)
+
+from dlmon.records import Epoch
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+
+MANY = 100_000
+TRAINING = f"/{MANY}"
+PROMPT = "bash-"
+
+
+class Terminal:
+    """A shell in a terminal of its own, and what stands on its screen."""
+
+    def __init__(self, folder, width=120, height=40):
+        # The path of a socket may not be long, as that of a test's folder may be.
+        self._folder = tempfile.mkdtemp(prefix="dlmon-")
+        self._environment = {
+            **os.environ,
+            "LC_ALL": "C.UTF-8",
+            "XDG_STATE_HOME": str(folder),
+            "HISTFILE": "",
+        }
+        size = ("-x", str(width), "-y", str(height))
+        shell = "bash --norc --noprofile -i"
+        self._tmux("-f", os.devnull, "new-session", "-d", *size, shell)
+
+    def _tmux(self, *arguments):
+        return subprocess.run(
+            ["tmux", "-u", "-S", f"{self._folder}/tmux", *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=DEADLINE_S,
+        ).stdout
+
+    def ask(self, name):
+        """Return what tmux says of the terminal, such as `alternate_on`."""
+        return self._tmux("display-message", "-p", f"#{{{name}}}").strip()
+
+    @property
+    def text(self):
+        return self._tmux("capture-pane", "-p")
+
+    def type(self, command):
+        self._tmux("send-keys", "-l", command)
+        self._tmux("send-keys", "Enter")
+
+    def press(self, *keys):
+        self._tmux("send-keys", *keys)
+
+    def resize(self, width, height):
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def wait_for(self, *parts):
+        """Wait until the screen shows all of these; return its text."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            text = self.text
+            if all(part in text for part in parts):
+                return text
+            assert time.monotonic() < deadline, f"waited in vain for {parts} in\n{text}"
+            time.sleep(0.05)
+
+    def run(self, *command):
+        """Type a command that tells its exit code when it has ended."""
+        self.type(f"{shlex.join(map(str, command))}; echo exit code: $?")
+
+    def viewer(self, part):
+        """Return the pid of the shell's child whose command line holds `part`."""
+        shell = psutil.Process(int(self.ask("pane_pid")))
+        return eventually(
+            lambda: next((c.pid for c in shell.children() if part in " ".join(c.cmdline())), None),
+            f"{part} to run in the terminal",
+        )
+
+    def assert_left_as_it_was(self):
+        """The first screen is back, with a cursor, and the mouse is the shell's own."""
+        asked = ("alternate_on", "mouse_any_flag", "cursor_flag")
+        assert [self.ask(name) for name in asked] == ["0", "0", "1"]
+
+    def close(self):
+        """End the terminal as a window that is closed: what runs in it gets SIGHUP."""
+        shell = int(self.ask("pane_pid"))
+        self.kill()
+        wait_until_gone(shell)
+
+    def kill(self):
+        """End the tmux server, if it still runs."""
+        subprocess.run(["tmux", "-S", f"{self._folder}/tmux", "kill-server"], capture_output=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """Return a function that opens a terminal."""
+    opened = []
+
+    def open_one(**size):
+        opened.append(Terminal(tmp_path, **size))
+        opened[-1].wait_for(PROMPT)
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.kill()
+
+
+@pytest.fixture
+def run_on_screen(terminal, make_job, tmp_path):
+    """Return a function that runs the scripted workload on a screen; it stops with the test."""
+    logs = []
+
+    def run(**options):
+        job = make_job(step_s=0.002, **options)
+        (tmp_path / "job").write_bytes(job.to_line())
+        shell = terminal()
+        shell.run(sys.executable, FAKES / "screen_viewer.py", tmp_path / "job")
+        logs.append(Log(the_log_in(tmp_path / "sessions")))
+        return shell, logs[-1]
+
+    yield run
+    for log in logs:
+        pid = log.supervisor_pid
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            wait_until_gone(pid)
+
+
+# ---- with Keras ----
+
+
+def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
+    terminal, log_dir, dlmon_command
+):
+    shell = terminal()
+    run = ("run", "mnist-mlp-small", "--epochs", "1000", "--device", "cpu", "--data", "synthetic")
+    shell.run(dlmon_command, *run, "--log-dir", log_dir)
+    shell.wait_for("Throughput", "importing", "mnist-mlp-small", "s Stop")
+    shell.wait_for("training", "epoch 2/1000", "samples/s", "▶ this run", " of 1,875")
+    assert shell.ask("alternate_on") == "1"
+    shell.press("s")
+    stopped = shell.wait_for("stopped after", "l Log  q Quit")
+    assert "s Stop" not in stopped
+    shell.press("q")
+    said = shell.wait_for("exit code: 130")
+    assert "stopped; recorded in" in said
+    assert f"{log_dir}" in said.replace("\n", "")
+    shell.assert_left_as_it_was()
+    assert Log(the_log_in(log_dir)).status == "stopped"
+
+
+def test_from_home_a_run_is_started_left_running_found_and_stopped(
+    terminal, tmp_path, dlmon, dlmon_command
+):
+    directory = tmp_path / "dlmon" / "sessions"
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    shell = terminal(width=80, height=24)
+    shell.run(dlmon_command)
+    shell.wait_for("what should this machine train?", "cifar10-cnn", "cores")
+    shell.press("Down")
+    shell.wait_for("dlmon run mnist-mlp-small")
+    shell.press("Enter")
+    shell.wait_for("Throughput", "training", "mnist-mlp-small")
+    log = Log(the_log_in(directory))
+    shell.press("q")
+    shell.wait_for("The session is still running.")
+    shell.press("l")
+    shell.wait_for("what should this machine train?")
+    shell.press("q")
+    shell.wait_for("exit code: 0")
+    shell.assert_left_as_it_was()
+
+    (told,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
+    assert (told["session"], told["status"]) == (log.header.id, "running")
+    assert dlmon("stop", "last", environment=environment).returncode == 0
+    assert log.wait_for_end().status == "stopped"
+
+
+# ---- with a scripted workload ----
+
+
+def test_a_session_that_is_over_is_shown_as_it_ended(terminal, log_dir, dlmon_command):
+    write_log(log_dir, recorded_session())
+    shell = terminal()
+    shell.run(dlmon_command, "attach", "last", "--log-dir", log_dir)
+    shell.wait_for("completed after 32.2 s", "9.16 s ± 2.15", "▶ this run", "98 %  61 °C")
+    shell.press("q")
+    shell.wait_for("completed; recorded in", "exit code: 0")
+    shell.assert_left_as_it_was()
+
+
+def test_the_screen_follows_the_size_of_its_terminal(terminal, log_dir, dlmon_command):
+    write_log(log_dir, recorded_session("training"))
+    shell = terminal()
+    shell.run(dlmon_command, "attach", "last", "--log-dir", log_dir)
+    shell.wait_for("Throughput", "Output")
+    shell.resize(40, 10)
+    shell.wait_for("dlmon needs 60 × 16, this is 40 × 10")
+    shell.resize(80, 24)
+    assert "Output" not in shell.wait_for("Throughput", "q Quit")
+    shell.press("C-c")
+    shell.wait_for("exit code: 0")
+
+
+def test_a_run_that_is_left_running_goes_on_without_its_terminal(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    shell.press("q")
+    shell.wait_for("The session is still running.")
+    shell.press("l")
+    shell.wait_for("is still running; dlmon attach", "exit code: 0")
+    shell.close()
+    epochs = len(log.records(Epoch))
+    log.wait_for(Epoch, lambda epoch: epoch.epoch > epochs)
+    assert log.status == "running"
+
+
+def test_control_c_asks_and_twice_stops(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    shell.press("C-c")
+    shell.wait_for("The session is still running.")
+    shell.press("C-c")
+    shell.wait_for("stopped; recorded in", "exit code: 130")
+    assert log.wait_for_end().status == "stopped"
+
+
+def test_a_run_stops_when_its_screen_is_killed_and_the_shell_goes_on(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    os.kill(shell.viewer("screen_viewer.py"), signal.SIGKILL)
+    assert log.wait_for_end().status == "stopped"
+    assert any("its viewer is gone" in notice for notice in log.notices())
+    shell.wait_for("exit code: 137")
+
+
+def test_a_run_stops_when_its_terminal_is_closed(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    shell.close()
+    assert log.wait_for_end().status == "stopped"
+
+
+def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    viewer = shell.viewer("screen_viewer.py")
+    os.kill(viewer, signal.SIGTSTP)
+    eventually(lambda: is_stopped(viewer), "the screen to be suspended")
+    shell.wait_for("Stopped")
+    shell.assert_left_as_it_was()
+    reached = log.records(Epoch)[-1].epoch
+    log.wait_for(Epoch, lambda epoch: epoch.epoch > reached + 20)
+    shell.type("fg; echo back with $?")
+    text = shell.wait_for("Throughput", "s Stop", "training  epoch ")
+    shown = int(text.partition("training  epoch ")[2].partition("/")[0])
+    assert shown > reached + 1
+    shell.press("q")
+    shell.wait_for("The session is still running.")
+    shell.press("s")
+    shell.wait_for("back with 130")
+    assert log.wait_for_end().status == "stopped"

@@ -1,0 +1,24 @@
+"""`dlmon run` on a screen, for a job of any command: its line is in the file that is named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dlmon.job import Job, Refused
+from dlmon.launch import launch
+from tui.app import DlmonApp
+
+
+def main() -> int:
+    started = launch(Job.from_line(Path(sys.argv[1]).read_bytes()))
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        print(f"dlmon: {answer.reason}", file=sys.stderr)
+        return answer.exit_code
+    log = Path(answer.log)
+    return DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

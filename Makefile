@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast ui e2e bench clean
+.PHONY: run test setup lint fast ui e2e clean
 
 run: setup
 	@$(BIN)/dlmon run mnist-mlp-small

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import MachineFacts
+from dlmon.records import GpuFacts, MachineFacts
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?")
@@ -59,17 +59,39 @@ def choose_device(
                 reason = facts.why.get("gpus", reason)
         raise DeviceError(f"there is no GPU here: {reason}; use --device cpu")
     if asked in ("auto", "gpu") and own is not None:
-        return DeviceChoice(asked, {}, notice=f"{VISIBLE}={own} is set and was left as it is")
-    if not gpus:
+        kept = f"{VISIBLE}={own} is set and was left as it is"
+        return DeviceChoice(asked, {}, _index_of(own, gpus or ()), kept)
+    # A GPU without a uuid is one that NVML has lost.
+    usable = [gpu for gpu in gpus or () if gpu.uuid is not None]
+    if asked == "auto" and not usable:
         return DeviceChoice("auto", {})
-    index = int(asked.partition(":")[2] or gpus[0].index)
-    for gpu in gpus:
-        if gpu.index == index:
-            visible = gpu.uuid if gpu.uuid is not None else str(gpu.index)
-            notice = None
-            if own is not None and own != visible:
-                notice = f"{VISIBLE}={own} was set; --device {asked} takes its place"
-            wanted = "auto" if asked == "auto" else "gpu"
-            return DeviceChoice(wanted, {VISIBLE: visible}, gpu.index, notice)
-    there = ", ".join(f"gpu:{gpu.index}" for gpu in gpus)
-    raise DeviceError(f"there is no GPU {index} here; there is {there}")
+    first = (usable or list(gpus or ()))[0].index
+    gpu = _gpu_numbered(int(asked.partition(":")[2] or first), gpus or ())
+    notice = None
+    if own is not None and own != gpu.uuid:
+        notice = f"{VISIBLE}={own} was set; --device {asked} takes its place"
+    wanted = "auto" if asked == "auto" else "gpu"
+    return DeviceChoice(wanted, {VISIBLE: str(gpu.uuid)}, gpu.index, notice)
+
+
+def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
+    """Return a GPU by NVML's number, or say why it can't be had."""
+    gpu = next((gpu for gpu in gpus if gpu.index == index), None)
+    if gpu is None:
+        there = ", ".join(f"gpu:{gpu.index}" for gpu in gpus)
+        raise DeviceError(f"there is no GPU {index} here; there is {there}")
+    if gpu.uuid is None:
+        reason = gpu.why.get("uuid", "it does not answer")
+        raise DeviceError(f"GPU {index} can't be used: {reason}; use --device cpu")
+    return gpu
+
+
+def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:
+    """Return NVML's number of the one GPU that `CUDA_VISIBLE_DEVICES` leaves; None if unsure.
+
+    CUDA counts in another order than NVML, so a number tells only where there is but one.
+    """
+    if len(gpus) == 1 and visible == "0":
+        return gpus[0].index
+    matches = [gpu.index for gpu in gpus if gpu.uuid and visible and gpu.uuid.startswith(visible)]
+    return matches[0] if len(matches) == 1 else None

@@ -153,6 +153,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 samples=samples,
                 whole=not self._capped and not self._emitter.stop_requested,
                 metrics=metrics,
+                first_end=min(end for _, end in self._test_ends),
                 why=why,
             )
         )

@@ -50,10 +50,6 @@ class Launch:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
-    def ended(self) -> bool:
-        """Whether the supervisor has ended; also collects it."""
-        return self.process.poll() is not None
-
 
 def launch(job: Job) -> Launch:
     """Start a supervisor for `job`; `Launch.answer` tells whether there is a session."""

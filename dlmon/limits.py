@@ -58,16 +58,16 @@ def _gpu_at_its_limit(gpus: Sequence[Gpu]) -> Limit | None:
     if busy_pct is None or busy_pct < BUSY_PCT:
         return None
     name, busy = f"GPU {gpus[-1].index}", f"busy {busy_pct:.0f} % of the time"
-    reasons = [reason for gpu in gpus for reason in gpu.throttle or ()]
     often = len(gpus) / 2
-    heat = sum("thermal" in reason for reason in reasons)
+    heat = sum(any("thermal" in reason for reason in gpu.throttle or ()) for gpu in gpus)
     temperature_c = _mean(gpu.temperature_c for gpu in gpus)
     if heat > often:
         at = f" at {temperature_c:.0f} °C" if temperature_c is not None else ""
         return Limit("gpu-thermal", f"{name}: {busy}, slowed down by its temperature{at}.")
     power_w = _mean(gpu.power_w for gpu in gpus)
     limit_w = _mean(gpu.power_limit_w for gpu in gpus)
-    capped = sum("power" in reason for reason in reasons) > often
+    powered = sum(any("power" in reason for reason in gpu.throttle or ()) for gpu in gpus)
+    capped = powered > often
     near = power_w is not None and limit_w and power_w >= AT_LIMIT_SHARE * limit_w
     if capped or near:
         limit = f" of {limit_w:.0f} W" if limit_w else ""

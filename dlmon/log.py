@@ -101,9 +101,9 @@ class LogWriter:
                 "choose another with --log-dir"
             ) from None
 
-    def write(self, record: Record, line: bytes | None = None) -> None:
-        """Append a record; `line` is its encoded form where the caller has it."""
-        line = line if line is not None else encode(record)
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        line = encode(record)
         expendable = isinstance(record, (Batches, BatchSummary, Machine, Output))
         if self._waiting or self.failing:
             self.retry()

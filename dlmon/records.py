@@ -98,7 +98,7 @@ PHASES = ("importing", "loading", "building", "compiling", "training", "validati
 
 @dataclass(frozen=True)
 class Phase:
-    """What the workload does from `t` on; one of `PHASES`."""
+    """What the workload does from `t` on; one of `PHASES`, for a workload of ours."""
 
     TYPE: ClassVar[str] = "phase"
     t: int
@@ -202,7 +202,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The pass over the test set after training, where a workload has one."""
+    """The pass over the test set after training; its first batch ended at `first_end`."""
 
     TYPE: ClassVar[str] = "evaluation"
     begin: int
@@ -211,6 +211,7 @@ class Evaluation:
     samples: int
     whole: bool
     metrics: dict[str, float | None]
+    first_end: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -21,12 +21,13 @@ from dlmon.processes import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Machine, RecordError, decode
 from dlmon.sanitize import clean
 
-START_S = 10.0
 # A driver without persistence mode wakes up for a second or two a GPU.
-PROBE_START_S = 30.0
+START_S = 20.0
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 # What has run so long is not failing over and over: its next loss starts the back-off anew.
 SOUND_S = 60.0
+# A check that is so late was not made for want of our own running.
+ASLEEP_S = 1.0
 LINE_BYTES = 4 << 20
 
 
@@ -36,7 +37,7 @@ class Sensing:
     Args:
         interval_s: time between samples.
         on_facts: called with the static facts of the machine, after each start.
-        on_sample: called with each sample and the line it came in.
+        on_sample: called with each sample.
         on_notice: called with a sentence when the process is lost or back.
     """
 
@@ -44,7 +45,7 @@ class Sensing:
         self,
         interval_s: float,
         on_facts: Callable[[Facts], None],
-        on_sample: Callable[[Machine, bytes], None],
+        on_sample: Callable[[Machine], None],
         on_notice: Callable[[str], None],
         command: list[str] | None = None,
     ) -> None:
@@ -65,6 +66,7 @@ class Sensing:
         self._lost = False
         self._failures = 0
         self._next_start_at = 0.0
+        self._checked_at = time.monotonic()
         self._watched_pid: int | None = None
         self.without_facts = asyncio.Event()
         """Set when even a process that left the GPUs alone ended before it told any facts."""
@@ -86,13 +88,11 @@ class Sensing:
         for process in self._running():
             process.watch(pid)
 
-    def reaped(self, pid: int, exit_code: int) -> bool:
+    def reaped(self, pid: int, exit_code: int) -> None:
         """Take note that somebody else's waitpid caught one of our processes."""
         for popen in [*self._former, *(process.popen for process in self._running())]:
             if popen.pid == pid:
                 popen.returncode = exit_code
-                return True
-        return False
 
     def close(self) -> None:
         """End the process: killed, and waited for only a moment, for it may hang in a driver."""
@@ -153,7 +153,7 @@ class Sensing:
             if process is self._probe:
                 self._promote(process)
             self._tell_back()
-            self._on_sample(record, line + b"\n")
+            self._on_sample(record)
 
     def _promote(self, probe: _Process) -> None:
         """Let the process that the driver answers take the place of the one without GPUs."""
@@ -169,7 +169,12 @@ class Sensing:
         """Replace what has missed its deadline, and start what is due."""
         self._former = [popen for popen in self._former if popen.poll() is None]
         now = time.monotonic()
+        slept = now - self._checked_at > self._check_s + ASLEEP_S
+        self._checked_at = now
         for process in self._running():
+            if slept:
+                # It was we who were suspended, not the sensors.
+                process.heard_at = now
             silent_s = now - process.heard_at
             if silent_s > self._patience_s(process):
                 self._lose(process, f"gave no sample for {silent_s:.0f} s")
@@ -184,9 +189,8 @@ class Sensing:
         self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
 
     def _patience_s(self, process: _Process) -> float:
-        if process.has_sampled:
-            return self._deadline_s
-        return PROBE_START_S if process is self._probe else START_S
+        # The first sample comes an interval after the facts.
+        return self._deadline_s if process.facts is not None else START_S
 
     def _lose(self, process: _Process, reason: str) -> None:
         self._leave(process)

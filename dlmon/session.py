@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from dlmon.limits import WINDOW_S, Limit, find_limit
+from dlmon.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.records import (
     Batches,
     BatchSummary,
@@ -326,7 +326,8 @@ class Session:
         if sample is None or self.phase != "training" or not self._steady.steady:
             return
         self._training_samples.append(sample)
-        oldest_t = sample.t - int(WINDOW_S * 1e9)
+        window_s = max(WINDOW_S, LEAST_SAMPLES * self.machine.interval_s)
+        oldest_t = sample.t - int(window_s * 1e9)
         while self._training_samples[0].t < oldest_t:
             self._training_samples.popleft()
 
@@ -393,8 +394,7 @@ class Session:
         # Epochs that have ended hold their compilation; before the first, it comes on top.
         fixed_s = self._build_s + (sum(self._whole_s) if self._whole_s else compile_s or 0.0)
         if evaluation is not None and evaluation.steps > 0:
-            evaluation_s = max(0.0, (evaluation.end - evaluation.begin) / 1e9)
-            fixed_s += evaluation_s / evaluation.steps * evaluation_steps
+            fixed_s += _projected_evaluation_s(evaluation, evaluation_steps)
         else:
             why["evaluation"] = "not measured yet, so the projection leaves it out"
         coming = seconds_per_epoch
@@ -436,6 +436,15 @@ class Session:
             epoch_left_s=epoch_left_s,
             run_left_s=run_left_s,
         )
+
+
+def _projected_evaluation_s(evaluation: Evaluation, steps: int) -> float:
+    """Scale an evaluation to `steps` batches; its first one compiles, so it counts once."""
+    if evaluation.first_end is None:
+        return max(0.0, (evaluation.end - evaluation.begin) / 1e9) / evaluation.steps * steps
+    first_s = max(0.0, (evaluation.first_end - evaluation.begin) / 1e9)
+    rest_s = max(0.0, (evaluation.end - evaluation.first_end) / 1e9)
+    return first_s + rest_s / max(1, evaluation.steps - 1) * (steps - 1)
 
 
 def _interval_of(header: SessionHeader) -> float:

@@ -54,7 +54,10 @@ def log_directory(chosen: Path | None = None) -> Path:
                 f"the working directory is gone, so {chosen} leads nowhere; "
                 "give --log-dir a full path"
             ) from None
-    return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
+    try:
+        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
+    except RuntimeError:
+        raise LogError("there is no home directory to keep sessions in; use --log-dir") from None
 
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
@@ -77,8 +80,7 @@ def read_entry(path: Path) -> SessionEntry:
     follower = LogFollower(path)
     try:
         # The lock first: a result that is written between the two is then found.
-        pid = follower.writer_pid()
-        status = status_without_result(follower)
+        status, pid = standing_without_result(follower)
         result = _last_result(path)
         if result is not None:
             status = result.status
@@ -87,16 +89,19 @@ def read_entry(path: Path) -> SessionEntry:
         follower.close()
 
 
-def status_without_result(follower: LogFollower) -> str:
-    """Return running, interrupted or unknown for a log that has no result yet."""
-    if follower.writer_pid() is not None:
-        return RUNNING
-    header = follower.header
-    same_host = header.host == host_name()
-    if not same_host:
+def standing_without_result(follower: LogFollower) -> tuple[str, int | None]:
+    """Return running, interrupted or unknown for a log that has no result yet, and its writer."""
+    try:
+        pid = follower.writer_pid()
+    except OSError:
+        # A file system without locks, or a server that is gone.
+        return UNKNOWN, None
+    if pid is not None:
+        return RUNNING, pid
+    if follower.header.host != host_name():
         # A lock taken on another host may not show here (a shared home).
-        return UNKNOWN
-    return INTERRUPTED
+        return UNKNOWN, None
+    return INTERRUPTED, None
 
 
 def find_session(name: str, directory: Path) -> Path:

@@ -51,7 +51,6 @@ from dlmon.records import (
     Result,
     SessionHeader,
     decode,
-    encode,
 )
 from dlmon.sensing import Sensing
 from dlmon.session import Session
@@ -59,7 +58,7 @@ from dlmon.verdict import Ending, make_result, oom_kills
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 # Longer than the sensors may take to start with the GPUs, and then without them.
-FACTS_S = 15.0
+FACTS_S = 25.0
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
 PIPE_BYTES = 1 << 20
@@ -298,9 +297,9 @@ class Supervisor:
         if not self._facts.done():
             self._facts.set_result(facts)
 
-    def _take_sample(self, sample: Machine, line: bytes) -> None:
+    def _take_sample(self, sample: Machine) -> None:
         if self._writer is not None and not self._ended:
-            self._writer.write(sample, encode(sample))
+            self._writer.write(sample)
 
     def _notice(self, text: str) -> None:
         if self._writer is None:

@@ -11,7 +11,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log import LogFollower
 from dlmon.records import Record, Result
 from dlmon.session import Session, Snapshot
-from dlmon.sessions import INTERRUPTED, RUNNING, status_without_result
+from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
 
 LEAST_FREE_BYTES = 64 * 1024
 
@@ -42,20 +42,25 @@ class Viewer:
         self._heard_at = clock()
         self.status = RUNNING
         self.trouble: str | None = None
+        self._unreadable: str | None = None
 
     def poll(self) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records."""
         ending = self.status != RUNNING or self.session.result is not None
-        status = RUNNING if ending else status_without_result(self._follower)
+        status = RUNNING if ending else standing_without_result(self._follower)[0]
         # The lock was read first: what was written before it was dropped is read now.
-        records = self._follower.poll()
+        try:
+            records = self._follower.poll()
+        except OSError as error:
+            self._unreadable = f"the log can't be read any more: {error.strerror}"
+            self.status, records = UNKNOWN, []
         for record in records:
             self.session.fold(record)
         if records:
             self._heard_at = self._clock()
         if self.session.result is not None:
             self.status = self.session.result.status
-        elif not ending and not records:
+        elif not ending and not records and self._unreadable is None:
             self.status = status
         self.trouble = self._find_trouble()
         return records
@@ -91,6 +96,11 @@ class Viewer:
 
     def _find_trouble(self) -> str | None:
         """Say why nothing comes any more from a session that still runs."""
+        if self._unreadable is not None:
+            return self._unreadable
+        if self.status == UNKNOWN:
+            host = self.session.header.host
+            return f"recorded on {host}: whether it still runs can't be told from here"
         if self.status == INTERRUPTED:
             return "interrupted: its supervisor is gone and left no result"
         silent_s = (self._clock() - self._heard_at) / 1e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -70,6 +71,8 @@ class DlmonApp(App[int]):
 
     def on_mount(self) -> None:
         """Show the first screen."""
+        # Without this, a SIGTERM would leave the terminal in the alternate screen.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         if self._viewer is not None:
             self._show_session(self._viewer, self._launch)
         elif self._watch_interval_s is not None:
@@ -115,7 +118,7 @@ class DlmonApp(App[int]):
         """Launch a workload from the home screen."""
         if not self._launching:
             self._launching = True
-            self.run_worker(self._train(workload), exit_on_error=False)
+            self.run_worker(self._train(workload))
 
     async def _train(self, workload: Workload) -> None:
         try:

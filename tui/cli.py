@@ -6,7 +6,9 @@ Whatever a user can do wrong ends in one sentence on stderr and an exit code:
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from dataclasses import asdict
 from enum import Enum
@@ -36,7 +38,7 @@ from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
 
 app = typer.Typer(
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -175,7 +177,7 @@ def attach(session: SessionName, plain: Plain = False, log_dir: LogDir = None) -
         raise typer.Exit(follow(path, None))
     from tui.app import DlmonApp
 
-    raise typer.Exit(DlmonApp(log_directory(log_dir), path).run_to_exit_code())
+    raise typer.Exit(DlmonApp(path.parent.parent, path).run_to_exit_code())
 
 
 @app.command()
@@ -184,10 +186,12 @@ def stop(session: SessionName, log_dir: LogDir = None) -> None:
     entry = read_entry(_find(session, log_dir))
     if entry.status != RUNNING:
         raise UserError(f"{entry.header.id} is not running: it is {entry.status}")
-    if not stop_session(entry):
-        raise UserError(
-            f"{entry.header.id} runs on {entry.header.host}: stop it there", WRONG_ARGUMENTS
-        )
+    try:
+        stopping = stop_session(entry)
+    except PermissionError:
+        raise UserError(f"{entry.header.id} belongs to another user") from None
+    if not stopping:
+        raise UserError(f"{entry.header.id} runs on {entry.header.host}: stop it there")
     print(f"{entry.header.id} is stopping after the current batch")
 
 
@@ -208,7 +212,7 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     from tui.tables import print_sessions, session_json
 
     directory = log_directory(log_dir)
-    if directory.exists() and not directory.is_dir():
+    if os.path.lexists(directory) and not directory.is_dir():
         raise UserError(f"{directory} is not a directory")
     entries = list_sessions(directory)
     if as_json:
@@ -237,7 +241,8 @@ def watch(
 @app.command()
 def doctor(as_json: Json = False, log_dir: LogDir = None) -> None:
     """Say what this machine offers and what is missing."""
-    from tui.tables import print_findings, run_doctor
+    from tui.examination import run_doctor
+    from tui.tables import print_findings
 
     findings = run_doctor(log_directory(log_dir))
     if as_json:
@@ -286,7 +291,8 @@ def _started(started: Launch) -> Started:
 
 def _in_terminal() -> bool:
     # Textual draws on stderr.
-    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def _sentence(error: Exception) -> str:
@@ -297,25 +303,40 @@ def _sentence(error: Exception) -> str:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that can't show a character shows another; that is no error.
+            stream.reconfigure(errors="replace")
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; what went wrong is one sentence on stderr."""
+    command = typer.main.get_command(app)
     try:
-        code = app(standalone_mode=False)
+        # Not `command.main`: it would take a reader that leaves for a failure.
+        with command.make_context("dlmon", arguments) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except typer.Exit as leaving:
+        return leaving.exit_code
     except UserError as error:
-        code = error.exit_code
-        _complain(str(error))
+        return _complain(str(error), error.exit_code)
     except (LogError, NoSuchSession) as error:
-        code = WRONG_ARGUMENTS
-        _complain(str(error))
+        return _complain(str(error), WRONG_ARGUMENTS)
     except _UsageError as error:
-        code = WRONG_ARGUMENTS
-        _complain(_sentence(error))
+        return _complain(_sentence(error), WRONG_ARGUMENTS)
     except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED_BY_USER
+        return INTERRUPTED_BY_USER
     except BrokenPipeError:
-        # The reader of our output has gone; nothing is left to say to it.
-        sys.stderr.close()
-        code = DONE
-    sys.exit(code if isinstance(code, int) else DONE)
+        from tui.console import close_stdout
+
+        close_stdout()
+    except OSError as error:
+        return _complain(str(error), FAILED)
+    return DONE
 
 
-def _complain(sentence: str) -> None:
+def _complain(sentence: str, exit_code: int) -> int:
     print(f"dlmon: {clean(sentence)}", file=sys.stderr)
+    return exit_code

@@ -89,7 +89,8 @@ def device_text(snapshot: Snapshot) -> str:
         return str(snapshot.header.options.get("device") or "")
     if model.device == "cpu":
         return f"CPU {machine.cpu_model or ''}".strip()
-    return f"GPU {model.device.removeprefix('gpu:')} {model.device_name or ''}".strip()
+    number = "" if model.gpu_index is None else f" {model.gpu_index}"
+    return f"GPU{number} {model.device_name or ''}".strip()
 
 
 def _whole(value: object) -> int | None:

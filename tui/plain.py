@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from dlmon.launch import Launch
 from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, to_json
 from dlmon.sensing import Sensing
 from dlmon.session import MachineHistory, Snapshot
-from dlmon.sessions import INTERRUPTED, list_sessions
+from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import comparison_rows, device_text, earlier_sessions, timing_of
+from tui.console import close_stdout, line_console
 
 POLL_S = 0.2
 LINE_EVERY_S = 10.0
@@ -39,8 +39,8 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
         as_json: print nothing but the result, as JSON.
     """
     viewer = Viewer(path)
-    console = Console(highlight=False, soft_wrap=True)
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = line_console()
+    errors = line_console(stderr=True)
     lines: _Lines = _Silence() if as_json else _Steady(console)
     if not as_json and console.is_terminal:
         lines = _Live(console)
@@ -54,7 +54,7 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
         print(json.dumps(to_json(snapshot.result)))
     elif not as_json:
         _print_summary(console, viewer, snapshot)
-    if viewer.status == INTERRUPTED:
+    if viewer.trouble and viewer.status in (INTERRUPTED, UNKNOWN):
         errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
     elif snapshot.result is not None and snapshot.result.error:
         _print_failure(errors, snapshot)
@@ -78,11 +78,14 @@ class _Following:
         self._lines = lines
         self._errors = errors
         self._interrupts = 0
+        self._terminated = asyncio.Event()
         self._trouble: str | None = None
 
     async def run(self) -> bool:
         """Follow to the end; return whether the user interrupted."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._terminated.set)
         while True:
             records = self._viewer.poll()
             self._lines.show(records, self._viewer)
@@ -90,6 +93,8 @@ class _Following:
             if not self._viewer.running and not records:
                 break
             if self._interrupts and (self._launch is None or self._interrupts > 1):
+                break
+            if self._terminated.is_set():
                 break
             if not records:
                 await asyncio.sleep(POLL_S)
@@ -320,35 +325,52 @@ def _print_failure(errors: Console, snapshot: Snapshot) -> None:
 
 
 def watch_machine(interval_s: float) -> int:
-    """Print a line for each sample of this machine until interrupted."""
-    console = Console(highlight=False, soft_wrap=True)
-    history = MachineHistory(interval_s)
+    """Print a line for each sample of this machine until interrupted; return the exit code."""
+    return asyncio.run(_Watching(interval_s).run())
 
-    async def watch() -> None:
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, ended.set)
 
-        def show(sample: Machine, line: bytes) -> None:
-            history.fold(sample)
-            try:
-                console.print(Text(_machine_line(history.latest)))
-                sys.stdout.flush()
-            except BrokenPipeError:
-                ended.set()
+class _Watching:
+    """Prints samples until Ctrl-C, or until nobody reads them any more."""
 
-        def tell(facts: Facts) -> None:
-            console.print(Text(_facts_line(facts)))
+    def __init__(self, interval_s: float) -> None:
+        self._console = line_console()
+        self._errors = line_console(stderr=True)
+        self._history = MachineHistory(interval_s)
+        self._sensing = Sensing(interval_s, self._tell_facts, self._tell_sample, self._complain)
+        self._ended = asyncio.Event()
+        self._exit_code = 0
 
-        sensing = Sensing(interval_s, tell, show, lambda text: console.print(Text(text)))
-        sensing.start()
+    async def run(self) -> int:
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 1)):
+            asyncio.get_running_loop().add_signal_handler(number, self._end, code)
+        self._sensing.start()
         try:
-            await ended.wait()
+            await self._ended.wait()
         finally:
-            sensing.close()
+            self._sensing.close()
+        return self._exit_code
 
-    asyncio.run(watch())
-    return 130
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ended.set()
+
+    def _tell_facts(self, facts: Facts) -> None:
+        self._print(_facts_line(facts))
+
+    def _tell_sample(self, sample: Machine) -> None:
+        self._history.fold(sample)
+        self._print(_machine_line(self._history.latest))
+
+    def _complain(self, text: str) -> None:
+        self._errors.print(Text(f"dlmon: {text}"))
+
+    def _print(self, line: str) -> None:
+        try:
+            self._console.print(Text(line))
+            self._console.file.flush()
+        except BrokenPipeError:
+            close_stdout()
+            self._end(0)
 
 
 def _facts_line(facts: Facts) -> str:

@@ -9,7 +9,6 @@ from dlmon.device import DeviceError, check_device_name
 from workloads.catalog import Workload, refuse_options
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
-DATA_CHOICES = ("auto", "synthetic", "real")
 
 
 @dataclass(frozen=True)

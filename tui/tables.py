@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dlmon.doctor import Finding, examine
-from dlmon.records import Facts, to_json
-from dlmon.sensing import Sensing
+from dlmon.doctor import Finding
+from dlmon.records import to_json
 from dlmon.sessions import SessionEntry
 from tui import figures
+from tui.console import table_console
 from workloads.catalog import WORKLOADS, Workload
-
-FACTS_S = 10.0
-_WIDE = 200
 
 
 def print_workloads(workloads: Sequence[Workload]) -> None:
@@ -35,12 +30,12 @@ def print_workloads(workloads: Sequence[Workload]) -> None:
             str(workload.epochs),
             Text(workload.source, style="dim"),
         )
-    _console().print(table)
+    table_console().print(table)
 
 
 def print_sessions(entries: Sequence[SessionEntry], directory: Path) -> None:
     """Print one row a session, newest last."""
-    console = _console()
+    console = table_console()
     if not entries:
         console.print(Text(f"no sessions in {directory} yet; dlmon run makes one"))
         return
@@ -72,33 +67,9 @@ def session_json(entry: SessionEntry) -> dict[str, Any]:
     }
 
 
-def run_doctor(directory: Path) -> tuple[Finding, ...]:
-    """Ask the sensors for this machine's facts, once, and examine them."""
-
-    async def first_facts() -> Facts | str:
-        told: asyncio.Future[Facts | str] = asyncio.get_running_loop().create_future()
-
-        def tell(answer: Facts | str) -> None:
-            if not told.done():
-                told.set_result(answer)
-
-        sensing = Sensing(1.0, tell, lambda sample, line: None, tell)
-        sensing.start()
-        try:
-            return await asyncio.wait_for(told, FACTS_S)
-        except TimeoutError:
-            return f"the sensors did not answer within {FACTS_S:.0f} s"
-        finally:
-            sensing.close()
-
-    answer = asyncio.run(first_facts())
-    facts = answer if isinstance(answer, Facts) else None
-    return examine(facts, answer if isinstance(answer, str) else None, directory)
-
-
 def print_findings(findings: Sequence[Finding]) -> None:
     """Print what was found, each with its next step."""
-    console = _console()
+    console = table_console()
     marks = {"ok": ("✓", "green"), "missing": ("✗", "red"), "warning": ("!", "yellow")}
     for finding in findings:
         mark, style = marks[finding.state]
@@ -135,8 +106,3 @@ def _table(*headings: str) -> Table:
         numeric = heading in ("parameters", "FLOP/sample", "batch", "epochs")
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     return table
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_WIDE)

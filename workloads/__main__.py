@@ -166,18 +166,28 @@ class Run:
         index = self.options.get("gpu_index")
         if gpus:
             details = tensorflow.config.experimental.get_device_details(gpus[0])
-            return tensorflow, f"gpu:{index or 0}", details.get("device_name")
+            # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
+            device = "gpu" if index is None else f"gpu:{index}"
+            return tensorflow, device, details.get("device_name")
         if wanted == "cpu" or (wanted == "auto" and index is None):
             return tensorflow, "cpu", None
-        reason = f"NVML sees GPU {index or 0}, but TensorFlow {tensorflow.__version__} sees none"
-        if not tensorflow.test.is_built_with_cuda():
-            reason += ": this TensorFlow was built without CUDA (pip install 'dlmon[cuda]')"
-        else:
-            reason += ": its CUDA libraries are missing or the driver is too old for them"
+        reason = _why_no_gpu(tensorflow, index)
         if wanted == "gpu":
             raise Refused(reason)
         self.emitter.send(Notice(time.monotonic_ns(), f"{reason}; training on the CPU instead"))
         return tensorflow, "cpu", None
+
+
+def _why_no_gpu(tensorflow: Any, index: int | None) -> str:
+    """Say why TensorFlow sees none of the GPUs that NVML sees."""
+    name = "a GPU" if index is None else f"GPU {index}"
+    reason = f"NVML sees {name}, but TensorFlow {tensorflow.__version__} sees none"
+    if not tensorflow.test.is_built_with_cuda():
+        return f"{reason}: it was built without CUDA (pip install 'dlmon[cuda]')"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if index is None and visible is not None:
+        return f"{reason}: CUDA_VISIBLE_DEVICES={visible} may hide it"
+    return f"{reason}: its CUDA libraries are missing or the driver is too old for them"
 
 
 def _one_line(error: BaseException) -> str:

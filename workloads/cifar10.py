@@ -8,7 +8,7 @@ from keras import layers
 from workloads.catalog import Workload
 
 
-def build(workload: Workload, jit_compile: bool | str = "auto") -> keras.Model:
+def build(workload: Workload) -> keras.Model:
     """Build and compile the convolution network of `cifar10-cnn`.
 
     It takes (batch, 32, 32, 3) pixels from 0 to 1 and gives (batch, 10)
@@ -38,7 +38,6 @@ def build(workload: Workload, jit_compile: bool | str = "auto") -> keras.Model:
         optimizer=keras.optimizers.Adam(),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
-        jit_compile=jit_compile,
     )
     return model
 

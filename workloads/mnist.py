@@ -13,7 +13,7 @@ HIDDEN_UNITS = {
 }
 
 
-def build(workload: Workload, jit_compile: bool | str = "auto") -> keras.Model:
+def build(workload: Workload) -> keras.Model:
     """Build and compile the multilayer perceptron of `workload`.
 
     It takes (batch, 28, 28) pixels from 0 to 1 and gives (batch, 10)
@@ -31,6 +31,5 @@ def build(workload: Workload, jit_compile: bool | str = "auto") -> keras.Model:
         optimizer=keras.optimizers.Adam(),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
-        jit_compile=jit_compile,
     )
     return model

@@ -154,12 +154,6 @@ def test_a_user_who_has_keras_put_channels_first_gets_the_same_network(workload)
     assert np.isfinite(model(few_samples(workload).x_test)).all()
 
 
-@every_workload
-@pytest.mark.parametrize("jit_compile", [True, False])
-def test_jit_compilation_is_as_asked(workload, jit_compile):
-    assert build(workload, jit_compile=jit_compile).jit_compile is jit_compile
-
-
 def test_the_cifar10_network_has_no_activation_on_its_convolutions():
     model = build(WORKLOADS["cifar10-cnn"])
     assert kinds(model) == [

@@ -122,7 +122,7 @@ class FakeSensing:
             if isinstance(record, Facts):
                 self._on_facts(record)
             else:
-                self._on_sample(record, encode(record))
+                self._on_sample(record)
 
 
 class OneScreen(DlmonApp):

@@ -250,7 +250,10 @@ def test_an_evaluation_counts_the_samples_of_its_short_last_batch(build):
     begun = trainer.now
     trainer.evaluate(callback, 10)
     (evaluation,) = emitter.of(Evaluation)
-    assert evaluation == Evaluation(begun, begun + 205 * MS, 10, 95, True, {"loss": 0.5})
+    first_end = evaluation.first_end
+    assert first_end is not None
+    assert begun < first_end < begun + 205 * MS
+    assert evaluation == Evaluation(begun, begun + 205 * MS, 10, 95, True, {"loss": 0.5}, first_end)
 
 
 def test_an_epoch_is_whole_when_all_its_batches_came(build):

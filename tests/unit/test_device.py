@@ -48,9 +48,17 @@ def test_a_gpu_is_handed_over_by_its_uuid(asked, index, uuid):
     assert choice == DeviceChoice(wanted, {VISIBLE: uuid}, index)
 
 
-def test_a_gpu_without_a_uuid_is_handed_over_by_its_number():
-    facts = MachineFacts(gpus=(GpuFacts(3, "NVIDIA A"),))
-    assert choose_device("gpu:3", facts, {}).environment == {VISIBLE: "3"}
+def test_a_lost_gpu_is_never_handed_over():
+    lost = GpuFacts(0, "NVIDIA A", why={"uuid": "lost"})
+    facts = MachineFacts(gpus=(lost, GpuFacts(1, "NVIDIA B", "GPU-bbbb")))
+    with pytest.raises(DeviceError, match="GPU 0 can't be used: lost"):
+        choose_device("gpu:0", facts, {})
+    for asked in ("auto", "gpu"):
+        assert choose_device(asked, facts, {}).environment == {VISIBLE: "GPU-bbbb"}
+    alone = MachineFacts(gpus=(lost,))
+    assert choose_device("auto", alone, {}).environment == {}
+    with pytest.raises(DeviceError, match="lost"):
+        choose_device("gpu", alone, {})
 
 
 def test_the_first_gpu_need_not_be_number_nought():
@@ -86,10 +94,12 @@ def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():
 
 
 @pytest.mark.parametrize("asked", ["auto", "gpu"])
-@pytest.mark.parametrize("own", ["1", "", "-1", "GPU-bbbb"])
-def test_a_users_own_choice_is_left_as_it_is_and_told(asked, own):
+@pytest.mark.parametrize(
+    ("own", "index"), [("1", None), ("", None), ("-1", None), ("GPU-bbbb", 1), ("GPU-", None)]
+)
+def test_a_users_own_choice_is_left_as_it_is_and_told(asked, own, index):
     choice = choose_device(asked, TWO_GPUS, {VISIBLE: own})
-    assert (choice.wanted, choice.environment, choice.gpu_index) == (asked, {}, None)
+    assert (choice.wanted, choice.environment, choice.gpu_index) == (asked, {}, index)
     assert choice.notice == f"{VISIBLE}={own} is set and was left as it is"
 
 
@@ -123,5 +133,5 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
     assert choice.gpu_index is None or choice.gpu_index in there
     if asked.startswith("gpu:"):
         assert f"gpu:{choice.gpu_index}" == asked
-    if choice.gpu_index is not None:
+    if choice.environment and asked != "cpu":
         assert choice.environment == {VISIBLE: f"GPU-{choice.gpu_index}"}

@@ -113,12 +113,6 @@ def test_what_is_written_is_followed(writer):
     assert json.loads(writer.path.read_text().splitlines()[0])["type"] == "session"
 
 
-def test_a_line_that_the_caller_has_encoded_is_written_as_it_is(writer):
-    writer.write(Phase(1, "loading"), b'{"type":"phase","t":1,"name":"loading","more":1}\n')
-    assert b'"more":1' in writer.path.read_bytes()
-    assert read(writer.path) == [Phase(1, "loading")]
-
-
 def test_only_its_owner_may_read_a_log(tmp_path):
     directory = tmp_path / "deep" / "sessions"
     writer = LogWriter(directory, header())

@@ -114,9 +114,9 @@ def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
         """Answer as if the writer held the lock, and ended right after the question."""
         with path.open("ab") as log:
             log.write(encode(result()))
-        return INTERRUPTED
+        return INTERRUPTED, None
 
-    monkeypatch.setattr("dlmon.sessions.status_without_result", end_now)
+    monkeypatch.setattr("dlmon.sessions.standing_without_result", end_now)
     assert read_entry(path).status == "completed"
 
 
@@ -142,9 +142,12 @@ def test_what_is_no_session_is_passed_over(tmp_path, monkeypatch):
 def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, monkeypatch):
     gone = log_of(tmp_path, "gone")
     log_of(tmp_path, "stays")
-    monkeypatch.setattr(
-        "dlmon.sessions.status_without_result", lambda follower: gone.unlink(missing_ok=True)
-    )
+
+    def vanish(follower):
+        gone.unlink(missing_ok=True)
+        return INTERRUPTED, None
+
+    monkeypatch.setattr("dlmon.sessions.standing_without_result", vanish)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
 
 

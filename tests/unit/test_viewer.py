@@ -124,7 +124,37 @@ def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch)
     log.holder = None
     viewer = log.view()
     viewer.poll()
-    assert (viewer.status, viewer.running, viewer.trouble) == (UNKNOWN, False, None)
+    assert (viewer.status, viewer.running) == (UNKNOWN, False)
+    assert viewer.trouble == (
+        "recorded on elsewhere: whether it still runs can't be told from here"
+    )
+
+
+def test_a_log_that_can_be_read_no_more_says_so(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"))
+    viewer = log.view()
+    viewer.poll()
+
+    def stale(follower):
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr(LogFollower, "poll", stale)
+    assert viewer.poll() == []
+    assert (viewer.status, viewer.running) == (UNKNOWN, False)
+    assert viewer.trouble == "the log can't be read any more: Stale file handle"
+
+
+def test_a_file_system_without_locks_leaves_the_standing_unknown(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_session("training"))
+    viewer = log.view()
+
+    def no_locks(follower):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(LogFollower, "writer_pid", no_locks)
+    viewer.poll()
+    viewer.poll()
+    assert viewer.status == UNKNOWN
 
 
 def test_silence_is_trouble_after_three_intervals(log):

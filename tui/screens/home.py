@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from dlmon.host import host_name
 from dlmon.sessions import SessionEntry
 from tui import figures
+from tui.run_options import RunOptions
 from tui.widgets.machine_panel import MachinePanel
 from tui.widgets.too_small import TooSmall
 from workloads.catalog import WORKLOADS, Workload
@@ -113,7 +114,7 @@ class HomeScreen(Screen[None]):
             "",
             self._last_result(workload),
             "",
-            f"dlmon run {workload.name}",
+            RunOptions().command_line(workload),
             "",
             workload.source,
         ]

@@ -15,7 +15,7 @@ from dlmon.comparison import Row, factor
 from dlmon.launch import Launch
 from dlmon.log import LogError
 from dlmon.session import Snapshot
-from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session
+from dlmon.sessions import SessionEntry, read_entry, stop_session
 from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import comparison_rows, earlier_sessions
@@ -134,18 +134,12 @@ class LiveScreen(Screen[None]):
             return
         snapshot = self._viewer.snapshot()
         self.query_one(TopLine).show(snapshot, self._viewer.status)
-        self.query_one(ProgressLine).show(snapshot, self._trouble())
+        self.query_one(ProgressLine).show(snapshot, self._viewer.trouble)
         self.query_one(LimitLine).show(snapshot)
         self.query_one(EpochTable).show(snapshot.epochs)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices)
         self._paint_comparison(snapshot)
         self._paint_charts(snapshot)
-
-    def _trouble(self) -> str | None:
-        if self._viewer.status == UNKNOWN:
-            host = self._viewer.session.header.host
-            return f"recorded on {host}: whether it still runs can't be told from here"
-        return self._viewer.trouble
 
     def _paint_charts(self, snapshot: Snapshot) -> None:
         session = self._viewer.session
@@ -263,11 +257,6 @@ class LiveScreen(Screen[None]):
         if not self._left:
             self._left = True
             self._leave(interrupted)
-
-    @property
-    def stopped_by_user(self) -> bool:
-        """Whether the user stopped the session here."""
-        return self._stop_asked
 
     @property
     def detached(self) -> bool:

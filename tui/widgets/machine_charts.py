@@ -138,19 +138,20 @@ class GpuRows(Lines):
         if not self._gpus or height < 1:
             return []
         in_a_row = max(_gpus_in_a_row(len(self._gpus)), -(-len(self._gpus) // height))
-        in_a_row = max(1, min(in_a_row, width // _GPU_LEAST))
-        cells = [self._gpu_cell(gpu, width // in_a_row) for gpu in self._gpus]
-        hidden = len(cells) - height * in_a_row
-        if hidden > 0:
+        in_a_row = max(1, min(in_a_row, width // _GPU_SHORT))
+        room = height * in_a_row
+        digits = max(len(str(gpu.index)) for gpu in self._gpus)
+        cells = [self._gpu_cell(gpu, digits, width // in_a_row) for gpu in self._gpus[:room]]
+        if len(self._gpus) > room:
             ellipsis = "..." if self.ascii else "…"
-            cells[height * in_a_row - 1 :] = [((f"{ellipsis} {hidden + 1} more", MUTED),)]
+            cells[-1] = ((f"{ellipsis} {len(self._gpus) - room + 1} more", MUTED),)
         starts = range(0, len(cells), in_a_row)
         rows = (cells[start : start + in_a_row] for start in starts)
         return [cut(tuple(run for cell in row for run in cell), width) for row in rows]
 
-    def _gpu_cell(self, gpu: Gpu, width: int) -> Row:
-        name = f"GPU {gpu.index:<{len(str(self._gpus[-1].index))}} "
-        length = max(_GPU_BAR, min(12, width - _GPU_LEAST - 14))
+    def _gpu_cell(self, gpu: Gpu, digits: int, width: int) -> Row:
+        name = f"{'GPU ' if width >= _GPU_NAMED else ''}{gpu.index:<{digits}} "
+        length = max(3, min(5, width - len(name) - 7), min(12, width - _GPU_NAMED - 14))
         if gpu.utilization_pct is None:
             reason = gpu.why.get("utilization_pct", "no reading yet")
             return ((name, MUTED), (fit(reason, width - len(name) - 1) + " ", MUTED))
@@ -166,8 +167,8 @@ class GpuRows(Lines):
         return ((name, MUTED), (bar_of, PLAIN), (text.ljust(width - len(name) - length), PLAIN))
 
 
-_GPU_BAR = 5
-_GPU_LEAST = 6 + _GPU_BAR + 7
+# The cells that a GPU needs with its whole name, and with its number alone.
+_GPU_NAMED, _GPU_SHORT = 18, 12
 
 
 def _gpus_in_a_row(count: int) -> int:
@@ -210,7 +211,8 @@ def _cpu_figures(machine: Machine | None, view: MachineView) -> list[str]:
     if view.stale or machine is None or machine.cpu is None:
         return [view.stale]
     parts = [figures.percent(machine.cpu.pct)]
-    cores = view.facts.cores
+    # The percentage is of all cores, of which the run may use but some.
+    cores = len(machine.cpu.cores or ()) or view.facts.cores
     if cores and machine.cpu.pct is not None:
         parts.append(f"{machine.cpu.pct * cores / 100:.1f} of {cores} cores")
     if machine.cpu.mhz:

@@ -47,8 +47,8 @@ class MachinePanel(Vertical):
         yield MachineCharts(ascii=self._ascii)
 
     def on_mount(self) -> None:
-        """Paint once a sampling interval, at most twice a second."""
-        self.set_interval(max(0.5, self._interval_s), self.paint)
+        """Paint once or twice a second; nothing is repainted that did not change."""
+        self.set_interval(min(1.0, max(0.5, self._interval_s)), self.paint)
 
     def on_unmount(self) -> None:
         """End the sensors with the panel."""
@@ -85,7 +85,7 @@ class MachinePanel(Vertical):
     def _take_facts(self, facts: Facts) -> None:
         self._facts = facts.machine
 
-    def _take(self, sample: Machine, line: bytes) -> None:
+    def _take(self, sample: Machine) -> None:
         self._history.fold(sample)
 
     def _tell(self, text: str) -> None:

@@ -1,0 +1,50 @@
+"""What dlmon's screen is measured against: as little of a Textual app as can be.
+
+One Static; with --sparklines, four one-row sparklines that a timer feeds at 1 Hz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+from textual.app import App, ComposeResult
+from textual.widgets import Sparkline, Static
+
+MARKER = "a-bare-app"
+POINTS = 120
+
+
+class BareApp(App[None]):
+    """One line of text."""
+
+    def compose(self) -> ComposeResult:
+        """Show the marker."""
+        yield Static(MARKER)
+
+
+class SparklineApp(BareApp):
+    """Four one-row sparklines, each with a new point every second."""
+
+    CSS = "Sparkline { height: 1; }"
+
+    def compose(self) -> ComposeResult:
+        """Lay out the marker and the lines."""
+        yield from super().compose()
+        self._random = random.Random(1)
+        for _ in range(4):
+            yield Sparkline([self._random.random() for _ in range(POINTS)])
+
+    def on_mount(self) -> None:
+        """Start the one timer."""
+        self.set_interval(1.0, self._step)
+
+    def _step(self) -> None:
+        for line in self.query(Sparkline):
+            line.data = [*(line.data or ())[1:], self._random.random()]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sparklines", action="store_true")
+    (SparklineApp if parser.parse_args().sparklines else BareApp)().run()

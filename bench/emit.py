@@ -1,0 +1,193 @@
+"""Cost of a batch in dlmon's Keras callback, on top of a callback that does nothing.
+
+Measured: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
+by Keras's own CallbackList as `fit` does, and of the end-of-batch hook called
+directly; once with dlmon's callback, whose emitter feeds a pipe that another
+process drains, and once with an empty callback. Blocks of both sides alternate,
+in random order within each pair; the figure is the median over the pairs of the
+difference of the means per call. The emitter's side thread runs all the while,
+so what it takes from the training thread is in the figures; its calls come
+hundreds of times faster than real batches do, so that it has as much more to do.
+
+As context: the CPU time of the whole emitter (training thread and side thread)
+for a batch, at a rate that a real training run could have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import harness
+from estimate import estimate_median, spread, verdict
+
+from dlmon.emit import FLUSH_S, Emitter
+
+BAR_US = 2.0
+BATCHES_AN_EPOCH = 1_000_000
+PACED_RATE, PACED_S = 1000, 2.0
+# Empties a pipe, and goes when nobody holds its other end any more.
+DRAIN = "import os\nwhile os.read(0, 1 << 20): pass"
+LOGS = {"loss": 0.5, "accuracy": 0.75}
+
+# Calls a hook so many times and returns µs a batch.
+Block = Callable[[int], float]
+
+
+def main() -> None:
+    arguments = _arguments()
+    pairs = 30 if arguments.quick else arguments.pairs
+    paced_pairs = 1 if arguments.quick else arguments.paced_pairs
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    # Not the warnings of a TensorFlow without a GPU.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    model = _model()
+    emitter, reader = _emitter()
+    dlmon, empty = _callbacks(model, emitter)
+    # Each side's batches are numbered through: the emitter takes one only after the one before.
+    told, ignored = itertools.count(), itertools.count()
+    for what, dlmon_block, empty_block in (
+        ("through CallbackList", _list_block(dlmon, told), _list_block(empty, ignored)),
+        ("end-of-batch hook alone", _hook_block(dlmon, told), _hook_block(empty, ignored)),
+    ):
+        dlmon_us, empty_us = _alternate(dlmon_block, empty_block, pairs, arguments)
+        differences = [one - other for one, other in zip(dlmon_us, empty_us, strict=True)]
+        print(f"{what + ': dlmon':<44} {spread(dlmon_us)} µs a batch")
+        print(f"{what + ': empty callback':<44} {spread(empty_us)} µs a batch")
+        print(verdict(f"{what}: difference", estimate_median(differences), BAR_US, "µs"))
+    paced_us = [
+        _paced_cpu_us(dlmon, told) - _paced_cpu_us(empty, ignored) for _ in range(paced_pairs)
+    ]
+    what = f"CPU of emitter and its thread at {PACED_RATE:,}/s"
+    share_pct = median(paced_us) * PACED_RATE / 1e4
+    print(f"{what:<44} {spread(paced_us)} µs a batch, {share_pct:.2f} % of a core (context)")
+    emitter.close()
+    reader.wait()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", type=int, default=400)
+    parser.add_argument("--calls", type=int, default=1000, help="batches in a block")
+    parser.add_argument("--paced-pairs", type=int, default=8, help="of the context's figure")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="30 pairs")
+    return parser.parse_args()
+
+
+def _model() -> Any:
+    """Import Keras and make a model, with interrupts held back: TensorFlow would swallow them.
+
+    No other thread may run yet, or it would take them.
+    """
+    held = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    try:
+        import keras
+
+        return keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+
+
+def _emitter() -> tuple[Emitter, subprocess.Popen[bytes]]:
+    read_end, write_end = os.pipe()
+    reader = subprocess.Popen([sys.executable, "-c", DRAIN], stdin=read_end, start_new_session=True)
+    os.close(read_end)
+    return Emitter(write_end), reader
+
+
+def _callbacks(model: Any, emitter: Any) -> tuple[Any, Any]:
+    """Return both sides, each as Keras's list of callbacks within its first epoch."""
+    import keras
+
+    from dlmon.keras import TrainingCallback
+
+    class Empty(keras.callbacks.Callback):  # type: ignore[misc]
+        """Does nothing at the end of a batch."""
+
+        async_safe = True
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            """Do nothing."""
+
+    callback = TrainingCallback(emitter, batch_size=32, samples_per_epoch=32 * BATCHES_AN_EPOCH)
+    lists = []
+    for one in (callback, Empty()):
+        callbacks = keras.callbacks.CallbackList([one], add_history=True, model=model)
+        callbacks.on_train_begin()
+        callbacks.on_epoch_begin(0)
+        lists.append(callbacks)
+    return lists[0], lists[1]
+
+
+def _list_block(callbacks: Any, numbers: Iterator[int]) -> Block:
+    """Return a block that calls a list's hooks as `fit` does."""
+    begin, end = callbacks.on_train_batch_begin, callbacks.on_train_batch_end
+
+    def block(calls: int) -> float:
+        started = time.perf_counter_ns()
+        for batch in itertools.islice(numbers, calls):
+            begin(batch)
+            end(batch, LOGS)
+        return (time.perf_counter_ns() - started) / calls / 1000
+
+    return block
+
+
+def _hook_block(callbacks: Any, numbers: Iterator[int]) -> Block:
+    """Return a block that calls the first callback's end-of-batch hook."""
+    hook = callbacks.callbacks[0].on_train_batch_end
+
+    def block(calls: int) -> float:
+        started = time.perf_counter_ns()
+        for batch in itertools.islice(numbers, calls):
+            hook(batch, LOGS)
+        return (time.perf_counter_ns() - started) / calls / 1000
+
+    return block
+
+
+def _alternate(
+    dlmon: Block, empty: Block, pairs: int, arguments: argparse.Namespace
+) -> tuple[list[float], list[float]]:
+    """Return both sides' times of each pair, in µs a batch."""
+    order = random.Random(arguments.seed)
+    times: dict[Block, list[float]] = {dlmon: [], empty: []}
+    for number in range(pairs + 1):
+        for side in order.sample((dlmon, empty), 2):
+            took_us = side(arguments.calls)
+            # The first pair only warms up.
+            if number:
+                times[side].append(took_us)
+    return times[dlmon], times[empty]
+
+
+def _paced_cpu_us(callbacks: Any, numbers: Iterator[int]) -> float:
+    """Return this process's CPU time for a batch when they end at `PACED_RATE`."""
+    hook = callbacks.callbacks[0].on_train_batch_end
+    calls = int(PACED_S * PACED_RATE)
+    # The emitter's thread still has work from before.
+    time.sleep(2 * FLUSH_S)
+    begin, before_s = time.monotonic(), time.process_time()
+    for told, batch in enumerate(itertools.islice(numbers, calls)):
+        # Ten batches at each wake-up, so that sleeping is not what is measured.
+        if told % 10 == 0:
+            time.sleep(max(0.0, begin + told / PACED_RATE - time.monotonic()))
+        hook(batch, LOGS)
+    return (time.process_time() - before_s) / calls * 1e6
+
+
+if __name__ == "__main__":
+    harness.run(main)

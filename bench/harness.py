@@ -1,0 +1,108 @@
+"""Run a bench: its exit code, and no process or file of it left behind on any path out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import psutil
+
+from dlmon.processes import become_subreaper
+
+ROOT = Path(__file__).resolve().parent.parent
+CANNOT_RUN, INTERRUPTED = 2, 130
+END_S = 5.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class CannotRun(Exception):
+    """What is needed is not there, or broke on the way; the message is one sentence."""
+
+
+def run(measure: Callable[[], None]) -> NoReturn:
+    """Run a bench's main function and leave: 0 measured, 2 it can't run, 130 interrupted."""
+    # Supervisors lead sessions of their own; once their viewer is gone they become our children.
+    become_subreaper()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    code = 0
+    begin, machine_s = time.monotonic(), machine_cpu_s()
+    try:
+        measure()
+    except CannotRun as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        code = CANNOT_RUN
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _end_descendants()
+    if code == 0:
+        # Ended children and theirs are in our own times.
+        others_s = machine_cpu_s() - machine_s - sum(os.times()[:4])
+        others_pct = max(0.0, others_s / (time.monotonic() - begin) * 100)
+        print(f"{'taken by other processes meanwhile':<44} {others_pct:.1f} % of a core (context)")
+    sys.exit(code)
+
+
+def end_tree(pid: int) -> None:
+    """Kill a process and all that it started, and wait until they are gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        # The last child first, so that none is left to start another in its place.
+        processes = [root, *root.children(recursive=True)]
+        _kill(processes)
+
+
+def script(name: str) -> str:
+    """Return the path of a script beside this file."""
+    return str(Path(__file__).with_name(name))
+
+
+def dlmon_command() -> str:
+    """Return the `dlmon` command that belongs to this interpreter.
+
+    Raises:
+        CannotRun: dlmon is not installed there.
+    """
+    command = Path(sys.executable).with_name("dlmon")
+    if not command.exists():
+        raise CannotRun(f"there is no {command}: install dlmon there first (make setup)")
+    return str(command)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def machine_cpu_s() -> float:
+    """Return the CPU time that anything has taken on this machine, stolen time included."""
+    user, nice, system, _, _, irq, softirq, steal = map(
+        int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+
+
+def _end_descendants() -> None:
+    deadline = time.monotonic() + END_S
+    while left := psutil.Process().children(recursive=True):
+        if time.monotonic() > deadline:
+            pids = ", ".join(str(process.pid) for process in left)
+            print(f"these processes would not end: {pids}", file=sys.stderr)
+            return
+        _kill(left)
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in reversed(processes):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=1.0)

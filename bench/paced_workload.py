@@ -1,0 +1,150 @@
+"""A workload without a network that ends batches at a given rate, told by dlmon.emit.
+
+The supervisor starts it like any other. Its options: `rate` (batches a second),
+`seconds` (how long it trains), `steps` (batches an epoch), `batch_size`,
+`validation_steps`, `last_batch` (samples of each epoch's short last batch), and
+`truth` (a file that takes, as JSON, what was really told: batches, samples,
+epochs). The rate changes a little every second, as that of a real one does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.records import Model, Phase, Validation
+
+STOPPED = 75
+# Batches are told when they are due; several at once at a high rate.
+WAKE_S = 0.005
+PACE_LOW, PACE_HIGH = 0.93, 1.07
+
+
+class Pace:
+    """When batches end: at the rate, which is drawn anew each second."""
+
+    def __init__(self, rate: float, vary: bool) -> None:
+        self._period_ns = 1e9 / rate
+        self._random = random.Random(1)
+        self._vary = vary
+        self._factor = 1.0
+        self._drawn_at = 0
+
+    def next(self, t: int) -> int:
+        """Return when the batch ends that begins at `t`."""
+        if self._vary and t - self._drawn_at > 1_000_000_000:
+            self._drawn_at = t
+            self._factor = self._random.uniform(PACE_LOW, PACE_HIGH)
+        return t + int(self._period_ns * self._factor)
+
+
+class Run:
+    """Epochs until the time is over."""
+
+    def __init__(self, options: dict[str, Any], emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.steps = int(options.get("steps", 500))
+        self.batch_size = int(options.get("batch_size", 100))
+        self.last_batch = int(options.get("last_batch", self.batch_size))
+        self.validation_steps = int(options.get("validation_steps", 0))
+        self.train_ns = int(float(options.get("seconds", 3600)) * 1e9)
+        rate = float(options["rate"])
+        self.epochs = max(1, round(self.train_ns / 1e9 * rate / self.steps))
+        self.samples_per_epoch = (self.steps - 1) * self.batch_size + self.last_batch
+        self.pace = Pace(rate, bool(options.get("vary", True)))
+        self.batches = self.samples = self.epochs_done = 0
+
+    def train(self) -> None:
+        """Tell the phases and the model, then train."""
+        for phase in ("importing", "loading", "building"):
+            self._enter(phase)
+        self.emitter.send(
+            Model(
+                parameters=1_337_002,
+                flops_per_sample=236_000_000,
+                batch_size=self.batch_size,
+                samples_per_epoch=self.samples_per_epoch,
+                steps_per_epoch=self.steps,
+                epochs=self.epochs,
+                validation_steps=self.validation_steps or None,
+                validation_samples=self.validation_steps * self.batch_size or None,
+                data="synthetic",
+                device=os.environ.get("BENCH_DEVICE", "cpu"),
+                backend="none",
+            )
+        )
+        self._enter("compiling")
+        for epoch in range(self.epochs):
+            if self.emitter.stop_requested:
+                return
+            self._train_epoch(epoch)
+
+    def _train_epoch(self, epoch: int) -> None:
+        if epoch:
+            self._enter("training")
+        begin = time.monotonic_ns()
+        self.emitter.send(EpochBegin(epoch, begin, self.batch_size, self.samples_per_epoch))
+        batch_ended, next_end = self.emitter.batch_ended, self.pace.next
+        end, step = next_end(begin), 0
+        while step < self.steps and not self.emitter.stop_requested:
+            now = time.monotonic_ns()
+            while end <= now and step < self.steps:
+                batch_ended((step, end))
+                self.samples += self.batch_size if step + 1 < self.steps else self.last_batch
+                step += 1
+                end = next_end(end)
+            time.sleep(max(WAKE_S, (end - time.monotonic_ns()) / 1e9))
+        self.batches += step
+        validation = self._validate() if self.validation_steps else None
+        self.emitter.send(
+            EpochEnd(
+                epoch=epoch,
+                t=time.monotonic_ns(),
+                metrics={"loss": 2.3 / (epoch + 1), "accuracy": 1 - 0.9 / (epoch + 1)},
+                why={},
+                cut=step < self.steps,
+                validation=validation,
+            )
+        )
+        self.epochs_done += 1
+        print(f"{step}/{self.steps} - loss: {2.3 / (epoch + 1):.4f}", flush=True)
+
+    def _validate(self) -> Validation:
+        self._enter("validating")
+        begin = time.monotonic_ns()
+        ends = []
+        for _ in range(self.validation_steps):
+            time.sleep(0.01)
+            ends.append(time.monotonic_ns())
+        return Validation(begin, ends[0], ends[-1], time.monotonic_ns(), len(ends))
+
+    def _enter(self, phase: str) -> None:
+        self.emitter.send(Phase(t=time.monotonic_ns(), name=phase))
+
+
+def main() -> int:
+    emitter = Emitter(int(os.environ.pop("DLMON_RECORDS_FD")))
+    options = json.loads(sys.stdin.readline())
+    run = Run(options, emitter)
+
+    def stop(number: int, frame: object) -> None:
+        emitter.stop_requested = True
+
+    signal.signal(signal.SIGUSR1, stop)
+    run.train()
+    emitter.close()
+    if "truth" in options:
+        truth = {"batches": run.batches, "samples": run.samples, "epochs": run.epochs_done}
+        Path(options["truth"]).write_text(json.dumps(truth))
+    return STOPPED if emitter.stop_requested else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

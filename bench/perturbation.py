@@ -1,0 +1,407 @@
+"""Slow-down of a real training run under dlmon's live screen.
+
+Measured: the mean time of a step of the steady part of training, in windows of
+one and the same run, in a pty of 120×40. In half of the windows all of dlmon is
+at work: viewer, supervisor, sensors and callback. In the other half the three
+processes are stopped (SIGSTOP), and the callback does nothing but keep the time
+of the batch, as it does in the first half too. Two windows make a pair, in
+random order; the figure is the median over the pairs of the ratio of their
+steps. Before each window dlmon runs for a while that doesn't count, so that it
+has caught up with what it missed. A stop is shorter than the supervisor's
+patience with silent sensors. Pairs in which other processes took a part of the
+machine are left out, and a few more are measured for them.
+
+With --separate, the sides are runs of their own: `dlmon run` in a pty against
+the same workload, built and fitted by the same code with a callback that only
+keeps the time. Two equal runs of TensorFlow differ by several percent here (by
+how their memory lies, and by what else the machine does in that minute), so
+this needs dozens of pairs to tell anything about two percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import harness
+from cost import cpu_s, processes_of
+from estimate import estimate_median, spread, verdict
+from harness import CannotRun, end_tree, machine_cpu_s
+from terminal import Terminal
+
+from dlmon.job import Job
+from dlmon.log import LogError, LogFollower
+from dlmon.processes import die_with_parent
+from dlmon.records import Batches, Notice, Record, Result
+from workloads.catalog import UnknownWorkload, Workload, find
+
+BAR_PCT = 2.0
+WARM_UP_BATCHES, WARM_UP_NS = 10, 2_000_000_000
+# dlmon has caught up after the first; caches have changed hands after the second.
+SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
+# Whole periods of the sensors and of the screen; and what fits their supervisor's patience.
+WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
+# A pair of windows in which other processes take more is measured once more, if there is time.
+QUIET_PCT = 15.0
+MOST_TRIES = 1.4
+LEAST_PAIRS, LEAST_STEPS = 5, 3
+PROBE_STEPS = 40
+TIMEOUT_S = 180.0
+POLL_S = 0.2
+# Long enough for the sensors to give the sample that was due while they were stopped.
+RESUME_S = 0.2
+OWN = ("sensors", "supervisor", "viewer")
+
+# Index and end of a batch; an index of 0 begins an epoch.
+Ended = list[tuple[int, int]]
+Options = dict[str, str | int | float | None]
+
+
+def main() -> None:
+    arguments = _arguments()
+    measure = _compare_runs if arguments.separate else _compare_windows
+    for name in arguments.workloads.split(","):
+        measure(_find(name), arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workloads", default="mnist-mlp-small,cifar10-cnn", metavar="A,B,...")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each run with --separate")
+    parser.add_argument("--plain", action="store_true", help="dlmon's plain lines, not its screen")
+    parser.add_argument("--separate", action="store_true", help="compare runs, not windows")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--quick", action="store_true", help="three pairs of windows, or one of runs"
+    )
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.pairs = 1 if arguments.separate else 3
+    return arguments
+
+
+def _print(
+    name: str, dlmon_ms: list[float], bare_ms: list[float], own_pct: list[float], side: str
+) -> None:
+    print(f"{f'{name}: step, bare':<44} {spread(bare_ms, 3)} ms")
+    print(f"{f'{name}: step, {side}':<44} {spread(dlmon_ms, 3)} ms")
+    print(f"{f'{name}: CPU of {side}':<44} {spread(own_pct)} % of a core (context)")
+    slower = [(one / other - 1) * 100 for one, other in zip(dlmon_ms, bare_ms, strict=True)]
+    print(verdict(f"{name}: slow-down, {side}", estimate_median(slower), BAR_PCT, "%"), flush=True)
+
+
+def _find(name: str) -> Workload:
+    try:
+        return find(name)
+    except UnknownWorkload as error:
+        raise CannotRun(str(error)) from None
+
+
+def _options(workload: Workload) -> Options:
+    return {
+        "workload": workload.name,
+        "device": "cpu",
+        "data": "synthetic",
+        "batch_size": workload.batch_size,
+        "steps": None,
+        "epochs": 1000,
+        "interval": 1.0,
+    }
+
+
+# Windows of one run
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a run, in monotonic ns; and the CPU in it, in % of a core."""
+
+    begin: int
+    end: int
+    own_pct: float
+    others_pct: float
+
+
+def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
+        folder = Path(told)
+        times, switch = folder / "times", folder / "switch"
+        switch.write_bytes(b"\1")
+        job = Job(
+            workload=workload.name,
+            command=(
+                sys.executable,
+                "-P",
+                harness.script("timed_training.py"),
+                str(times),
+                str(switch),
+            ),
+            options=_options(workload),
+            log_dir=str(folder / "logs"),
+            device="cpu",
+        )
+        (folder / "job").write_bytes(job.to_line())
+        command = [sys.executable, harness.script("shown_job.py"), str(folder / "job")]
+        with Terminal([*command, *(["--plain"] if arguments.plain else [])]) as terminal:
+            follower = _follow(folder / "logs", terminal)
+            _wait_until_steady(follower, terminal)
+            pids = processes_of(terminal.pid, "timed_training.py")
+            pairs = _measure_pairs(pids, switch, arguments)
+            _signal("workload", pids, signal.SIGUSR1)
+            records = _read_to_result(follower)
+            follower.close()
+        lost = [r.text for r in records if isinstance(r, Notice) and "sensors" in r.text]
+        if lost:
+            raise CannotRun(f"the sensors did not outlast being stopped: {lost[0]}")
+        ended: Ended = [(index, end) for index, end in json.loads(times.read_text())]
+    # A window that lies in a validation has hardly a step.
+    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= LEAST_STEPS for w in pair)]
+    least = min(LEAST_PAIRS, arguments.pairs)
+    if len(pairs) < least:
+        raise CannotRun(f"the steps of {workload.name} are too long here; use --separate")
+    quiet = [pair for pair in pairs if all(window.others_pct <= QUIET_PCT for window in pair)]
+    disturbed = len(pairs) - len(quiet)
+    if disturbed:
+        what = "left out" if len(quiet) >= least else "disturbed, and not left out"
+        words = f"other processes took over {QUIET_PCT:g} % of a core"
+        print(f"{f'{workload.name}: {what}':<44} {disturbed} of {len(pairs)} pairs: {words}")
+    if len(quiet) >= least:
+        pairs = quiet
+    dlmon_ms, bare_ms = (
+        [mean(_steps_s(pair[side], ended)) * 1000 for pair in pairs] for side in (0, 1)
+    )
+    side = "dlmon --plain" if arguments.plain else "dlmon"
+    own_pct = [pair[0].own_pct for pair in pairs]
+    _print(workload.name, dlmon_ms, bare_ms, own_pct, side)
+
+
+def _measure_pairs(
+    pids: dict[str, int], switch: Path, arguments: argparse.Namespace
+) -> list[tuple[Window, Window]]:
+    """Return pairs of windows, dlmon at work first, until enough of them were quiet."""
+    order = random.Random(arguments.seed)
+    pairs: list[tuple[Window, Window]] = []
+    quiet = 0
+    for _ in range(math.ceil(arguments.pairs * MOST_TRIES)):
+        windows = {on: _measure_window(on, pids, switch) for on in order.sample((True, False), 2)}
+        pairs.append((windows[True], windows[False]))
+        quiet += all(window.others_pct <= QUIET_PCT for window in windows.values())
+        if quiet == arguments.pairs:
+            break
+    return pairs
+
+
+def _measure_window(on: bool, pids: dict[str, int], switch: Path) -> Window:
+    time.sleep(SETTLE_S)
+    if not on:
+        _stop(pids, switch)
+        time.sleep(STOPPED_SETTLE_S)
+    begin, own_s, all_s, machine_s = _cpu_now(pids)
+    time.sleep(WINDOW_S if on else STOPPED_WINDOW_S)
+    end, own_after_s, all_after_s, machine_after_s = _cpu_now(pids)
+    if not on:
+        _resume(pids, switch)
+    took_s = (end - begin) / 1e9
+    others_s = machine_after_s - machine_s - (all_after_s - all_s)
+    return Window(
+        begin, end, (own_after_s - own_s) / took_s * 100, max(0.0, others_s / took_s * 100)
+    )
+
+
+def _cpu_now(pids: dict[str, int]) -> tuple[int, float, float, float]:
+    """Return the time in ns, and the CPU seconds of dlmon, of it and its workload, of all."""
+    own_s = _own_cpu_s(pids)
+    ours_s = own_s + cpu_s(pids["workload"]) + time.process_time()
+    return time.monotonic_ns(), own_s, ours_s, machine_cpu_s()
+
+
+def _steps_s(window: Window, ended: Ended) -> list[float]:
+    return durations_s((index, t) for index, t in ended if window.begin <= t < window.end)
+
+
+def _wait_until_steady(follower: LogFollower, terminal: Terminal) -> None:
+    """Wait for training to have run for the time of the warm-up."""
+    deadline = time.monotonic() + TIMEOUT_S
+    first_end: int | None = None
+    while time.monotonic() < deadline and terminal.process.poll() is None:
+        for record in follower.poll():
+            if isinstance(record, Batches) and first_end is None:
+                first_end = record.t
+        if first_end is not None and time.monotonic_ns() > first_end + WARM_UP_NS:
+            return
+        time.sleep(POLL_S)
+    raise CannotRun("the run under dlmon did not begin to train")
+
+
+def _stop(pids: dict[str, int], switch: Path) -> None:
+    _set(switch, b"\0")
+    for name in reversed(OWN):
+        _signal(name, pids, signal.SIGSTOP)
+
+
+def _resume(pids: dict[str, int], switch: Path) -> None:
+    _set(switch, b"\1")
+    # The supervisor must find a sample when it looks, or it takes the sensors for dead.
+    _signal("sensors", pids, signal.SIGCONT)
+    time.sleep(RESUME_S)
+    for name in ("supervisor", "viewer"):
+        _signal(name, pids, signal.SIGCONT)
+
+
+def _signal(name: str, pids: dict[str, int], number: signal.Signals) -> None:
+    try:
+        os.kill(pids[name], number)
+    except ProcessLookupError:
+        raise CannotRun(f"the {name} ended while it was measured") from None
+
+
+def _set(switch: Path, byte: bytes) -> None:
+    # In place: the workload has mapped this very file.
+    with switch.open("r+b") as file:
+        file.write(byte)
+
+
+def _own_cpu_s(pids: dict[str, int]) -> float:
+    return sum(cpu_s(pids[name]) for name in OWN)
+
+
+# Runs of their own
+
+
+def _compare_runs(workload: Workload, arguments: argparse.Namespace) -> None:
+    order = random.Random(arguments.seed)
+    options = _options_for(workload, arguments.seconds)
+    side = "dlmon --plain" if arguments.plain else "dlmon"
+    step_ms: dict[str, list[float]] = {"bare": [], side: []}
+    own_pct: list[float] = []
+    for _ in range(arguments.pairs):
+        for one in order.sample(list(step_ms), 2):
+            with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
+                if one == "bare":
+                    step_ms[one].append(steady_step_ms(_train_bare(options, Path(folder))))
+                else:
+                    ended, used_pct = _train_shown(options, Path(folder), arguments.plain)
+                    step_ms[one].append(steady_step_ms(ended))
+                    own_pct.append(used_pct)
+    _print(workload.name, step_ms[side], step_ms["bare"], own_pct, side)
+
+
+def _options_for(workload: Workload, seconds: float) -> Options:
+    """Return the options of runs that train for about `seconds`, after a short run to find out.
+
+    That run also warms the caches.
+    """
+    options = {**_options(workload), "steps": PROBE_STEPS, "epochs": 1}
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
+        ended = _train_bare(options, Path(folder))
+    step_s = mean(durations_s(ended)[PROBE_STEPS // 2 :])
+    steps = max(2 * WARM_UP_BATCHES, math.ceil((seconds + WARM_UP_NS / 1e9) / step_s))
+    most = -(-workload.samples // workload.batch_size)
+    epochs = -(-steps // most)
+    return {**options, "steps": -(-steps // epochs), "epochs": epochs}
+
+
+def _train_bare(options: Options, folder: Path) -> Ended:
+    times = folder / "times"
+    process = subprocess.Popen(
+        [sys.executable, "-P", harness.script("timed_training.py"), str(times)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+        preexec_fn=die_with_parent(os.getpid()),
+    )
+    _, errors = process.communicate(json.dumps(options).encode() + b"\n", timeout=TIMEOUT_S)
+    if process.returncode:
+        words = errors.decode("utf-8", "replace").strip().splitlines()
+        raise CannotRun(f"the bare run failed: {words[-1] if words else process.returncode}")
+    return [(index, end) for index, end in json.loads(times.read_text())]
+
+
+def _train_shown(options: Options, folder: Path, plain: bool) -> tuple[Ended, float]:
+    """Train under dlmon; return its batches, and dlmon's own CPU in % of a core."""
+    command = [harness.dlmon_command(), "run", str(options["workload"]), "--log-dir", str(folder)]
+    for name in ("device", "data", "batch_size", "steps", "epochs"):
+        command += [f"--{name.replace('_', '-')}", str(options[name])]
+    with Terminal([*command, *(["--plain"] if plain else [])]) as terminal:
+        follower = _follow(folder, terminal)
+        _wait_until_steady(follower, terminal)
+        pids = processes_of(terminal.pid, "-m workloads")
+        begin, used_s = time.monotonic(), _own_cpu_s(pids)
+        records = _read_to_result(follower)
+        own_pct = (_own_cpu_s(pids) - used_s) / (time.monotonic() - begin) * 100
+        follower.close()
+        end_tree(terminal.pid)
+    result = records[-1]
+    if not isinstance(result, Result) or result.status != "completed":
+        raise CannotRun("the run under dlmon was not completed")
+    ended = [end for record in records if isinstance(record, Batches) for end in _ends(record)]
+    return ended, own_pct
+
+
+def _follow(folder: Path, terminal: Terminal) -> LogFollower:
+    """Return a follower of the log that appears in `folder`."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline and terminal.process.poll() is None:
+        for path in folder.glob("*/session.jsonl"):
+            try:
+                return LogFollower(path)
+            except LogError as error:
+                raise CannotRun(str(error)) from None
+        time.sleep(POLL_S)
+    raise CannotRun("dlmon started no session")
+
+
+def _read_to_result(follower: LogFollower) -> list[Record]:
+    """Return the records that come from now on, to the result."""
+    records: list[Record] = []
+    deadline = time.monotonic() + TIMEOUT_S
+    while not records or not isinstance(records[-1], Result):
+        if time.monotonic() > deadline:
+            raise CannotRun(f"the run under dlmon was not over within {TIMEOUT_S:.0f} s")
+        time.sleep(POLL_S)
+        records += follower.poll()
+    return records
+
+
+def _ends(record: Batches) -> Ended:
+    ends = itertools.accumulate(record.dt_us[1:], lambda t, us: t + us * 1000, initial=record.t)
+    return list(enumerate(ends, record.first))
+
+
+def durations_s(ended: Iterable[tuple[int, int]]) -> list[float]:
+    """Return the durations of batches, without those that have none before them."""
+    return [
+        (end - before) / 1e9 for (_, before), (index, end) in itertools.pairwise(ended) if index > 0
+    ]
+
+
+def steady_step_ms(ended: Ended) -> float:
+    """Return the mean step of the steady part of a run, in milliseconds."""
+    begin = ended[0][1] + WARM_UP_NS
+    steady = [(index, end) for index, end in ended[WARM_UP_BATCHES:] if end >= begin]
+    if len(steady) < WARM_UP_BATCHES:
+        raise CannotRun("the run was too short to become steady; raise --seconds")
+    return mean(durations_s(steady)) * 1000
+
+
+if __name__ == "__main__":
+    os.environ.pop("DLMON_RECORDS_FD", None)
+    harness.run(main)

@@ -1,0 +1,83 @@
+"""dlmon's live screen on a job of any command: what `dlmon run` does, for a workload of a bench.
+
+JOB is a file with the job as a line of JSON. COUNTS is a file that takes, when
+the screen closes, what the viewer had been told and what its session had folded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from dlmon.job import Job, Refused
+from dlmon.launch import launch
+from dlmon.records import Batches, BatchSummary, Record
+from dlmon.viewer import Viewer
+
+
+class CountingViewer(Viewer):
+    """A viewer that counts what it reads, beside folding it."""
+
+    counts_path: Path
+    batches = samples = 0
+
+    def poll(self) -> list[Record]:
+        """Poll, and count batches and samples."""
+        records = super().poll()
+        for record in records:
+            if isinstance(record, Batches):
+                count = len(record.dt_us)
+                self.batches += count
+                each = record.samples
+                self.samples += count * each if isinstance(each, int) else sum(each)
+            elif isinstance(record, BatchSummary):
+                self.batches += record.count
+                self.samples += record.samples
+        return records
+
+    def close(self) -> None:
+        """Write the counts down."""
+        folded = self.snapshot()
+        counts = {
+            "batches": self.batches,
+            "samples": self.samples,
+            "folded_batches": folded.batches,
+            "epochs": len(folded.epochs),
+            "notices": [notice.text for notice in folded.notices],
+        }
+        self.counts_path.write_text(json.dumps(counts))
+        super().close()
+
+
+def main() -> int:
+    arguments = _arguments()
+    started = launch(Job.from_line(arguments.job.read_bytes()))
+    if arguments.plain:
+        from tui.plain import follow
+    else:
+        import tui.app
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        print(answer.reason, file=sys.stderr)
+        return answer.exit_code
+    log = Path(answer.log)
+    if arguments.plain:
+        return follow(log, started)
+    if arguments.counts:
+        CountingViewer.counts_path = arguments.counts
+        tui.app.__dict__["Viewer"] = CountingViewer
+    return tui.app.DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("job", type=Path, metavar="JOB")
+    parser.add_argument("--counts", type=Path, metavar="COUNTS")
+    parser.add_argument("--plain", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""First paint of dlmon's screens, against a Textual app of one Static.
+
+Measured: the time from the start of the process until a word of the first
+screen has arrived at its terminal (a pty of 120×40 that answers nothing): the
+home screen of `dlmon`, the live screen of `dlmon run` (which also starts a
+supervisor, the sensors and a training process), and that of `dlmon attach` to
+a finished session. In each round every one of them runs once, in random order;
+the figure is the median over the rounds of the ratio to the bare app of the
+same round. The caches are warm: a round that doesn't count comes first.
+
+Also shown: whether the picker had imported TensorFlow, Keras or NumPy by the
+time it was left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+from bare_app import MARKER
+from estimate import estimate_median, spread, verdict
+from harness import CannotRun
+from terminal import Terminal
+
+from dlmon.job import Job, Refused
+from dlmon.launch import launch
+
+BAR = 1.5
+TIMEOUT_S = 30.0
+RECORDED_S = 5
+STAYS_S = 0.5
+HEAVY_MODULES = ("tensorflow", "keras", "numpy")
+
+# Runs the picker, and writes down what it had imported when it was left.
+PICKER = """
+import sys
+from pathlib import Path
+from tui.cli import main
+try:
+    main()
+finally:
+    Path({path!r}).write_text("\\n".join(sys.modules))
+"""
+
+
+def main() -> None:
+    arguments = _arguments()
+    rounds = 3 if arguments.quick else arguments.rounds
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
+        state = Path(folder)
+        # The home screen looks for sessions there: none of this machine's own may count.
+        environment = {"XDG_STATE_HOME": str(state / "state")}
+        session = _record_session(state / "logs")
+        dlmon = harness.dlmon_command()
+        logs = ["--log-dir", str(state / "runs")]
+        screens = {
+            "bare app": ([sys.executable, harness.script("bare_app.py")], MARKER),
+            "dlmon": ([dlmon], "Workloads"),
+            "dlmon attach": ([dlmon, "attach", session], "Throughput"),
+            "dlmon run": ([dlmon, "run", arguments.workload, *logs], "Throughput"),
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in screens}
+        order = random.Random(arguments.seed)
+        for number in range(rounds + 1):
+            for name in order.sample(list(screens), len(screens)):
+                command, marker = screens[name]
+                with Terminal(command, marker, environment) as terminal:
+                    took_s = terminal.first_seen(TIMEOUT_S)
+                    if number:
+                        seconds[name].append(took_s)
+                    else:
+                        _check_it_stays(name, terminal)
+        _print(seconds)
+        found = _imported_by_picker(state / "modules", environment)
+    print(
+        f"{'imported by the picker of ' + ', '.join(HEAVY_MODULES):<44} "
+        f"{', '.join(found) or 'none'}  {'not reached' if found else 'reached'}"
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--workload", default="mnist-mlp-small", help="what dlmon run trains")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="three rounds")
+    return parser.parse_args()
+
+
+def _print(seconds: dict[str, list[float]]) -> None:
+    bare = seconds["bare app"]
+    for name, took in seconds.items():
+        print(f"{'first paint of ' + name:<44} {spread(took)} s")
+    for name, took in seconds.items():
+        if took is not bare:
+            ratios = [one / other for one, other in zip(took, bare, strict=True)]
+            print(verdict(f"first paint of {name} / bare app", estimate_median(ratios), BAR, "×"))
+
+
+def _check_it_stays(name: str, terminal: Terminal) -> None:
+    """Make sure that it was a screen and not an error that showed the word."""
+    time.sleep(STAYS_S)
+    if terminal.process.poll() is not None:
+        raise CannotRun(f"{name} ended right after its first paint")
+
+
+def _record_session(directory: Path) -> str:
+    """Run a short session without a screen, and return the path of its log."""
+    job = Job(
+        workload="cifar10-cnn",
+        command=(sys.executable, "-P", harness.script("paced_workload.py")),
+        options={"rate": 50, "seconds": RECORDED_S, "steps": 50},
+        log_dir=str(directory),
+    )
+    started = launch(job)
+    answer = started.answer()
+    if isinstance(answer, Refused):
+        raise CannotRun(answer.reason)
+    started.process.wait()
+    last = Path(answer.log).read_bytes().splitlines()[-1]
+    if json.loads(last).get("status") != "completed":
+        raise CannotRun(f"the session to attach to was not completed: {last[:300]!r}")
+    return answer.log
+
+
+def _imported_by_picker(told: Path, environment: dict[str, str]) -> list[str]:
+    """Return which heavy modules the picker imported before it was left."""
+    source = PICKER.format(path=str(told))
+    with Terminal([sys.executable, "-P", "-c", source], "Workloads", environment) as terminal:
+        terminal.first_seen(TIMEOUT_S)
+        terminal.press("q")
+        terminal.process.wait(TIMEOUT_S)
+    modules = told.read_text().split()
+    return [name for name in HEAVY_MODULES if name in modules]
+
+
+if __name__ == "__main__":
+    os.environ.pop("DLMON_RECORDS_FD", None)
+    harness.run(main)

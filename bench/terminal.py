@@ -1,0 +1,132 @@
+"""A command in a pseudo-terminal that is read as fast as it writes, and answers nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from harness import CannotRun, end_tree
+
+COLUMNS, ROWS = 120, 40
+READ_BYTES = 1 << 16
+TAIL_BYTES = 1 << 14
+ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
+
+
+class Terminal:
+    """A command whose stdin, stdout and stderr are a terminal of 120×40.
+
+    Use it as a context manager: leaving kills the command and all that it started.
+
+    Args:
+        command: what runs in it.
+        marker: text whose arrival `first_seen` waits for.
+        environment: on top of ours.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        marker: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = list(command)
+        self._marker = marker.encode() if marker else None
+        self._seen = threading.Event()
+        self._seen_at = 0.0
+        self._tail = b""
+        self.bytes_received = 0
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.started_at = time.monotonic()
+        try:
+            self.process = subprocess.Popen(
+                self._command,
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                env=_terminal_environment(environment or {}),
+                start_new_session=True,
+                preexec_fn=_take_terminal,
+            )
+        except BaseException:
+            os.close(self._master)
+            raise
+        finally:
+            os.close(slave)
+        self.pid = self.process.pid
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def first_seen(self, timeout_s: float) -> float:
+        """Return the seconds from the start until the marker had arrived.
+
+        Raises:
+            CannotRun: it never came.
+        """
+        if not self._seen.wait(timeout_s) or not self._seen_at:
+            raise CannotRun(
+                f"{' '.join(self._command)[:100]} ended or went {timeout_s:.0f} s without "
+                f"showing {self._marker!r}; its last words: {self.last_words}"
+            )
+        return self._seen_at - self.started_at
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it wrote, without the escape sequences."""
+        words = ESCAPES.sub(b" ", self._tail).decode("utf-8", "replace").split()
+        return " ".join(words)[-300:]
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        end_tree(self.pid)
+        self.process.wait()
+        self._reader.join()
+        os.close(self._master)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, READ_BYTES)
+            except OSError:
+                # EIO: the last process that had this terminal is gone.
+                data = b""
+            if not data:
+                self._seen.set()
+                return
+            now = time.monotonic()
+            self.bytes_received += len(data)
+            self._tail = (self._tail + data)[-TAIL_BYTES - len(data) :]
+            if self._marker and not self._seen.is_set() and self._marker in self._tail:
+                self._seen_at = now
+                self._seen.set()
+
+
+def _terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+    return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", **more}
+
+
+def _take_terminal() -> None:
+    """Make the terminal the one that controls this session, so that its end is a hang-up."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

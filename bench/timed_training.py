@@ -1,0 +1,93 @@
+"""Train a workload as `python -m workloads` does, and keep the time of every batch.
+
+Usage: timed_training.py TIMES [SWITCH], the options on stdin. TIMES takes, as
+JSON, the index and the end (in monotonic ns) of each batch.
+
+Without SWITCH the run has nothing of dlmon in it: the code from its imports to
+its evaluation is the same, but its callback only keeps the time, and no emitter
+runs. With SWITCH it is a run like any other, started by a supervisor, whose
+callback tells dlmon of a batch only while the first byte of that file is not 0.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+ended: list[tuple[int, int]] = []
+
+
+class NoEmitter:
+    """Takes what a run tells, and does nothing with it."""
+
+    def __init__(self, fd: int) -> None:
+        self.stop_requested = False
+
+    def send(self, item: object) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def bare_callback(emitter: object, **settings: object) -> Any:
+    """Return the callback of a run without dlmon."""
+    import keras
+
+    class BareCallback(keras.callbacks.Callback):  # type: ignore[misc]
+        """Keeps the end of every training batch."""
+
+        async_safe = True
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            """Keep the time."""
+            ended.append((batch, time.monotonic_ns()))
+
+    return BareCallback()
+
+
+def switched_callback(emitter: Any, **settings: Any) -> Any:
+    """Return dlmon's callback behind the switch."""
+    del sys.modules["dlmon.keras"]
+    from dlmon.keras import TrainingCallback
+
+    with Path(sys.argv[2]).open("rb") as file:
+        switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
+
+    class SwitchedCallback(TrainingCallback):
+        """Keeps the end of every training batch, and tells it while the switch is on."""
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            """Keep the time, and tell it."""
+            ended.append((batch, time.monotonic_ns()))
+            if switch[0]:
+                super().on_train_batch_end(batch, logs)
+
+    return SwitchedCallback(emitter, **settings)
+
+
+def main() -> int:
+    bare = len(sys.argv) < 3
+    # Keras must not be imported before the run does it, so the callback is made late: the
+    # run finds this in the place of dlmon's own module.
+    module = types.ModuleType("dlmon.keras")
+    module.__dict__["TrainingCallback"] = bare_callback if bare else switched_callback
+    sys.modules["dlmon.keras"] = module
+    import workloads.__main__ as workload
+
+    if bare:
+        workload.__dict__["Emitter"] = NoEmitter
+        os.environ["DLMON_RECORDS_FD"] = "-1"
+    code = workload.main()
+    Path(sys.argv[1]).write_text(json.dumps(ended))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

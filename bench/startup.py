@@ -64,7 +64,7 @@ def main() -> None:
             "bare app": ([sys.executable, harness.script("bare_app.py")], MARKER),
             "dlmon": ([dlmon], "Workloads"),
             "dlmon attach": ([dlmon, "attach", session], "Throughput"),
-            "dlmon run": ([dlmon, "run", arguments.workload, *logs], "Throughput"),
+            "dlmon run": ([dlmon, "run", arguments.workload, *logs], "starting the session"),
         }
         seconds: dict[str, list[float]] = {name: [] for name in screens}
         order = random.Random(arguments.seed)

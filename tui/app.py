@@ -20,6 +20,7 @@ from dlmon.viewer import Viewer
 from tui.jobs import make_job
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
+from tui.screens.starting import StartingScreen
 from tui.screens.watch import WatchScreen
 from workloads.catalog import Workload
 
@@ -32,7 +33,7 @@ class DlmonApp(App[int]):
     Args:
         directory: where sessions live.
         log: a session to show; without one the home screen opens.
-        started: that session's lifeline, where it is ours.
+        started: the lifeline of a session of ours; without `log` it has still to answer.
         watch_interval_s: watch the machine alone, sampling at this interval.
     """
 
@@ -66,7 +67,8 @@ class DlmonApp(App[int]):
         self._launch = started
         self._watch_interval_s = watch_interval_s
         self._live: LiveScreen | None = None
-        self._at_home = log is None and watch_interval_s is None
+        self._at_home = log is None and started is None and watch_interval_s is None
+        self._refused: Refused | None = None
         self._launching = False
 
     def on_mount(self) -> None:
@@ -75,6 +77,9 @@ class DlmonApp(App[int]):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         if self._viewer is not None:
             self._show_session(self._viewer, self._launch)
+        elif self._launch is not None:
+            self.push_screen(StartingScreen(self._give_up))
+            self.run_worker(self._await_answer(self._launch))
         elif self._watch_interval_s is not None:
             self.push_screen(WatchScreen(lambda: self.exit(0), self._watch_interval_s))
         else:
@@ -86,9 +91,28 @@ class DlmonApp(App[int]):
         code = self.run()
         if self._launch is not None:
             self._launch.release()
-        if self._viewer is not None:
+        if self._refused is not None:
+            print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
+        elif self._viewer is not None:
             self._say_goodbye()
         return self.return_code or 0 if code is None else code
+
+    async def _await_answer(self, started: Launch) -> None:
+        """Show the session once there is one; leave with the reason where there is none."""
+        answer = await asyncio.to_thread(started.answer)
+        if isinstance(answer, Refused):
+            self._refused = answer
+            self.exit(answer.exit_code)
+            return
+        self._viewer = Viewer(Path(answer.log))
+        self.pop_screen()
+        self._show_session(self._viewer, started)
+
+    def _give_up(self) -> None:
+        """Leave before the supervisor has answered; without its lifeline it starts nothing."""
+        assert self._launch is not None
+        self._launch.release()
+        self.exit(130)
 
     def _show_session(self, viewer: Viewer, started: Launch | None) -> None:
         self._live = LiveScreen(viewer, started, list_sessions(self._directory), self._leave)

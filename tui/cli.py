@@ -138,7 +138,8 @@ def run(
     complaint = options.complaint(chosen)
     if complaint:
         raise UserError(complaint)
-    job = make_job(chosen, log_directory(log_dir), options, detach=detach)
+    directory = log_directory(log_dir)
+    job = make_job(chosen, directory, options, detach=detach)
     started = launch(job)
     if detach:
         answer = _started(started)
@@ -149,22 +150,19 @@ def run(
         else:
             print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
         return
-    raise typer.Exit(_watch_session(started, plain, as_json))
+    raise typer.Exit(_watch_session(started, directory, plain, as_json))
 
 
-def _watch_session(started: Launch, plain: bool, as_json: bool) -> int:
+def _watch_session(started: Launch, directory: Path, plain: bool, as_json: bool) -> int:
     """Show a session that was just launched, to its end; return the exit code."""
     if plain or as_json or not _in_terminal():
         from tui.plain import follow
 
         answer = _started(started)
         return follow(Path(answer.log), started, as_json=as_json)
-    # Importing the screen takes as long as the supervisor takes to answer.
     from tui.app import DlmonApp
 
-    answer = _started(started)
-    log = Path(answer.log)
-    return DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+    return DlmonApp(directory, started=started).run_to_exit_code()
 
 
 @app.command()

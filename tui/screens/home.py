@@ -21,6 +21,9 @@ from tui.widgets.machine_panel import MachinePanel
 from tui.widgets.too_small import TooSmall
 from workloads.catalog import WORKLOADS, Workload
 
+# Starting the sensors takes a core that the first paint needs.
+SENSORS_AFTER_S = 0.2
+
 
 class HomeScreen(Screen[None]):
     """Workloads on one side, the machine on the other.
@@ -76,8 +79,12 @@ class HomeScreen(Screen[None]):
         workloads.focus()
 
     def on_screen_resume(self) -> None:
-        """Read the machine while this screen is on top."""
-        self.query_one(MachinePanel).start()
+        """Read the machine while this screen is on top, but let it be painted first."""
+        self.set_timer(SENSORS_AFTER_S, self._start_machine)
+
+    def _start_machine(self) -> None:
+        if self.is_current:
+            self.query_one(MachinePanel).start()
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's own sensors."""

@@ -1,0 +1,42 @@
+"""What is shown until the supervisor has answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from tui.widgets.too_small import TooSmall
+from tui.widgets.waiting import Waiting
+
+
+class StartingScreen(Screen[None]):
+    """A line that says what is on its way, for the half second that it takes.
+
+    Args:
+        leave: called when the user doesn't want to wait.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "leave", "Quit"),
+        Binding("ctrl+c,ctrl+q", "leave", show=False),
+    ]
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        """Wait for nothing: whoever shows this screen replaces it."""
+        super().__init__()
+        self._leave = leave
+
+    def compose(self) -> ComposeResult:
+        """Lay out the line."""
+        yield Waiting("starting the session: asking the sensors what this machine is …")
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    def action_leave(self) -> None:
+        """Leave before it began."""
+        self._leave()

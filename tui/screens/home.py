@@ -21,9 +21,6 @@ from tui.widgets.machine_panel import MachinePanel
 from tui.widgets.too_small import TooSmall
 from workloads.catalog import WORKLOADS, Workload
 
-# Starting the sensors takes a core that the first paint needs.
-SENSORS_AFTER_S = 0.2
-
 
 class HomeScreen(Screen[None]):
     """Workloads on one side, the machine on the other.
@@ -80,7 +77,7 @@ class HomeScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top, but let it be painted first."""
-        self.set_timer(SENSORS_AFTER_S, self._start_machine)
+        self.call_after_refresh(self._start_machine)
 
     def _start_machine(self) -> None:
         if self.is_current:

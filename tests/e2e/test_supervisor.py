@@ -332,7 +332,7 @@ def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, lo
     answer = started.answer()
     assert isinstance(answer, Refused)
     assert "its viewer is gone" in answer.reason
-    eventually(started.ended, "the supervisor to end")
+    eventually(lambda: started.process.poll() is not None, "the supervisor to end")
     assert not log_dir.exists()
     assert not Path(began).exists()
 
@@ -343,7 +343,7 @@ def test_a_supervisor_that_is_told_nonsense_says_so_in_one_line(make_job):
     assert isinstance(answer, Refused)
     assert answer.exit_code == 2
     assert "toaster" in answer.reason
-    eventually(started.ended, "the supervisor to end")
+    eventually(lambda: started.process.poll() is not None, "the supervisor to end")
 
 
 def test_output_after_the_last_record_is_kept(start):

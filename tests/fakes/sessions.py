@@ -158,7 +158,7 @@ class Session(Log):
 
     def wait_for_end(self):
         result = super().wait_for_end()
-        eventually(self._launch.ended, "the supervisor to end")
+        eventually(lambda: self._launch.process.poll() is not None, "the supervisor to end")
         return result
 
 

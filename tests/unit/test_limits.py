@@ -141,3 +141,10 @@ def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index):
     assert (limit is None) == (len(samples) < LEAST_SAMPLES)
     if limit is not None:
         assert limit.text.endswith(".")
+
+
+def test_two_reasons_in_one_sample_count_once():
+    hot = with_gpu(throttle=("thermal slowdown", "hardware thermal slowdown"))
+    cool = with_gpu()
+    assert find_limit([hot] * 9 + [cool] * 21, FACTS, 0).rule == "gpu"
+    assert find_limit([hot] * 21 + [cool] * 9, FACTS, 0).rule == "gpu-thermal"

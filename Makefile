@@ -36,7 +36,7 @@ fast: setup
 	$(BIN)/pytest tests/unit
 
 ui: setup
-	$(BIN)/pytest tests/ui
+	$(BIN)/pytest -n auto tests/ui
 
 e2e: setup
 	$(BIN)/pytest tests/e2e

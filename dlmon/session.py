@@ -45,7 +45,9 @@ STRETCHES = 2000
 RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
 
-NOT_STEADY = "not steady yet: that takes 10 batches, a second of warm-up and two more of training"
+_STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
+NOT_STEADY = f"not steady yet: {_STEADY_TAKES}"
+NEVER_STEADY = f"the run was too short for a figure: {_STEADY_TAKES}"
 NO_EPOCHS = "this workload has no epochs"
 
 
@@ -116,6 +118,8 @@ class MachineHistory:
         self.cpu_pct = self._series()
         self.memory_mib = self._series()
         self.gpu_utilization_pct: dict[int, Series] = {}
+        self.gpu_memory_mib: dict[int, Series] = {}
+        self.gpu_power_w: dict[int, Series] = {}
 
     def fold(self, sample: Machine) -> None:
         """Take one sample."""
@@ -130,9 +134,15 @@ class MachineHistory:
         if told.memory is not None and told.memory.used_mib is not None:
             self.memory_mib.add(begin, sample.t, told.memory.used_mib)
         for gpu in told.gpus or ():
-            if gpu.utilization_pct is not None:
-                series = self.gpu_utilization_pct.setdefault(gpu.index, self._series())
-                series.add(begin, sample.t, gpu.utilization_pct)
+            for of_gpus, value in (
+                (self.gpu_utilization_pct, gpu.utilization_pct),
+                (self.gpu_memory_mib, gpu.memory_used_mib),
+                (self.gpu_power_w, gpu.power_w),
+            ):
+                if value is not None:
+                    if gpu.index not in of_gpus:
+                        of_gpus[gpu.index] = self._series()
+                    of_gpus[gpu.index].add(begin, sample.t, value)
 
     def _series(self) -> Series:
         return Series(min(self._interval_ns, 1_000_000_000))
@@ -277,7 +287,7 @@ class Session:
         seconds_per_epoch = self._seconds_per_epoch(why)
         samples_per_second = self._steady.samples_per_second()
         if samples_per_second is None:
-            why["samples_per_second"] = why["step_ms"] = why["stalls"] = NOT_STEADY
+            why["samples_per_second"] = why["step_ms"] = why["stalls"] = self._not_steady
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = "needs two seconds of steady training"
         compile_us = self._steady.compile_us()
@@ -309,6 +319,10 @@ class Session:
             result=self.result,
             why=why,
         )
+
+    @property
+    def _not_steady(self) -> str:
+        return NOT_STEADY if self.result is None else NEVER_STEADY
 
     def _rate_now(self, now: int) -> float | None:
         """Return the throughput of the last two seconds of training; of more where steps are slow.
@@ -360,7 +374,7 @@ class Session:
             why["validation"] = "not measured yet, so the projection leaves it out"
         projected = self._projected_epoch(self.model)
         if projected is None:
-            why["seconds_per_epoch"] = NOT_STEADY
+            why["seconds_per_epoch"] = self._not_steady
         return projected
 
     def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
@@ -389,7 +403,7 @@ class Session:
             took_s = (evaluation.end - build) / 1e9
             return RunSeconds(value=took_s, low=took_s, high=took_s, projected=False)
         if seconds_per_epoch is None:
-            why["run_seconds"] = why.get("seconds_per_epoch", NOT_STEADY)
+            why["run_seconds"] = why.get("seconds_per_epoch", self._not_steady)
             return None
         # Epochs that have ended hold their compilation; before the first, it comes on top.
         fixed_s = self._build_s + (sum(self._whole_s) if self._whole_s else compile_s or 0.0)

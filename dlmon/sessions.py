@@ -115,7 +115,7 @@ def find_session(name: str, directory: Path) -> Path:
         # Path.is_file raises for a name that is too long; this does not.
         path = given / LOG_NAME if os.path.isdir(given) else given  # noqa: PTH112
         if os.path.isfile(path):  # noqa: PTH113
-            return path
+            return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
         raise NoSuchSession(f"there is no log at {path}")
     paths = {path.parent.name: path for path in _log_paths(directory)}
     if not paths:

@@ -1,7 +1,34 @@
 """Settings that every test shares."""
 
+import os
+import time
+
+import pytest
 from hypothesis import settings
 
 # Two noisy cores: a slow example is no failure.
 settings.register_profile("dlmon", deadline=None)
 settings.load_profile("dlmon")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_of_the_persons_own(tmp_path_factory):
+    """Keep the person's settings, theme and sessions out of the tests, and these out of theirs."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(folder / name.lower()))
+        for name in ("DLMON_CONFIG", "NO_COLOR"):
+            if name in os.environ:
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture
+def utc(monkeypatch):
+    """Let local time be UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -3,28 +3,76 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual import events
+from textual.app import App, SystemCommand
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.screen import Screen
 
-from dlmon.job import Refused
+from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
 from dlmon.sanitize import clean
-from dlmon.sessions import list_sessions
+from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions
 from dlmon.viewer import Viewer
-from tui.jobs import make_job
-from tui.screens.home import HomeScreen
-from tui.screens.live import LiveScreen
-from tui.screens.starting import StartingScreen
-from tui.screens.watch import WatchScreen
-from workloads.catalog import Workload
+from tui.jobs import make_job, recorded_options
+from tui.run_options import RunOptions
+from tui.settings import Settings, remember_theme, remembered_theme
+from tui.themes import DARK, OWN_THEMES
+from workloads.catalog import WORKLOADS, Workload
+
+# Each screen is imported when it is first shown: a start pays for one only.
+if TYPE_CHECKING:
+    from textual.filter import LineFilter
+
+    from tui.screens.home import HomeScreen
+    from tui.screens.live import LiveScreen
+    from tui.screens.starting import StartingScreen
 
 COMPLAINT_LENGTH = 400
+INTERRUPTED = 130
+
+_KEYS_IN_WORDS = {"⏎": "enter"}
+
+_PALETTE_CLOSES_S = 0.2
+
+# What every screen of Textual is bound to, and its own help tells.
+_TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
+
+# Below it in the stack lies the blank screen that every Textual app begins with.
+_FIRST_SCREEN = 1
+
+
+@dataclass
+class _Shown:
+    """A session on the stack of screens, with its lifeline where it is ours."""
+
+    viewer: Viewer
+    launch: Launch | None
+    screen: LiveScreen
+
+    @property
+    def needs_us(self) -> bool:
+        """Whether it would stop if we left without a word."""
+        return self.launch is not None and self.viewer.running and not self.screen.detached
+
+
+@dataclass(frozen=True)
+class _Starting:
+    """A launch that its supervisor has still to answer, and the session that it will replace."""
+
+    launch: Launch
+    detach: bool = False
+    replaces: _Shown | None = None
 
 
 class DlmonApp(App[int]):
@@ -35,11 +83,11 @@ class DlmonApp(App[int]):
         log: a session to show; without one the home screen opens.
         started: the lifeline of a session of ours; without `log` it has still to answer.
         watch_interval_s: watch the machine alone, sampling at this interval.
+        settings: the user's own defaults.
     """
 
     CSS_PATH = "dlmon.tcss"
     TITLE = "dlmon"
-    ENABLE_COMMAND_PALETTE = False
     # Textual's own has priority, and would close the app over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", show=False)]
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
@@ -59,134 +107,407 @@ class DlmonApp(App[int]):
         log: Path | None = None,
         started: Launch | None = None,
         watch_interval_s: float | None = None,
+        settings: Settings | None = None,
     ) -> None:
         """Open what the arguments say."""
-        super().__init__()
+        no_color = os.environ.get("NO_COLOR")
+        # With NO_COLOR nothing but the terminal's own two colours is used.
+        super().__init__(ansi_color=True if no_color is not None else None)
+        if no_color is not None:
+            # Textual takes it away; what we start should see it as well.
+            os.environ["NO_COLOR"] = no_color
+        self.settings = settings or Settings()
         self._directory = directory
-        self._viewer = Viewer(log) if log is not None else None
-        self._launch = started
+        self._first_viewer = Viewer(log) if log is not None else None
+        self._first_launch = started
         self._watch_interval_s = watch_interval_s
-        self._live: LiveScreen | None = None
-        self._at_home = log is None and started is None and watch_interval_s is None
+        self._shown: list[_Shown] = []
         self._refused: Refused | None = None
-        self._launching = False
+        self._starting: _Starting | None = None
+        self._starting_screen: StartingScreen | None = None
+        self._home: HomeScreen | None = None
+        self._bell = self.settings.bell
+        self._notification = self.settings.notification
+        self._plain: list[LineFilter] = []
+        if self.settings.ascii:
+            from tui.plain_characters import PlainCharacters
+
+            self.add_class("-ascii")
+            self._plain = [PlainCharacters()]
+        for theme in OWN_THEMES:
+            self.register_theme(theme)
+        self._choose_theme(self.settings.theme or remembered_theme())
 
     def on_mount(self) -> None:
         """Show the first screen."""
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
-        if self._viewer is not None:
-            self._show_session(self._viewer, self._launch)
-        elif self._launch is not None:
-            self.push_screen(StartingScreen(self._give_up))
-            self.run_worker(self._await_answer(self._launch))
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        if self._first_viewer is not None:
+            self.push_screen(self._session_screen(self._first_viewer, self._first_launch))
+        elif self._first_launch is not None:
+            self._await_session(_Starting(self._first_launch))
         elif self._watch_interval_s is not None:
-            self.push_screen(WatchScreen(lambda: self.exit(0), self._watch_interval_s))
+            self._show_machine(partial(self.exit, 0), self._watch_interval_s)
         else:
-            entries = list_sessions(self._directory)
-            self.push_screen(HomeScreen(entries, self.train))
+            self._show_home()
 
     def run_to_exit_code(self) -> int:
-        """Run the app, say what became of the session, and return the exit code."""
+        """Run the app, say what became of its sessions, and return the exit code."""
         code = self.run()
-        if self._launch is not None:
-            self._launch.release()
+        if self._starting is not None:
+            self._starting.launch.release()
+        for shown in self._shown:
+            if shown.launch is not None:
+                shown.launch.release()
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
-        elif self._viewer is not None:
-            self._say_goodbye()
+        for shown in self._shown:
+            _say_goodbye(shown)
         return self.return_code or 0 if code is None else code
 
-    async def _await_answer(self, started: Launch) -> None:
-        """Show the session once there is one; leave with the reason where there is none."""
-        answer = await asyncio.to_thread(started.answer)
-        if isinstance(answer, Refused):
-            self._refused = answer
-            self.exit(answer.exit_code)
-            return
-        self._viewer = Viewer(Path(answer.log))
-        self.pop_screen()
-        self._show_session(self._viewer, started)
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Let nothing but ASCII through where that was asked for."""
+        return [*super().get_line_filters(), *self._plain]
 
-    def _give_up(self) -> None:
-        """Leave before the supervisor has answered; without its lifeline it starts nothing."""
-        assert self._launch is not None
-        self._launch.release()
-        self.exit(130)
+    async def on_event(self, event: events.Event) -> None:
+        """Clean what is pasted, whichever field takes it; all of them have one line."""
+        if isinstance(event, events.Paste):
+            lines = event.text.strip().splitlines()
+            event = events.Paste(clean(lines[0]) if lines else "")
+        await super().on_event(event)
 
-    def _show_session(self, viewer: Viewer, started: Launch | None) -> None:
-        self._live = LiveScreen(viewer, started, list_sessions(self._directory), self._leave)
-        self.push_screen(self._live)
+    def get_key_display(self, binding: Binding) -> str:
+        """Name a key; in words where its sign can't be drawn."""
+        told = super().get_key_display(binding)
+        return _KEYS_IN_WORDS.get(told, told) if self.settings.ascii else told
 
-    def _leave(self, interrupted: bool) -> None:
-        """Close the live screen: back home where we came from there, else out."""
-        assert self._viewer is not None
-        if self._at_home:
-            self.pop_screen()
-            if self._launch is not None:
-                self._launch.release()
-            self._viewer.close()
-            self._viewer = self._launch = self._live = None
-            home = self.screen
-            if isinstance(home, HomeScreen):
-                home.show_entries(list_sessions(self._directory))
-            return
-        if interrupted:
-            self.exit(130)
-        elif self._viewer.running:
-            self.exit(0)
-        else:
-            self.exit(0 if self._viewer.status == "completed" else 1)
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer every action of the screen, then what holds on all of them."""
+        offered = set()
+        for active in _own_bindings(screen):
+            binding = active.binding
+            if active.enabled and binding.description and binding.action not in offered:
+                offered.add(binding.action)
+                run = partial(self.run_action, binding.action, default_namespace=screen)
+                sentence = active.tooltip or f"key {self.get_key_display(binding)}"
+                yield SystemCommand(binding.description, sentence, run)
+        if "app.change_theme" not in offered:
+            yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
+        for name, told, action in (
+            ("bell", self._bell, self.action_toggle_bell),
+            ("desktop notification", self._notification, self.action_toggle_notification),
+        ):
+            state = "off" if told else "on"
+            yield SystemCommand(
+                f"Turn the {name} {state}", "At the end of a run; config.toml keeps it", action
+            )
+        # Once the palette is gone from the screen.
+        save = partial(self.set_timer, _PALETTE_CLOSES_S, self._save_picture)
+        yield SystemCommand("Picture", "Save this screen as SVG in the working directory", save)
 
-    def train(self, workload: Workload) -> None:
-        """Launch a workload from the home screen."""
-        if not self._launching:
-            self._launching = True
-            self.run_worker(self._train(workload))
-
-    async def _train(self, workload: Workload) -> None:
+    def _save_picture(self) -> None:
+        path = Path(time.strftime("dlmon-%Y%m%d-%H%M%S.svg"))
         try:
-            started = launch(make_job(workload, self._directory))
-            answer = await asyncio.to_thread(started.answer)
-            if isinstance(answer, Refused):
-                self._complain(answer.reason)
-                return
-            self._launch = started
-            self._viewer = Viewer(Path(answer.log))
-            self._show_session(self._viewer, started)
+            path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
+        except OSError as error:
+            self._complain(f"the picture can't be saved here: {error.strerror}")
+        else:
+            self._tell(f"saved {path}")
+
+    def _choose_theme(self, name: str | None) -> None:
+        self.theme = name if name in self.available_themes else DARK
+
+    def _keep_theme(self, name: str) -> None:
+        try:
+            remember_theme(name)
+        except OSError as error:
+            self._complain(f"the theme can't be kept for the next start: {error}")
+
+    def _show_home(self) -> None:
+        from tui.screens.home import HomeScreen
+
+        self._home = HomeScreen([], self.train, self.settings.run, ascii=self.settings.ascii)
+        self.push_screen(self._home)
+        self._read_sessions(self._directory, self._home.show_entries)
+
+    def _show_machine(self, leave: Callable[[], None], interval_s: float) -> None:
+        from tui.screens.watch import WatchScreen
+
+        self.push_screen(WatchScreen(leave, interval_s, ascii=self.settings.ascii))
+
+    def train(self, workload: Workload, options: RunOptions) -> None:
+        """Launch a workload from the home screen."""
+        self._launch(workload, options, self._directory)
+
+    def _launch(
+        self,
+        workload: Workload,
+        options: RunOptions,
+        directory: Path,
+        replaces: _Shown | None = None,
+    ) -> None:
+        if self._starting is not None:
+            return
+        running = next((shown for shown in self._shown if shown.needs_us), None)
+        if running is not None:
+            # Two at once would spoil each other's figures.
+            session = running.viewer.session.header.id
+            self._complain(f"{session} is still running: stop it, or leave it running, first")
+            return
+        try:
+            started = launch(make_job(workload, directory, options))
         except (LogError, OSError) as error:
             self._complain(str(error))
-        finally:
-            self._launching = False
+            return
+        self._await_session(_Starting(started, options.detach, replaces))
+
+    def _await_session(self, starting: _Starting) -> None:
+        """Say that a session is on its way, and show it or say why there is none."""
+        from tui.screens.starting import StartingScreen
+
+        self._starting = starting
+        self._starting_screen = StartingScreen(self._give_up)
+        self.push_screen(self._starting_screen)
+        self.run_worker(self._take_answer(starting))
+
+    async def _take_answer(self, starting: _Starting) -> None:
+        answer = await asyncio.to_thread(starting.launch.answer)
+        if self._starting is not starting:
+            return
+        self._starting = None
+        try:
+            if isinstance(answer, Started):
+                self._show_started(Viewer(Path(answer.log)), starting)
+                return
+        except LogError as error:
+            answer = Refused(str(error), 1)
+        starting.launch.release()
+        if starting.launch is self._first_launch:
+            self._refused = answer
+            self.exit(answer.exit_code)
+        else:
+            self._pop_starting_screen()
+            self._complain(answer.reason)
+
+    def _show_started(self, viewer: Viewer, starting: _Starting) -> None:
+        """Show a session that was just launched, in place of what waited for it."""
+        # A palette or the help may lie on top.
+        while self.screen is not self._starting_screen:
+            self.pop_screen()
+        if starting.replaces is not None:
+            self.pop_screen()
+            self._forget(starting.replaces)
+        if starting.detach:
+            starting.launch.say("detach")
+            starting.launch.release()
+        lifeline = None if starting.detach else starting.launch
+        # Not a pop and a push: the screen below would begin to work in between.
+        self.switch_screen(self._session_screen(viewer, lifeline))
+
+    def _pop_starting_screen(self) -> None:
+        while self._starting_screen in self.screen_stack:
+            self.pop_screen()
+
+    def _give_up(self) -> None:
+        """Don't wait for the supervisor; without its lifeline it starts nothing."""
+        starting, self._starting = self._starting, None
+        if starting is None:
+            return
+        starting.launch.release()
+        if starting.launch is self._first_launch:
+            self.exit(INTERRUPTED)
+        else:
+            self._pop_starting_screen()
+
+    def _session_screen(self, viewer: Viewer, started: Launch | None) -> LiveScreen:
+        """Make the screen of a session, and keep in mind that it is shown."""
+        from tui.screens.live import LiveScreen
+
+        screen = LiveScreen(
+            viewer,
+            started,
+            [],
+            lambda interrupted: self._leave(shown, interrupted),
+            self._again(viewer),
+            ascii=self.settings.ascii,
+        )
+        shown = _Shown(viewer, started, screen)
+        self._shown.append(shown)
+        self._read_sessions(viewer.path.parent.parent, screen.show_entries)
+        return screen
+
+    def _read_sessions(self, directory: Path, show: Callable[[list[SessionEntry]], None]) -> None:
+        """Let a screen know what was recorded, once that is read: it may take a while."""
+
+        async def read() -> None:
+            show(await asyncio.to_thread(list_sessions, directory))
+
+        self.run_worker(read())
+
+    def _leave(self, shown: _Shown, interrupted: bool) -> None:
+        """Close the topmost session: back to where it was opened from, else out."""
+        if shown.screen is self.screen_stack[_FIRST_SCREEN]:
+            self.exit(_exit_code(shown))
+            return
+        self._close(shown)
+        if shown.screen.detached:
+            self._tell(f"{shown.viewer.session.header.id} goes on without dlmon")
+        if self._home is not None and self.screen is self._home:
+            self._read_sessions(self._directory, self._home.show_entries)
+
+    def _close(self, shown: _Shown) -> None:
+        """Take the topmost session off the stack."""
+        self.pop_screen()
+        self._forget(shown)
+
+    def _forget(self, shown: _Shown) -> None:
+        self._shown.remove(shown)
+        if shown.launch is not None:
+            shown.launch.release()
+        shown.viewer.close()
+
+    def _again(self, viewer: Viewer) -> Callable[[], None] | None:
+        """Return what launches a session's workload once more, where it can be launched here."""
+        header = viewer.session.header
+        workload = WORKLOADS.get(header.workload)
+        options = recorded_options(header)
+        if workload is None or options is None or options.complaint(workload) is not None:
+            return None
+
+        def again() -> None:
+            shown = self._shown[-1]
+            self._launch(workload, options, viewer.path.parent.parent, replaces=shown)
+
+        return again
+
+    def _open(self, log: Path) -> None:
+        """Show a recorded session, or go back to it where it is shown already."""
+        for depth, shown in enumerate(self._shown):
+            above = self._shown[depth + 1 :]
+            if shown.viewer.path == log and not any(one.needs_us for one in above):
+                while self.screen is not shown.screen:
+                    self._pop()
+                return
+        try:
+            self.push_screen(self._session_screen(Viewer(log), None))
+        except LogError as error:
+            self._complain(str(error))
+
+    def _pop(self) -> None:
+        """Take the topmost screen off, and its session with it."""
+        if self._shown and self._shown[-1].screen is self.screen:
+            self._close(self._shown[-1])
+        else:
+            self.pop_screen()
+
+    def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
+        """Tell a person who looks elsewhere that a session is over."""
+        if self._bell:
+            self.bell()
+        if self._notification and self._driver is not None:
+            from tui.end_signal import desktop_notification
+
+            self._driver.write(desktop_notification(message.text))
+
+    def action_toggle_bell(self) -> None:
+        """Ring the bell at the end of a run, or no more."""
+        self._bell = not self._bell
+        self._tell(f"the bell rings at the end of a run: {_yes_or_no(self._bell)}")
+
+    def action_toggle_notification(self) -> None:
+        """Send a desktop notification at the end of a run, or no more."""
+        self._notification = not self._notification
+        told = _yes_or_no(self._notification)
+        self._tell(f"a desktop notification tells the end of a run: {told}")
+
+    def action_watch(self) -> None:
+        """Show the machine alone."""
+        self._show_machine(self._back, self.settings.run.interval)
+
+    def action_sessions(self) -> None:
+        """Show what was recorded."""
+        from tui.screens.sessions import SessionsScreen
+
+        directory = self._shown[-1].viewer.path.parent.parent if self._shown else self._directory
+        read = partial(list_sessions, directory)
+        self.push_screen(SessionsScreen(read, self._open, self._back, ascii=self.settings.ascii))
+
+    def action_help(self) -> None:
+        """Explain the screen."""
+        from tui.screens.help import HelpScreen
+
+        topics = getattr(self.screen, "TOPICS", ())
+        if topics:
+            if self.settings.ascii:
+                topics = tuple((name, told.replace("±", "+-")) for name, told in topics)
+            self.push_screen(HelpScreen(self._keys(), topics))
+
+    async def action_quit(self) -> None:
+        """Leave; a session that would stop with us is asked about first."""
+        for shown in self._shown:
+            if shown.needs_us:
+                while self.screen is not shown.screen:
+                    self._pop()
+                shown.screen.action_leave()
+                return
+        first = self.screen_stack[_FIRST_SCREEN]
+        shown_first = next((shown for shown in self._shown if shown.screen is first), None)
+        self.exit(0 if shown_first is None else _exit_code(shown_first))
+
+    def _back(self) -> None:
+        self.pop_screen()
+
+    def _keys(self) -> list[tuple[str, str]]:
+        """Return the keys of the topmost screen, those of one action together, and what they do."""
+        keys: dict[str, dict[str, None]] = {}
+        told: dict[str, str] = {}
+        for active in _own_bindings(self.screen):
+            action = active.binding.action
+            keys.setdefault(action, {})[self.get_key_display(active.binding)] = None
+            told[action] = told.get(action) or active.tooltip or active.binding.description
+        return [(" ".join(keys[action]), told[action]) for action in keys if told[action]]
+
+    def _tell(self, sentence: str) -> None:
+        self.notify(sentence, markup=False)
 
     def _complain(self, reason: str) -> None:
         self.notify(clean(reason, COMPLAINT_LENGTH), severity="error", markup=False, timeout=10)
 
-    def action_watch(self) -> None:
-        """Show the machine alone."""
 
-        def back() -> None:
-            self.pop_screen()
+def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
+    """Return what keys do on a screen, the keys that its footer shows first."""
+    own = [
+        active
+        for active in screen.active_bindings.values()
+        if active.node is screen and active.binding.action not in _TEXTUALS_OWN
+    ]
+    return sorted(own, key=lambda active: not active.binding.show)
 
-        self.push_screen(WatchScreen(back))
 
-    @property
-    def _lifeline_cut(self) -> bool:
-        """Whether a session of ours lost us without the word that it may go on."""
-        return self._launch is not None and not (self._live is not None and self._live.detached)
+def _exit_code(shown: _Shown) -> int:
+    """Return what leaving dlmon from a session amounts to."""
+    if shown.screen.stop_asked:
+        return INTERRUPTED
+    return 0 if shown.viewer.status in (RUNNING, UNKNOWN, "completed") else 1
 
-    def _say_goodbye(self) -> None:
-        """Leave one line in the shell: how the session stands and where it is recorded."""
-        assert self._viewer is not None
-        viewer = self._viewer
-        viewer.poll()
-        session = viewer.session.header.id
-        if viewer.running and self._lifeline_cut:
-            print(f"{session} is stopping; it is recorded in {viewer.path}")
-        elif viewer.running:
-            print(f"{session} is still running; dlmon attach {session} shows it")
-        elif viewer.result is not None and viewer.result.error:
-            print(f"dlmon: {session} failed: {viewer.result.error}", file=sys.stderr)
-        else:
-            print(f"{session} {viewer.status}; recorded in {viewer.path}")
-        viewer.close()
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _say_goodbye(shown: _Shown) -> None:
+    """Leave one line in the shell: how a session stands and where it is recorded."""
+    viewer = shown.viewer
+    stops = shown.needs_us
+    viewer.poll()
+    session = viewer.session.header.id
+    if viewer.running and stops:
+        print(f"{session} is stopping; it is recorded in {viewer.path}")
+    elif viewer.running:
+        print(f"{session} is still running; dlmon attach {session} shows it")
+    elif viewer.result is not None and viewer.result.error:
+        print(f"dlmon: {session} failed: {viewer.result.error}", file=sys.stderr)
+    else:
+        print(f"{session} {viewer.status}; recorded in {viewer.path}")
+    viewer.close()

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +32,8 @@ from dlmon.sessions import (
     stop_session,
 )
 from tui.jobs import make_job
-from tui.run_options import RunOptions, interval_complaint
+from tui.run_options import interval_complaint
+from tui.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 
 DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
@@ -71,6 +72,10 @@ LogDir = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of the live screen.")]
+Ascii = Annotated[
+    bool | None,
+    typer.Option("--ascii/--no-ascii", help="Draw the screen with plain characters."),
+]
 SessionName = Annotated[
     str,
     typer.Argument(metavar="SESSION", help="An id, a unique prefix of one, a path, or last."),
@@ -89,9 +94,14 @@ def home(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
     ] = False,
+    ascii: Ascii = None,
 ) -> None:
     """Open the terminal UI: pick a workload, watch the machine."""
     if context.invoked_subcommand is not None:
+        if ascii is not None:
+            raise UserError(
+                f"say --ascii after the command: dlmon {context.invoked_subcommand} … --ascii"
+            )
         return
     if not _in_terminal():
         raise UserError(
@@ -99,13 +109,17 @@ def home(
         )
     from tui.app import DlmonApp
 
-    raise typer.Exit(DlmonApp(log_directory()).run_to_exit_code())
+    settings = _settings(ascii)
+    directory = _log_directory(None, settings)
+    raise typer.Exit(DlmonApp(directory, settings=settings).run_to_exit_code())
 
 
 @app.command()
 def run(
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="See dlmon list.")],
-    device: Annotated[str, typer.Option(help="auto, cpu, gpu or gpu:N (NVML's number).")] = "auto",
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, gpu or gpu:N (NVML's number).")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples in a batch.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs to train.")] = None,
     steps: Annotated[
@@ -114,33 +128,40 @@ def run(
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of the backend.")] = None,
     data: Annotated[
-        DataChoice, typer.Option(help="Real data where it is cached, else synthetic.")
-    ] = DataChoice.auto,
-    interval: Annotated[float, typer.Option(help="Seconds between hardware samples.")] = 1.0,
+        DataChoice | None,
+        typer.Option(help="auto: real data where it is cached, else synthetic."),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Seconds between hardware samples (1).")
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and leave it running.")
     ] = False,
     plain: Plain = False,
     as_json: Json = False,
+    ascii: Ascii = None,
     log_dir: LogDir = None,
 ) -> None:
     """Train a workload and watch it; the live screen in a terminal, plain lines in a pipe."""
+    settings = _settings(ascii)
     chosen = _find_workload(workload)
-    options = RunOptions(
-        device=device,
-        batch_size=batch_size,
-        epochs=epochs,
-        steps=steps,
-        threads=threads,
-        data=data.value,
-        interval=interval,
-    )
+    told: dict[str, Any] = {
+        "device": device,
+        "batch_size": batch_size,
+        "epochs": epochs,
+        "steps": steps,
+        "threads": threads,
+        "data": data.value if data is not None else None,
+        "interval": interval,
+        "detach": detach or None,
+    }
+    given = {option: value for option, value in told.items() if value is not None}
+    options = replace(settings.run, **given)
     complaint = options.complaint(chosen)
     if complaint:
         raise UserError(complaint)
-    directory = log_directory(log_dir)
-    job = make_job(chosen, directory, options, detach=detach)
-    started = launch(job)
+    directory = _log_directory(log_dir, settings)
+    started = launch(make_job(chosen, directory, options))
     if detach:
         answer = _started(started)
         started.say("detach")
@@ -150,24 +171,22 @@ def run(
         else:
             print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
         return
-    raise typer.Exit(_watch_session(started, directory, plain, as_json))
-
-
-def _watch_session(started: Launch, directory: Path, plain: bool, as_json: bool) -> int:
-    """Show a session that was just launched, to its end; return the exit code."""
     if plain or as_json or not _in_terminal():
         from tui.plain import follow
 
         answer = _started(started)
-        return follow(Path(answer.log), started, as_json=as_json)
+        raise typer.Exit(follow(Path(answer.log), started, as_json=as_json))
     from tui.app import DlmonApp
 
-    return DlmonApp(directory, started=started).run_to_exit_code()
+    raise typer.Exit(DlmonApp(directory, started=started, settings=settings).run_to_exit_code())
 
 
 @app.command()
-def attach(session: SessionName, plain: Plain = False, log_dir: LogDir = None) -> None:
+def attach(
+    session: SessionName, plain: Plain = False, ascii: Ascii = None, log_dir: LogDir = None
+) -> None:
     """Show a session that runs, or a finished one as it ended."""
+    settings = _settings(ascii)
     path = _find(session, log_dir)
     if plain or not _in_terminal():
         from tui.plain import follow
@@ -175,7 +194,7 @@ def attach(session: SessionName, plain: Plain = False, log_dir: LogDir = None) -
         raise typer.Exit(follow(path, None))
     from tui.app import DlmonApp
 
-    raise typer.Exit(DlmonApp(path.parent.parent, path).run_to_exit_code())
+    raise typer.Exit(DlmonApp(path.parent.parent, path, settings=settings).run_to_exit_code())
 
 
 @app.command()
@@ -209,7 +228,7 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     """List what was recorded, and what is running."""
     from tui.tables import print_sessions, session_json
 
-    directory = log_directory(log_dir)
+    directory = _log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
         raise UserError(f"{directory} is not a directory")
     entries = list_sessions(directory)
@@ -221,19 +240,23 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
 
 @app.command()
 def watch(
-    interval: Annotated[float, typer.Option(help="Seconds between samples.")] = 1.0,
+    interval: Annotated[float | None, typer.Option(help="Seconds between samples (1).")] = None,
+    ascii: Ascii = None,
 ) -> None:
     """Watch this machine, without a session."""
-    complaint = interval_complaint(interval)
+    settings = _settings(ascii)
+    interval_s = settings.run.interval if interval is None else interval
+    complaint = interval_complaint(interval_s)
     if complaint:
         raise UserError(complaint)
     if not _in_terminal():
         from tui.plain import watch_machine
 
-        raise typer.Exit(watch_machine(interval))
+        raise typer.Exit(watch_machine(interval_s))
     from tui.app import DlmonApp
 
-    raise typer.Exit(DlmonApp(log_directory(), watch_interval_s=interval).run_to_exit_code())
+    shown = DlmonApp(_log_directory(None, settings), watch_interval_s=interval_s, settings=settings)
+    raise typer.Exit(shown.run_to_exit_code())
 
 
 @app.command()
@@ -242,11 +265,27 @@ def doctor(as_json: Json = False, log_dir: LogDir = None) -> None:
     from tui.examination import run_doctor
     from tui.tables import print_findings
 
-    findings = run_doctor(log_directory(log_dir))
+    findings = run_doctor(_log_directory(log_dir))
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         print_findings(findings)
+
+
+def _settings(ascii: bool | None = None) -> Settings:
+    """Return the user's settings, and what the command line says instead of them."""
+    settings = read_settings()
+    if ascii is None:
+        # The console of Linux has no font for what is drawn otherwise.
+        ascii = settings.ascii or os.environ.get("TERM") == "linux"
+    return replace(settings, ascii=ascii)
+
+
+def _log_directory(chosen: Path | None, settings: Settings | None = None) -> Path:
+    if chosen is None:
+        log_dir = (settings or read_settings()).log_dir
+        chosen = Path(log_dir) if log_dir is not None else None
+    return log_directory(chosen)
 
 
 def _workload_json(workload: Workload) -> dict[str, Any]:
@@ -275,7 +314,7 @@ def _find_workload(name: str) -> Workload:
 
 def _find(session: str, log_dir: Path | None) -> Path:
     try:
-        return find_session(session, log_directory(log_dir))
+        return find_session(session, _log_directory(log_dir))
     except NoSuchSession as error:
         raise UserError(str(error)) from None
 
@@ -320,7 +359,7 @@ def _run(arguments: list[str]) -> int:
         return leaving.exit_code
     except UserError as error:
         return _complain(str(error), error.exit_code)
-    except (LogError, NoSuchSession) as error:
+    except (LogError, NoSuchSession, SettingsError) as error:
         return _complain(str(error), WRONG_ARGUMENTS)
     except _UsageError as error:
         return _complain(_sentence(error), WRONG_ARGUMENTS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dlmon.comparison import Conditions, Row, Run, busy_at_start, compare
-from dlmon.records import RunSeconds, SecondsPerEpoch, SessionHeader
+from dlmon.comparison import Conditions, Row, Run, busy_at_start, compare, factor
+from dlmon.records import Result, RunSeconds, SecondsPerEpoch, SessionHeader
 from dlmon.session import Snapshot
 from dlmon.sessions import SessionEntry
+from tui import figures
 from workloads.catalog import WORKLOADS, Workload
+
+EARLIER_SESSIONS = 5
+"""So many earlier sessions are compared with; a sweep would else push all else out of view."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -24,23 +28,83 @@ def default_conditions(workload: Workload) -> Conditions:
 
 
 def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> list[SessionEntry]:
-    """Return the earlier sessions of the same workload on the same machine."""
-    return [
+    """Return the newest earlier sessions of the same workload and machine that have a figure."""
+    earlier = [
         entry
         for entry in entries
         if entry.result is not None
+        and entry.result.status in ("completed", "stopped")
+        and timing_of_result(entry.result, header.workload) is not None
         and entry.header.workload == header.workload
         and entry.header.host == header.host
         and entry.header.wall < header.wall
     ]
+    return sorted(earlier, key=lambda entry: entry.header.wall)[-EARLIER_SESSIONS:]
 
 
 def timing_of(snapshot: Snapshot) -> SecondsPerEpoch | RunSeconds | None:
     """Return the time that the workload's published numbers are about."""
-    workload = WORKLOADS.get(snapshot.header.workload)
-    if workload is not None and workload.metric == "run_seconds":
-        return snapshot.run_seconds
-    return snapshot.seconds_per_epoch
+    of_run = compared_whole(snapshot.header.workload)
+    return snapshot.run_seconds if of_run else snapshot.seconds_per_epoch
+
+
+def timing_of_result(result: Result, workload: str) -> SecondsPerEpoch | RunSeconds | None:
+    """Return the time that the workload's published numbers are about, as it was recorded."""
+    return result.run_seconds if compared_whole(workload) else result.seconds_per_epoch
+
+
+def compared_whole(workload: str) -> bool:
+    """Tell whether a workload's published numbers are for a whole run, not for an epoch."""
+    known = WORKLOADS.get(workload)
+    return known is not None and known.metric == "run_seconds"
+
+
+def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
+    """Return what to call earlier sessions, by id: when they began, and on what if elsewhere."""
+    header, model = snapshot.header, snapshot.model
+    device = model.device if model else None
+    cpu = header.machine.cpu_model if device == "cpu" else None
+    here = (model.device_name if model else None) or cpu or device
+    names = {}
+    for entry in earlier:
+        name = f"run of {figures.moment(entry.header.wall, header.wall)}"
+        result = entry.result
+        there = (result.device_name or result.device) if result is not None else None
+        if there and there != here:
+            name = f"{name}, {figures.device(there)}"
+        names[entry.header.id] = name
+    return names
+
+
+def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
+    """Return this run against the published number that is nearest to it, or why there is none."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    if this is None:
+        return ""
+    others = [row for row in rows if row.kind == "published"]
+    if others and not any(row.comparable for row in others):
+        return f"not alike: {others[0].badges[0]}"
+    factors = [(other, factor(this, other, steady)) for other in others]
+    known = [(other, value) for other, value in factors if value is not None]
+    if not known:
+        return ""
+    other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
+    return f"{figures.factor(value)} as {figures.device(other.label)}"
+
+
+def factor_of_run_before(
+    rows: Sequence[Row], earlier: Sequence[SessionEntry], names: Mapping[str, str], steady: bool
+) -> str:
+    """Return this run against the newest earlier one of which that can be told."""
+    this = next((row for row in rows if row.kind == "this"), None)
+    by_session = {row.session: row for row in rows if row.kind == "earlier"}
+    for entry in reversed(earlier):
+        other = by_session.get(entry.header.id)
+        value = factor(this, other, steady) if this and other else None
+        if value is not None:
+            called = "run before" if entry is earlier[-1] else names[entry.header.id]
+            return f"{figures.factor(value)} as the {called}"
+    return ""
 
 
 def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tuple[Row, ...]:

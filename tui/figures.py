@@ -28,12 +28,20 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-def band(timing: SecondsPerEpoch | RunSeconds) -> str:
+def band(timing: SecondsPerEpoch | RunSeconds, ascii: bool = False) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
-    half = (timing.high - timing.low) / 2
     mark = "~ " if timing.projected else ""
-    spread = f" ± {_digits(half)}" if half > 0 else ""
-    return f"{mark}{seconds(timing.value)}{spread}"
+    return f"{mark}{seconds(timing.value)} {spread(timing, ascii)}".rstrip()
+
+
+def spread(timing: SecondsPerEpoch | RunSeconds, ascii: bool = False) -> str:
+    """Write the band alone: `± 0.05`; empty where there is none."""
+    half = (timing.high - timing.low) / 2
+    return f"{_plus_minus(ascii)} {_digits(half)}" if half > 0 else ""
+
+
+def _plus_minus(ascii: bool) -> str:
+    return "+-" if ascii else "±"
 
 
 def _digits(value: float) -> str:
@@ -47,14 +55,14 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def throughput(measured: SamplesPerSecond) -> str:
+def throughput(measured: SamplesPerSecond, ascii: bool = False) -> str:
     """Write the steady-state throughput with its standard error: 5,540 ± 12 samples/s."""
     error = measured.standard_error
     if error is None:
         return f"{rate(measured.mean)} samples/s"
     whole = error >= 10 or (error >= 1 and measured.mean >= 100)
     digits = f"{error:,.0f}" if whole else f"{error:.2g}"
-    return f"{rate(measured.mean)} ± {digits} samples/s"
+    return f"{rate(measured.mean)} {_plus_minus(ascii)} {digits} samples/s"
 
 
 def metric(value: float) -> str:
@@ -96,6 +104,22 @@ def day_and_time(wall: float) -> str:
         return "–"
 
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def moment(wall: float, now: float) -> str:
+    """Write a wall time as seen from `now`: 14:56, 19 Nov 14:56, 2025-11-19; a dash for none."""
+    try:
+        then, today = time.localtime(wall), time.localtime(now)
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return "–"
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M", then)
+    if then.tm_year == today.tm_year:
+        return f"{then.tm_mday} {_MONTHS[then.tm_mon - 1]} {time.strftime('%H:%M', then)}"
+    return time.strftime("%Y-%m-%d", then)
+
+
 # What makers add to the name of a processor: marks, its clock, and words that all share.
 _MARKS = re.compile(r"\((?:R|TM|C|model not stated)\)")
 _SHARED = re.compile(
@@ -110,5 +134,8 @@ def device(name: str) -> str:
 
 
 def factor(value: float) -> str:
-    """Write how many times as fast: `4.3× as fast`, or as slow where it is slower."""
-    return f"{value:.3g}× as fast" if value >= 1 else f"{1 / value:.3g}× as slow"
+    """Write how many times as fast: `4.3× as fast`, `as fast`, or as slow where it is slower."""
+    times = f"{value if value >= 1 else 1 / value:.3g}"
+    if times == "1":
+        return "as fast"
+    return f"{times}× as {'fast' if value >= 1 else 'slow'}"

@@ -1,11 +1,14 @@
-"""Turn options of `run` into a job for the supervisor."""
+"""Turn options of `run` into a job for the supervisor, and a recorded job into options."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_type_hints
 
 from dlmon.job import Job
 from dlmon.processes import python_command
+from dlmon.records import SessionHeader
+from dlmon.sessions import log_directory
 from tui.run_options import RunOptions
 from workloads.catalog import Workload
 
@@ -17,8 +20,14 @@ def make_job(
     *,
     detach: bool = False,
 ) -> Job:
-    """Return the job that these options amount to, the workload's defaults filled in."""
+    """Return the job that these options amount to, the workload's defaults filled in.
+
+    Raises:
+        LogError: the options name a log directory relative to one that was deleted.
+    """
     chosen = options or RunOptions()
+    if chosen.log_dir is not None:
+        directory = log_directory(Path(chosen.log_dir))
     return Job(
         workload=workload.name,
         command=tuple(python_command("workloads")),
@@ -35,5 +44,22 @@ def make_job(
         log_dir=str(directory),
         device=chosen.device,
         interval_s=chosen.interval,
-        outlives_viewer=detach,
+        outlives_viewer=detach or chosen.detach,
     )
+
+
+def recorded_options(header: SessionHeader) -> RunOptions | None:
+    """Return the options that a session was launched with; None where a log tells others.
+
+    The workload's defaults are filled in there, so they come back as numbers.
+    Where it was kept, and whether it was detached, is not among them.
+    """
+    types = get_type_hints(RunOptions)
+    told = {
+        name: value
+        for name, value in header.options.items()
+        if name in types and name not in ("detach", "log_dir")
+    }
+    if all(isinstance(value, types[name]) for name, value in told.items()):
+        return RunOptions(**told)
+    return None

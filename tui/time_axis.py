@@ -1,12 +1,23 @@
-"""The one time axis that all charts of a screen share. Pure."""
+"""The one time axis that all charts of a screen share, and the part of a run that it shows. Pure.
+
+A column is a whole multiple or a whole fraction of the sampling interval, and
+all columns stand at whole columns from the run's begin, so that a sample is
+never drawn half here and half there. An axis moves by whole cells and whole
+samples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from dlmon.series import Series
 from dlmon.session import Stretch
+from tui import figures
+from tui.widgets.plot import COLUMNS_PER_CELL
 
 # Records arrive up to this much after what they tell of.
 SETTLED_NS = 400_000_000
@@ -15,7 +26,12 @@ SETTLED_NS = 400_000_000
 MARK_COLUMNS = 8
 _STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 
+# A full chart moves by so large a part of its width at a time.
+MOVES = 8
+
 _SHADES = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
+
+_SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,11 @@ class TimeAxis:
     count: int
     known: int
 
+    @property
+    def end_ns(self) -> int:
+        """The end of the last column that is over."""
+        return self.begin_ns + self.known * self.column_ns
+
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; what is not over yet is a gap."""
         told = series.columns(self.begin_ns, self.column_ns, self.known)
@@ -34,7 +55,7 @@ class TimeAxis:
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
         """Return where epochs began, numbered as people do; of short ones, only round numbers."""
-        placed = [(self._column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
+        placed = [(self.column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
         placed = [(column, number) for column, number in placed if 0 <= column < self.known]
         step = _marked_step(placed)
         return tuple((column, str(number)) for column, number in placed if number % step == 0)
@@ -46,16 +67,25 @@ class TimeAxis:
             kind = _SHADES.get(stretch.phase)
             if kind is None:
                 continue
-            first = max(0, self._column_of(stretch.begin))
+            first = max(0, self.column_of(stretch.begin))
             last = self.known - 1
             if stretch.end is not None:
-                last = min(last, self._column_of(stretch.end))
+                last = min(last, self.column_of(stretch.end))
             if first <= last:
                 found.append((first, last, kind))
         return tuple(found)
 
-    def _column_of(self, t_ns: int) -> int:
+    def column_of(self, t_ns: int) -> int:
+        """Return the column that an instant falls in; it may lie outside of the axis."""
         return (t_ns - self.begin_ns) // self.column_ns
+
+    def stretched(self, count: int) -> TimeAxis:
+        """Return the same time in another number of columns, for a chart of another width."""
+        if count < 1 or self.count < 1:
+            return replace(self, count=max(0, count), known=0)
+        column_ns = max(1, self.column_ns * self.count // count)
+        known = min(count, self.known * count // self.count)
+        return replace(self, column_ns=column_ns, count=count, known=known)
 
 
 def _marked_step(placed: list[tuple[int, int]]) -> int:
@@ -67,20 +97,278 @@ def _marked_step(placed: list[tuple[int, int]]) -> int:
     return _STEPS[-1]
 
 
-def whole_axis(start_ns: int, end_ns: int, column_ns: int, count: int) -> TimeAxis:
-    """Return the axis that holds all of a run that is over, in columns of whole `column_ns`."""
-    begin_ns = start_ns // column_ns * column_ns
-    length_ns = max(0, end_ns - begin_ns)
-    width_ns = column_ns * (length_ns // (column_ns * max(1, count)) + 1)
-    known = min(count, length_ns // width_ns + 1)
-    return TimeAxis(begin_ns, width_ns, count, known)
+# ---- what part of a run is seen ----
 
 
-def latest_axis(start_ns: int, now_ns: int, column_ns: int, count: int) -> TimeAxis:
-    """Return the axis that fills from `start_ns` on, and then moves a column at a time.
+@dataclass(frozen=True)
+class Run:
+    """When a run began, how far it has come, and how often the machine was sampled."""
 
-    A column that is not over stays out until it is, so none is drawn twice.
+    begin_ns: int
+    end_ns: int
+    goes_on: bool
+    interval_ns: int = _SECOND_NS
+
+    @property
+    def settled_ns(self) -> int:
+        """The time up to which everything has been told."""
+        return self.end_ns - SETTLED_NS if self.goes_on else self.end_ns
+
+
+class View(StrEnum):
+    """How much of a run is seen at once."""
+
+    MINUTE = "last minute"
+    TEN_MINUTES = "ten minutes"
+    WHOLE = "whole run"
+
+
+_NEAREST_FIRST = tuple(View)
+_VIEW_NS = {View.MINUTE: 60 * _SECOND_NS, View.TEN_MINUTES: 600 * _SECOND_NS}
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """The part of a run that a person looks at, and the instant that is read.
+
+    Args:
+        view: how much is seen; None, until one looks for oneself, for the last minute of a run
+            that goes on and all of one that is over.
+        paused_ns: where the window begins that stays; None while it follows the run.
+        cursor_ns: the instant that is read. It is always in sight.
     """
-    start, end = start_ns // column_ns, (now_ns - SETTLED_NS) // column_ns
-    first = max(start, end - count)
-    return TimeAxis(first * column_ns, column_ns, count, max(0, min(count, end - first)))
+
+    view: View | None = None
+    paused_ns: int | None = None
+    cursor_ns: int | None = None
+
+    def shown_view(self, run: Run) -> View:
+        """Return how much of a run is seen."""
+        return self.view or (View.MINUTE if run.goes_on else View.WHOLE)
+
+    def axis(self, run: Run, count: int) -> TimeAxis:
+        """Return the axis of `count` columns that shows the window."""
+        latest = self._latest(run, count)
+        begin_ns = latest.begin_ns if self.paused_ns is None else self.paused_ns
+        if self.cursor_ns is None:
+            return _axis_from(run, begin_ns, latest)
+        axis = _axis_from(run, min(begin_ns, self.cursor_ns), latest)
+        excess_ns = self.cursor_ns + 1 - (axis.begin_ns + axis.count * axis.column_ns)
+        if excess_ns <= 0:
+            return axis
+        return _axis_from(run, axis.begin_ns + excess_ns + _step_ns(run, axis.column_ns), latest)
+
+    def read_ns(self, axis: TimeAxis) -> int | None:
+        """Return the instant that is read: the cursor's, or the nearest one that `axis` knows."""
+        if self.cursor_ns is None or axis.known == 0:
+            return None
+        return max(axis.begin_ns, min(self.cursor_ns, axis.end_ns - 1))
+
+    def cursor_column(self, axis: TimeAxis) -> int | None:
+        """Return where the cursor stands on an axis of this window."""
+        read_ns = self.read_ns(axis)
+        return None if read_ns is None else axis.column_of(read_ns)
+
+    def what_is_seen(self, run: Run, count: int) -> str:
+        """Name how much of a run is seen: the view, or its length where columns make it longer."""
+        view, axis = self.shown_view(run), self.axis(run, count)
+        seen_ns = axis.column_ns * axis.count
+        if view is View.WHOLE or seen_ns <= _VIEW_NS[view]:
+            return str(view)
+        return f"{figures.clock(seen_ns / 1e9)} across"
+
+    def is_paused(self, run: Run, count: int) -> bool:
+        """Whether newer columns of the run are out of sight."""
+        return self.axis(run, count).begin_ns < self._latest(run, count).begin_ns
+
+    def zoomed_in(self, run: Run, count: int) -> TimeWindow:
+        """Return the window that shows less of the run, around its cursor where there is one."""
+        place = _NEAREST_FIRST.index(self.shown_view(run))
+        width_ns = self.axis(run, count).column_ns
+        for view in reversed(_NEAREST_FIRST[:place]):
+            # Of a short run that is over, a nearer view may show no less than the whole.
+            if run.goes_on or _column_ns(view, run, count) < width_ns:
+                return self.viewing(view, run, count)
+        return self
+
+    def zoomed_out(self, run: Run, count: int) -> TimeWindow:
+        """Return the window that shows more of the run."""
+        place = _NEAREST_FIRST.index(self.shown_view(run))
+        return self.viewing(_NEAREST_FIRST[min(place + 1, len(View) - 1)], run, count)
+
+    def viewing(self, view: View, run: Run, count: int) -> TimeWindow:
+        """Return the window of a view, around the cursor, else around the middle when paused."""
+        axis = self.axis(run, count)
+        following = TimeWindow(view, None, self.cursor_ns)
+        if self.cursor_ns is not None:
+            middle_ns = self.cursor_ns
+        elif self.is_paused(run, count):
+            middle_ns = (axis.begin_ns + axis.end_ns) // 2
+        else:
+            return following
+        half_ns = following._latest(run, count).column_ns * count // 2
+        return replace(following, paused_ns=middle_ns - half_ns)._kept(run, count)
+
+    def panned(self, columns: int, run: Run, count: int) -> TimeWindow:
+        """Return the window moved by columns, later for positive ones; the cursor stays in it."""
+        axis = self.axis(run, count)
+        begin_ns = axis.begin_ns + columns * axis.column_ns + _step_ns(run, axis.column_ns) // 2
+        moved = _axis_from(run, begin_ns, self._latest(run, count))
+        cursor_ns = self.cursor_ns
+        if cursor_ns is not None:
+            cursor_ns = max(moved.begin_ns, min(cursor_ns, moved.end_ns - moved.column_ns))
+        return TimeWindow(self.view, moved.begin_ns, cursor_ns)._kept(run, count)
+
+    def followed(self, run: Run, count: int) -> TimeWindow:
+        """Return the window that follows the run; a cursor that is out of its sight is gone."""
+        seen = self.cursor_ns is not None and self.cursor_ns >= self._latest(run, count).begin_ns
+        return TimeWindow(self.view, None, self.cursor_ns if seen else None)
+
+    def with_cursor_at(self, column: int, run: Run, count: int) -> TimeWindow:
+        """Return the window with the cursor on a column; on the last that is over, beyond it."""
+        axis = self.axis(run, count)
+        if axis.known == 0:
+            return self
+        column = max(0, min(axis.known - 1, column))
+        cursor_ns = axis.begin_ns + column * axis.column_ns
+        return replace(self, view=self.shown_view(run), cursor_ns=cursor_ns)
+
+    def with_cursor_moved(self, samples: int, run: Run, count: int) -> TimeWindow:
+        """Return the window with the cursor so many samples later, or earlier for negative ones.
+
+        Where a column holds several samples it moves by columns. One that is
+        not there yet comes where the newest column is. At the edge it takes the
+        window along.
+        """
+        axis, latest = self.axis(run, count), self._latest(run, count)
+        if self.cursor_ns is None or latest.known == 0:
+            return self.with_cursor_at(axis.known - 1, run, count)
+        cursor_ns = self.cursor_ns + samples * max(run.interval_ns, axis.column_ns)
+        last_ns = latest.end_ns - latest.column_ns
+        cursor_ns = max(_begin_ns(run, axis.column_ns), min(cursor_ns, last_ns))
+        return TimeWindow(self.view, self.paused_ns, cursor_ns)._kept(run, count)
+
+    def at_begin(self, run: Run, count: int) -> TimeWindow:
+        """Return the window at the run's begin, with its cursor there where it has one."""
+        begin_ns = _begin_ns(run, self._latest(run, count).column_ns)
+        cursor_ns = None if self.cursor_ns is None else begin_ns
+        return TimeWindow(self.view, begin_ns, cursor_ns)._kept(run, count)
+
+    def at_end(self, run: Run, count: int) -> TimeWindow:
+        """Return the window that follows the run, with its cursor, if any, at the newest column."""
+        following = TimeWindow(self.view)
+        return following if self.cursor_ns is None else following.with_cursor_at(count, run, count)
+
+    def without_cursor(self) -> TimeWindow:
+        """Return the window without its cursor."""
+        return replace(self, cursor_ns=None)
+
+    def _latest(self, run: Run, count: int) -> TimeAxis:
+        return latest_axis(run, _column_ns(self.shown_view(run), run, count), count)
+
+    def _kept(self, run: Run, count: int) -> TimeWindow:
+        """Return the window that stays where it is now, or follows if that is the newest place."""
+        begin_ns = self.axis(run, count).begin_ns
+        follows = begin_ns >= self._latest(run, count).begin_ns
+        return replace(self, view=self.shown_view(run), paused_ns=None if follows else begin_ns)
+
+
+def _begin_ns(run: Run, column_ns: int) -> int:
+    """Return where a run's first column begins: with a sample, or a whole part of one."""
+    unit_ns = min(column_ns, run.interval_ns)
+    return run.begin_ns // unit_ns * unit_ns
+
+
+def _step_ns(run: Run, column_ns: int) -> int:
+    """Return by how much an axis moves at a time: whole cells, and whole samples."""
+    return math.lcm(COLUMNS_PER_CELL * column_ns, run.interval_ns)
+
+
+def latest_axis(run: Run, column_ns: int, count: int) -> TimeAxis:
+    """Return the axis that ends where the run does.
+
+    That of a run that goes on fills by whole cells, then makes room for several
+    more at once: to move costs a repaint of all charts. One that is over shows
+    its last column even if it isn't whole.
+    """
+    begin_ns = _begin_ns(run, column_ns)
+    step = _step_ns(run, column_ns) // column_ns
+    over = max(0, run.settled_ns - begin_ns) // column_ns
+    if run.goes_on:
+        over = over // COLUMNS_PER_CELL * COLUMNS_PER_CELL
+        step = max(step, count // MOVES // step * step)
+    else:
+        over += 1
+    first = -(-max(0, over - count) // step) * step
+    known = max(0, min(count, over - first))
+    return TimeAxis(begin_ns + first * column_ns, column_ns, count, known)
+
+
+def _axis_from(run: Run, begin_ns: int, latest: TimeAxis) -> TimeAxis:
+    """Return the axis that begins at the last whole step before `begin_ns`, within the run."""
+    first_ns = _begin_ns(run, latest.column_ns)
+    step_ns = _step_ns(run, latest.column_ns)
+    begin_ns = first_ns + max(0, begin_ns - first_ns) // step_ns * step_ns
+    if begin_ns >= latest.begin_ns:
+        return latest
+    known = (latest.end_ns - begin_ns) // latest.column_ns
+    return replace(latest, begin_ns=begin_ns, known=min(latest.count, known))
+
+
+# ---- how wide a column is ----
+
+
+def _column_ns(view: View, run: Run, count: int) -> int:
+    """Return how wide a column is in a view, on a chart with room for `count` of them."""
+    count = max(1, count)
+    whole_ns = _whole_column_ns(run, count)
+    if view is View.WHOLE:
+        return whole_ns
+    if view is View.MINUTE:
+        column_ns = _minute_column_ns(run, count)
+    else:
+        # Whole seconds, as far as they are whole samples.
+        unit_ns = -(-_SECOND_NS // run.interval_ns) * run.interval_ns
+        column_ns = -(-600 * _SECOND_NS // (count * unit_ns)) * unit_ns
+    # A short run shall not leave the charts empty.
+    return min(column_ns, whole_ns)
+
+
+def _minute_column_ns(run: Run, count: int) -> int:
+    """Return the column of which `count` are at least a minute, and as little more as may be."""
+    minute_ns = 60 * _SECOND_NS
+    samples_ns = run.interval_ns * count
+    if samples_ns < minute_ns:
+        return -(-minute_ns // samples_ns) * run.interval_ns
+    return next(ns for ns in _fractions(run, samples_ns // minute_ns) if ns * count >= minute_ns)
+
+
+def _whole_column_ns(run: Run, count: int) -> int:
+    """Return the column of which `count` hold all of a run.
+
+    While it goes on, the column grows seldom, and is never narrower than that
+    of the last minute; once it is over, the column is as narrow as can be.
+    """
+    if run.goes_on:
+        return next(ns for ns in _growing(run, count) if _holds(run, ns, count))
+    samples = -(-(run.end_ns + 1 - _begin_ns(run, run.interval_ns)) // run.interval_ns)
+    if samples > count:
+        return -(-samples // count) * run.interval_ns
+    return next(ns for ns in _fractions(run, count // samples) if _holds(run, ns, count))
+
+
+def _growing(run: Run, count: int) -> Iterator[int]:
+    """Yield widths: that of the last minute, then 1, 2, 3, 4, 6, 8, 12, 16 ... samples."""
+    least_ns = _minute_column_ns(run, count)
+    yield least_ns
+    widths = (factor * run.interval_ns << power for power in itertools.count() for factor in (2, 3))
+    yield from (ns for ns in itertools.chain((run.interval_ns,), widths) if ns > least_ns)
+
+
+def _fractions(run: Run, most: int) -> Iterator[int]:
+    """Yield the sampling interval in whole parts, from at most `most` of them down to one."""
+    return (run.interval_ns // n for n in range(max(1, most), 0, -1) if run.interval_ns % n == 0)
+
+
+def _holds(run: Run, column_ns: int, count: int) -> bool:
+    return run.end_ns < _begin_ns(run, column_ns) + column_ns * count

@@ -65,6 +65,7 @@ def assert_refused(done, exit_code=2):
         (["attach", "x" * 300], "no session"),
         (["attach", f"./{'x' * 300}"], "there is no log at"),
         (["stop", "nothing"], "no session"),
+        (["--ascii", "attach", "last"], "dlmon attach … --ascii"),
         ([], "needs a terminal"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",

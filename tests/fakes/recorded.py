@@ -75,6 +75,7 @@ def recorded_session(
     workload: str = "cifar10-cnn",
     epochs: int = 3,
     ended: int | None = None,
+    cut_after: int | None = None,
     status: str = "completed",
     gpus: int = 1,
     cores: int = 8,
@@ -94,7 +95,8 @@ def recorded_session(
         workload: cifar10-cnn (validates each epoch) or mnist-mlp-small (evaluates at the end).
         epochs: how many are to be trained.
         ended: how many had ended by then; one before a training phase, all before a result that
-            is completed, one before any other. The next one is cut in its middle.
+            is completed, one before any other. The next one is cut.
+        cut_after: batches of the epoch that is cut; half of them where it isn't told.
         status: completed, failed or stopped.
         gpus: how many; 0 is a machine without a driver.
         cores: how many the CPU has.
@@ -127,6 +129,7 @@ def recorded_session(
         session_id=session_id or f"20261120-145600-{workload}-7f3a",
         trained=trained,
         epochs=epochs,
+        cut_after=cut_after,
         gpus=gpus,
         cores=cores,
         step_us=step_us,
@@ -150,11 +153,14 @@ def folded(records: Sequence[Record]) -> Session:
     return session
 
 
-def write_log(log_dir: Path, records: Sequence[Record]) -> Path:
-    """Write a log as a supervisor that has ended left it; return its path."""
+def write_log(log_dir: Path, records: Sequence[Record], folder: str | None = None) -> Path:
+    """Write a log as a supervisor that has ended left it; return its path.
+
+    Its folder has the name of the session, unless it is given another.
+    """
     header = records[0]
     assert isinstance(header, SessionHeader)
-    path = log_dir / header.id / LOG_NAME
+    path = log_dir / (folder or header.id) / LOG_NAME
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join(encode(record) for record in records))
     return path
@@ -168,6 +174,7 @@ class _Recording:
     session_id: str
     trained: _Trained
     epochs: int
+    cut_after: int | None
     gpus: int
     cores: int
     step_us: int
@@ -311,7 +318,8 @@ class _Recording:
             self._enter("validating")
             self._pass(60_000)
             return
-        done = self._train(epoch, self._due() // 2)
+        cut_after = self._due() // 2 if self.cut_after is None else self.cut_after
+        done = self._train(epoch, cut_after)
         if tell:
             self._tell(Notice(self._now, "stopping: asked by its viewer"))
             self._end_epoch(epoch, begin, self._now, done, None, whole=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from dlmon.job import Job, Refused
 from dlmon.launch import launch
 from tui.app import DlmonApp
+from tui.settings import read_settings
 
 
 def main() -> int:
@@ -17,7 +18,8 @@ def main() -> int:
         print(f"dlmon: {answer.reason}", file=sys.stderr)
         return answer.exit_code
     log = Path(answer.log)
-    return DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+    app = DlmonApp(log.parent.parent, log, started, settings=read_settings())
+    return app.run_to_exit_code()
 
 
 if __name__ == "__main__":

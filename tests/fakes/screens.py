@@ -139,6 +139,11 @@ class OneScreen(DlmonApp):
         self.push_screen(self._first)
 
 
+async def drag(pilot, widget, offset: tuple[int, int]) -> None:
+    """Move the mouse over a widget with its left button held; `hover` holds none."""
+    await pilot._post_mouse_events([events.MouseMove], widget, offset, button=1)
+
+
 def of_this_boot(records: list[Record]) -> list[Record]:
     """Return records as if they were written on this machine since it was started."""
     header = records[0]

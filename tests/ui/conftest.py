@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -129,13 +128,3 @@ def sensing(monkeypatch, clock):
     monkeypatch.setattr(tui.widgets.machine_panel, "Sensing", FakeSensing)
     monkeypatch.setattr(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
     return FakeSensing.started
-
-
-@pytest.fixture
-def utc(monkeypatch):
-    """Let local time be UTC."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()

@@ -1,19 +1,29 @@
 """The app: which screen it opens, how one gets from one to another, and its exit code."""
 
+import os
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from fakes.recorded import recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import FakeLaunch, of_this_boot, screen_text
+from textual.command import CommandPalette
 
 import tui.app
 from dlmon.job import Refused, Started
 from dlmon.log import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
+from tui.run_options import RunOptions
+from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
+from tui.screens.quit import QuitScreen
+from tui.screens.sessions import SessionsScreen
+from tui.screens.starting import StartingScreen
 from tui.screens.watch import WatchScreen
+from tui.settings import Settings, remember_theme
+from tui.widgets.bars import ComparisonBars
 
 ID = "20261120-145600-cifar10-cnn-7f3a"
 
@@ -59,6 +69,17 @@ async def until(pilot, condition):
             return
         await pilot.pause(0.01)
     raise AssertionError(f"in vain; the screen shows\n{screen_text(pilot.app)}")
+
+
+@pytest.fixture
+def own_state(tmp_path, monkeypatch):
+    """Let what is remembered lie in a folder of this test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def comparison(app):
+    return app.screen.query_one(ComparisonBars)._bars
 
 
 def live(app):
@@ -305,7 +326,7 @@ async def test_while_one_session_starts_no_second_one_is_started(
 async def test_the_machine_is_watched_from_home_and_one_comes_back(log_dir, sensing):
     app = DlmonApp(log_dir)
     async with app.run_test() as pilot:
-        await pilot.press("w")
+        await pilot.press("f2")
         await pilot.pause()
         assert isinstance(app.screen, WatchScreen)
         await pilot.press("q")
@@ -314,28 +335,429 @@ async def test_the_machine_is_watched_from_home_and_one_comes_back(log_dir, sens
         assert [sensors.running for sensors in sensing] == [False, False, True]
 
 
-async def test_no_two_samplers_run_when_a_session_starts_over_the_watch_screen(
-    log_dir, running, launched, sensing
-):
-    launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = DlmonApp(log_dir)
-    async with app.run_test() as pilot:
-        await pilot.press("enter", "w")
-        await until(pilot, lambda: launches and isinstance(app.screen, WatchScreen))
-        launches[0].may_answer.set()
-        await until(pilot, lambda: live(app))
-        await pilot.pause()
-        assert not any(sensors.running for sensors in sensing)
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(app.screen, WatchScreen))
-        await pilot.press("q")
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        assert [sensors.running for sensors in sensing].count(True) == 1
-
-
 async def test_a_finished_session_is_shown_from_its_log_alone(log_dir):
     records = recorded_session()
     assert isinstance(records[-1], Result)
     app = DlmonApp(log_dir, write_log(log_dir, records))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
+
+
+async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(log_dir, launched, sensing):
+    launches = launched(Started(ID, "never"), at_once=False)
+    app = DlmonApp(log_dir)
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, StartingScreen))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert launches[0].released
+        launches[0].may_answer.set()
+        await pilot.pause(0.05)
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_the_options_of_the_settings_are_launched(log_dir, running, launched, sensing):
+    launches = launched(Started(ID, str(running[0].path)))
+    settings = Settings(run=RunOptions(epochs=2, device="cpu"))
+    app = DlmonApp(log_dir, settings=settings)
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        assert launches[0].job.options["epochs"] == 2
+        assert launches[0].job.device == "cpu"
+
+
+async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose(
+    log_dir, running, launched, sensing
+):
+    launches = launched(Started(ID, str(running[0].path)))
+    app = DlmonApp(log_dir, settings=Settings(run=RunOptions(detach=True)))
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        assert launches[0].job.outlives_viewer
+        assert launches[0].words == ["detach"]
+        assert launches[0].released
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+
+# ---- once more ----
+
+
+async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
+    log_dir, growing_log, launched, sensing
+):
+    first = write_log(log_dir, of_this_boot(recorded_session(session_id="20261120-145600-first")))
+    second = of_this_boot(
+        recorded_session(
+            "training", session_id="20261120-150600-second", begin_wall=BEGIN_WALL + 600
+        )
+    )
+    log = growing_log(second)
+    launches = launched(Started("20261120-150600-second", str(log.path)))
+    app = DlmonApp(log_dir, first)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "completed" in screen_text(app))
+        before = app.screen
+        await pilot.press("a")
+        await until(pilot, lambda: live(app) and app.screen is not before)
+        await until(pilot, lambda: "epoch 2/3" in screen_text(app))
+        assert launches[0].job.workload == "cifar10-cnn"
+        assert launches[0].job.options["batch_size"] == 100
+        assert launches[0].job.options["epochs"] == 3
+        assert launches[0].job.log_dir == str(log_dir)
+        earlier = [row for row in comparison(app) if row.style == "earlier"]
+        assert len(earlier) == 1
+        await pilot.press("q", "l")
+        await pilot.pause()
+    assert app.return_value == 0
+
+
+async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_the_screen(
+    log_dir, launched, sensing
+):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    launched(Refused("GPU 0 is not there any more", 2))
+    app = DlmonApp(log_dir, log)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: "completed" in screen_text(app))
+        before = app.screen
+        await pilot.press("a")
+        await until(pilot, lambda: "GPU 0 is not there any more" in screen_text(app))
+        assert app.screen is before
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": "many"}, {"epochs": -3}, {"device": "[@click=app.quit]"}]
+)
+async def test_a_log_whose_options_can_not_be_is_not_launched_again(log_dir, launched, options):
+    header, *records = of_this_boot(recorded_session())
+    header = replace(header, options=header.options | options)
+    launches = launched(Refused("never", 1))
+    app = DlmonApp(log_dir, write_log(log_dir, [header, *records]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "completed" in screen_text(app))
+        await pilot.press("a")
+        await pilot.pause()
+        assert launches == []
+
+
+# ---- recorded sessions ----
+
+
+async def test_a_recorded_session_is_opened_from_home_and_left_again(log_dir, sensing):
+    write_log(log_dir, of_this_boot(recorded_session()))
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+
+async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
+    log_dir, running, sensing
+):
+    app = DlmonApp(log_dir, running[0].path, FakeLaunch())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        shown = app.screen
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is shown)
+        await pilot.press("q", "l")
+
+
+async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, running, sensing):
+    lifeline = FakeLaunch()
+    app = DlmonApp(log_dir, running[0].path, lifeline)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, QuitScreen))
+        await pilot.press("l")
+        await pilot.pause()
+    assert lifeline.words == ["detach"]
+
+
+# ---- help, commands, themes ----
+
+
+@pytest.mark.parametrize("key", ["question_mark", "f1"])
+async def test_help_explains_the_screen_and_names_its_keys(log_dir, sensing, key):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    for app in (DlmonApp(log_dir), DlmonApp(log_dir, log), DlmonApp(log_dir, watch_interval_s=1)):
+        async with app.run_test(size=(120, 200)) as pilot:
+            await pilot.pause()
+            screen = app.screen
+            await pilot.press(key)
+            await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
+            await pilot.pause()
+            told = " ".join(screen_text(app).replace("│", " ").split())
+            for name, sentence in screen.TOPICS:
+                # Both may be wrapped, beside each other.
+                assert all(word in told for word in f"{name} {sentence}".split()), name
+            keys = told.partition("Keys ")[2].partition(" On this screen")[0]
+            assert {"q", "^q"} & set(keys.split())
+            await pilot.press("escape")
+            await pilot.pause()
+            assert app.screen is screen
+
+
+async def test_every_action_of_a_screen_is_in_the_command_palette(log_dir, sensing):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    for app in (DlmonApp(log_dir), DlmonApp(log_dir, log), DlmonApp(log_dir, watch_interval_s=1)):
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            titles = {command.title for command in app.get_system_commands(app.screen)}
+            offered = {
+                active.binding.description
+                for active in app.screen.active_bindings.values()
+                if active.binding.show and active.enabled and active.binding.description
+            }
+            assert offered <= titles
+            assert "Focus Next" not in titles
+            assert "Theme" in "".join(titles)
+
+
+async def test_a_command_of_the_palette_does_what_its_key_does(log_dir, sensing):
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await pilot.press(*"watch")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, WatchScreen))
+
+
+@pytest.mark.parametrize("writable", [True, False])
+async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
+    log_dir, tmp_path, monkeypatch, writable
+):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    if not writable:
+        here.rmdir()
+    app = DlmonApp(log_dir, write_log(log_dir, of_this_boot(recorded_session())))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: "completed" in screen_text(app))
+        commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
+        commands["Picture"]()
+        said = "saved dlmon-" if writable else "the picture can't be saved here"
+        await until(pilot, lambda: said in screen_text(app))
+    if writable:
+        (picture,) = here.glob("dlmon-*.svg")
+        assert "Throughput" in picture.read_text()
+
+
+async def test_a_chosen_theme_is_there_at_the_next_start(log_dir, sensing, own_state):
+    app = DlmonApp(log_dir)
+    async with app.run_test() as pilot:
+        assert app.theme == "dlmon-dark"
+        app.theme = "dlmon-light"
+        await pilot.pause()
+    assert DlmonApp(log_dir).theme == "dlmon-light"
+    assert DlmonApp(log_dir, settings=Settings(theme="nord")).theme == "nord"
+
+
+def test_a_theme_that_is_gone_is_no_obstacle(log_dir, own_state):
+    remember_theme("of another version")
+    assert DlmonApp(log_dir).theme == "dlmon-dark"
+
+
+async def test_a_theme_that_can_not_be_kept_is_said(log_dir, sensing, own_state):
+    own_state.mkdir(parents=True)
+    (own_state / "dlmon").write_text("a file where a folder should be")
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        app.theme = "nord"
+        await until(pilot, lambda: "can't be kept" in screen_text(app))
+
+
+async def test_without_colour_none_is_sent(log_dir, sensing, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    app = DlmonApp(log_dir, log)
+    assert os.environ["NO_COLOR"] == "1"
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "completed" in screen_text(app))
+        colours = {
+            colour.name
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+    assert colours <= {"default"}
+
+
+# ---- the end of a run ----
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
+    log_dir, running, monkeypatch, wanted
+):
+    log, result = running
+    told_of = Settings(bell=wanted, notification=wanted)
+    app = DlmonApp(log_dir, log.path, FakeLaunch(), settings=told_of)
+    rung, written = [], []
+    monkeypatch.setattr(app, "bell", lambda: rung.append(True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        monkeypatch.setattr(app._driver, "write", written.append)
+        log.write(result)
+        await until(pilot, lambda: " stopped " in screen_text(app))
+        await pilot.pause()
+    assert rung == [True] * wanted
+    told = [text for text in written if "\x1b]9;" in text]
+    assert len(told) == int(wanted)
+    assert all("dlmon: cifar10-cnn stopped" in text for text in told)
+
+
+async def test_bell_and_notification_are_switched_by_command(log_dir, sensing):
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.pause()
+        commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
+        commands["Turn the bell on"]()
+        commands["Turn the desktop notification on"]()
+        await until(pilot, lambda: "desktop notification tells" in screen_text(app))
+        titles = {c.title for c in app.get_system_commands(app.screen)}
+        assert {"Turn the bell off", "Turn the desktop notification off"} <= titles
+
+
+async def test_opening_a_session_that_is_over_rings_nothing(log_dir, monkeypatch):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    gone = write_log(log_dir, of_this_boot(recorded_session("training", session_id="gone")))
+    for path in (log, gone):
+        app = DlmonApp(log_dir, path, settings=Settings(bell=True))
+        rung = []
+        monkeypatch.setattr(app, "bell", lambda rung=rung: rung.append(True))
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda app=app: "running" not in app.screen._viewer.status)
+            app.screen.tick()
+            await pilot.pause()
+        assert rung == []
+
+
+# ---- screens on top of a session ----
+
+
+@pytest.fixture
+def two_sessions(log_dir, growing_log):
+    """A session that runs, and one that is over."""
+    *records, result = of_this_boot(recorded_session(status="stopped"))
+    log = growing_log(records)
+    over = of_this_boot(
+        recorded_session(session_id="20261119-145600-over", begin_wall=BEGIN_WALL - 86_400)
+    )
+    return log, result, write_log(log_dir, over)
+
+
+async def open_the_other(pilot, app):
+    """Go from a session through the list to the one that is over."""
+    await pilot.press("r")
+    await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+    await pilot.pause()
+    await pilot.press("down", "enter")
+    await until(pilot, lambda: live(app) and " completed " in screen_text(app))
+
+
+async def test_an_end_that_is_waited_for_under_the_help_leaves_once_that_is_closed(
+    log_dir, running, launched, sensing
+):
+    log, result = running
+    launched(Started(ID, str(log.path)))
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        session = app.screen
+        await pilot.press("q", "s", "question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        log.write(result)
+        await until(pilot, lambda: not session._viewer.running)
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+
+async def test_an_end_that_is_waited_for_closes_no_other_session(log_dir, two_sessions):
+    log, result, _ = two_sessions
+    app = DlmonApp(log_dir, log.path, FakeLaunch())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        first = app.screen
+        await pilot.press("q", "s")
+        await open_the_other(pilot, app)
+        other = app.screen
+        log.write(result)
+        await until(pilot, lambda: not first._viewer.running)
+        await pilot.pause()
+        assert app.screen is other
+        await pilot.press("q", "escape")
+        await pilot.pause()
+    assert app.return_value == 130
+
+
+async def test_no_second_run_is_launched_while_one_of_ours_runs(log_dir, two_sessions, launched):
+    log, _, _ = two_sessions
+    launches = launched(Refused("never", 1))
+    lifeline = FakeLaunch()
+    app = DlmonApp(log_dir, log.path, lifeline)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: live(app))
+        await open_the_other(pilot, app)
+        await pilot.press("a")
+        await until(pilot, lambda: "is still running: stop" in screen_text(app))
+        assert launches == []
+        assert not lifeline.released
+
+
+async def test_going_back_to_a_session_stops_none_that_lies_above(log_dir, two_sessions, launched):
+    """One opens a session, launches another from it, and then asks for the first again."""
+    log, _, over = two_sessions
+    launched(Started(ID, str(log.path)))
+    app = DlmonApp(log_dir, over)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: " completed " in screen_text(app))
+        first = app.screen
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await pilot.pause()
+        app._open(log.path)
+        await until(pilot, lambda: live(app) and app.screen is not first)
+        lifeline = app._shown[-1].launch = FakeLaunch()
+        app._open(over)
+        await pilot.pause()
+        assert live(app)
+        assert app.screen is not first
+        assert not lifeline.released
+
+
+def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(log_dir, capsys):
+    log = write_log(log_dir, of_this_boot(recorded_session(status="failed")))
+
+    async def quit_from_the_list(pilot):
+        await until(pilot, lambda: " failed " in screen_text(pilot.app))
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SessionsScreen))
+        await pilot.press("ctrl+q")
+
+    assert run(DlmonApp(log_dir, log), quit_from_the_list) == 1

@@ -1,12 +1,16 @@
 """The comparison bars: what they show, what stays in view, what is repainted."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual import events
 from textual.app import App, ComposeResult
 
-from tui.widgets.bars import BarRow, ComparisonBars, first_in_view
+from dlmon.comparison import Row
+from tui.widgets.bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
 FOUR = (
     BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4", "2019"),
@@ -68,8 +72,8 @@ async def test_plain_characters_show_the_same_rows():
     async with app.run_test(size=(40, 3)):
         app.bars.show(FOUR)
         assert rows(app.bars) == [
-            "  NVIDIA GTX 1080 Ti -        4         ",
-            "> this run           =-       9.02      ",
+            "  NVIDIA GTX 1080 Ti =        4     2019",
+            "> this run           ==       9.02      ",
             "  ... 2 more                            ",
         ]
 
@@ -81,7 +85,7 @@ async def test_a_narrow_row_gives_up_detail_then_badge_then_bar_and_keeps_the_va
         assert rows(app.bars)[3] == "  Intel i7-9700K     ━━━━━━  36     bat…"
         await pilot.resize_terminal(28, 4)
         await pilot.pause()
-        assert rows(app.bars)[3] == "  Intel i7-9700K ━━━━  36   "
+        assert rows(app.bars)[3] == "  Intel i7-9700K  ━━━  36   "
         await pilot.resize_terminal(14, 4)
         await pilot.pause()
         assert rows(app.bars)[1] == "▶ thi…    9.02"
@@ -99,7 +103,7 @@ async def test_labels_are_cut_by_cells_not_by_characters():
     async with app.run_test(size=(40, 2)):
         app.bars.show((BarRow("日本語の計算機の名前です", 0.5, "1"), BarRow("K80 🚀", 1, "2")))
         wide, emoji = rows(app.bars)
-        assert wide.startswith("  日本語の計算機の名…  ━")
+        assert wide.startswith("  日本語の計算機の名前…  ━")
         assert cell_len(wide) == cell_len(emoji) == 40
         assert cell_len(wide.partition("━")[0]) == cell_len(emoji.partition("━")[0])
 
@@ -130,9 +134,9 @@ async def test_this_run_is_always_in_view_and_the_rest_is_counted():
         app.bars.show(numbered(12, this=1))
         assert labels(app) == ["box 0", "box 1", "box 2", "box 3", "… 8 more"]
         app.bars.show(numbered(12, this=7))
-        assert labels(app) == ["box 5", "box 6", "box 7", "box 8", "… 5 more above, 3 below"]
+        assert labels(app) == ["box 5", "box 6", "box 7", "box 8", "… 5 above, 3 below"]
         app.bars.show(numbered(12, this=11))
-        assert labels(app) == ["box 8", "box 9", "box 10", "box 11", "… 8 more above"]
+        assert labels(app) == ["box 8", "box 9", "box 10", "box 11", "… 8 above"]
 
 
 async def test_rows_stay_where_they_are_while_this_run_moves_within_view():
@@ -156,6 +160,129 @@ async def test_all_rows_that_fit_are_shown_without_a_count():
     async with app.run_test(size=(40, 12)):
         app.bars.show(numbered(12, this=7))
         assert labels(app) == [f"box {i}" for i in range(12)]
+
+
+async def test_one_can_scroll_to_every_row_and_this_run_stays_in_view():
+    app = BarsApp()
+    async with app.run_test(size=(40, 5)):
+        app.bars.show(numbered(12, this=1))
+        app.bars.scroll_lines(5)
+        assert labels(app) == ["box 1", "box 6", "box 7", "box 8", "… 5 above, 3 below"]
+        app.bars.scroll_lines(100)
+        assert labels(app) == ["box 1", "box 9", "box 10", "box 11", "… 8 above"]
+        app.bars.scroll_lines(-100)
+        assert labels(app) == ["box 0", "box 1", "box 2", "box 3", "… 8 more"]
+        app.bars.show(numbered(12, this=10))
+        assert labels(app) == ["box 0", "box 1", "box 2", "box 10", "… 7 above, 1 below"]
+
+
+async def test_the_wheel_scrolls():
+    app = BarsApp()
+    async with app.run_test(size=(40, 5)) as pilot:
+        app.bars.show(numbered(12))
+        await pilot.pause()
+        await pilot._post_mouse_events([events.MouseScrollDown], app.bars, offset=(3, 3))
+        assert labels(app)[0] == "box 3"
+
+
+async def test_bars_out_of_proportion_say_so():
+    app = BarsApp()
+    async with app.run_test(size=(60, 5)) as pilot:
+        app.bars.show(FOUR, logarithmic=True)
+        assert rows(app.bars)[4].rstrip() == "  logarithmic scale"
+        await pilot.resize_terminal(60, 4)
+        await pilot.pause()
+        assert rows(app.bars)[3].rstrip() == "  … 1 more  logarithmic scale"
+        await pilot.resize_terminal(24, 4)
+        await pilot.pause()
+        assert rows(app.bars)[3].rstrip() == "  … 1 more  log scale"
+
+
+async def test_a_wide_row_has_room_for_more():
+    app = BarsApp()
+    async with app.run_test(size=(110, 4)) as pilot:
+        more = ("TensorFlow 1.x", "a-repository@83d441f (MIT)")
+        app.bars.show(tuple(replace(row, more=more) for row in FOUR))
+        assert rows(app.bars)[3].split("  36     ")[1].rstrip() == (
+            "2019  TensorFlow 1.x  a-repository@83d441f (MIT)  batch 32"
+        )
+        await pilot.resize_terminal(80, 4)
+        await pilot.pause()
+        assert "TensorFlow 1.x  batch 32" in rows(app.bars)[3]
+
+
+# ---- the rows of a comparison ----
+
+
+def published(label, value, **options):
+    return Row(label, "seconds_per_epoch", "published", value, year=2017, **options)
+
+
+def test_published_rows_are_named_shortly_but_told_apart():
+    cloud = "16 vCPU Skylake (Google Cloud highcpu, preemptible)"
+    bars = bar_rows(
+        [
+            published("NVIDIA GeForce GTX 1060", 9.0, framework="TensorFlow 1.x"),
+            published(cloud, 34.0, framework="TensorFlow 1.2.1 from pip"),
+            published(cloud, 33.1, framework="TensorFlow 1.2.1 compiled for the CPU"),
+            published("NVIDIA K80 (GCE, 1 die)", 3.0),
+            published("NVIDIA K80 (EC2, 1 die)", 4.0),
+        ],
+        {},
+    )
+    assert [row.label for row in bars] == [
+        "NVIDIA GTX 1060",
+        "16 vCPU Skylake, from pip",
+        "16 vCPU Skylake, compiled for the CPU",
+        "NVIDIA K80 (GCE, 1 die)",
+        "NVIDIA K80 (EC2, 1 die)",
+    ]
+    assert bars[0] == BarRow(
+        "NVIDIA GTX 1060", 9 / 34, "9.00 s", "2017", more=("TensorFlow 1.x", "")
+    )
+
+
+def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_projected():
+    this = Row("this run", "seconds_per_epoch", "this", 9.0, projected=True, badges=("projected",))
+    before = Row("GPU", "seconds_per_epoch", "earlier", 8.0, session="a", badges=("batch 32",))
+    bars = bar_rows([before, this], {"a": "run of 14:56"})
+    assert [row.label for row in bars] == ["run of 14:56", "this run"]
+    assert [row.value for row in bars] == ["8.00 s", "~9.00 s"]
+    assert [row.badge for row in bars] == ["batch 32", ""]
+    assert [row.style for row in bars] == ["earlier", "this"]
+
+
+@pytest.mark.parametrize(
+    ("values", "logarithmic"), [([], False), ([5.0], False), ([1.0, 30.0], False), ([1, 31], True)]
+)
+def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
+    assert is_logarithmic([published("x", value) for value in values]) == logarithmic
+
+
+@given(
+    bars=st.lists(
+        st.builds(
+            BarRow,
+            label=st.text("ab漢é ", max_size=30),
+            fraction=st.none() | st.floats(0, 1),
+            value=st.sampled_from(["–", "9.02 s", "~12,345 s", "0.85 s"]),
+            detail=st.sampled_from(["", "2019"]),
+            style=st.sampled_from(["published", "earlier", "this"]),
+            badge=st.text("batch 漢", max_size=40),
+            more=st.sampled_from([(), ("TensorFlow 1.x",), ("TF", "a source")]),
+        ),
+        max_size=12,
+    ).map(tuple),
+    size=st.tuples(st.integers(1, 200), st.integers(1, 15)),
+    logarithmic=st.booleans(),
+    ascii=st.booleans(),
+)
+def test_bars_never_leave_their_room(bars, size, logarithmic, ascii):
+    widget = ComparisonBars(ascii=ascii)
+    widget.show(bars, logarithmic)
+    drawn = widget.draw(*size)
+    assert len(drawn) <= size[1]
+    assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 
 
 @given(

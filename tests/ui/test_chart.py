@@ -1,6 +1,9 @@
 """The chart: what it draws, and that it repaints no more than it must."""
 
+from dataclasses import replace
+
 import pytest
+from fakes.screens import drag
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
@@ -40,11 +43,21 @@ class ChartApp(App[None]):
         super().__init__()
         self.chart = WatchedChart(**options)
         self.border = border
+        self.told: list[object] = []
 
     def compose(self) -> ComposeResult:
         if self.border:
             self.chart.styles.border = ("round", "red")
         yield self.chart
+
+    def on_chart_grabbed(self):
+        self.told.append("grabbed")
+
+    def on_chart_dragged(self, message):
+        self.told.append(("dragged", message.columns))
+
+    def on_chart_pointed(self, message):
+        self.told.append(message.column)
 
 
 def rows(chart: Chart) -> list[str]:
@@ -127,6 +140,96 @@ async def test_a_picture_of_a_wider_chart_keeps_its_newest_columns():
             "      ⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣸ ",
             "    0 ┊3          ┊4",
         ]
+
+
+async def test_the_cursor_is_a_line_where_nothing_is_drawn_and_reverses_what_it_crosses():
+    app = ChartApp()
+    async with app.run_test(size=(24, 7)):
+        app.chart.show(replace(RISE, cursor=4))
+        assert [row[6:10] for row in rows(app.chart)] == [
+            "  ▏ ", "  ▏ ", "  ▏ ", "  ⢀⠎", " ⡠⠃ ", "⡔⠁▏ ", "┊1▏ ",
+        ]  # fmt: skip
+        assert [is_reversed(app.chart, 8, y) for y in range(7)] == [False] * 3 + [True] * 2 + [
+            False
+        ] * 2
+        app.chart.show(replace(RISE, cursor=5))
+        assert rows(app.chart)[0][8] == "▕"
+
+
+async def test_the_cursor_can_be_seen_in_plain_characters():
+    app = ChartApp(ascii=True)
+    async with app.run_test(size=(24, 7)):
+        app.chart.show(replace(RISE, cursor=4))
+        assert [row[8] for row in rows(app.chart)] == ["|", "|", "|", "+", "+", "|", "|"]
+
+
+@pytest.mark.parametrize("cursor", [-1, 36, 400])
+async def test_a_cursor_beside_the_chart_is_not_drawn(cursor):
+    app = ChartApp()
+    async with app.run_test(size=(24, 7)):
+        app.chart.show(RISE)
+        before = rows(app.chart)
+        app.chart.show(replace(RISE, cursor=cursor))
+        assert rows(app.chart) == before
+
+
+async def test_a_moved_cursor_repaints_no_more_than_the_cells_it_left_and_took():
+    app = ChartApp()
+    async with app.run_test(size=(24, 7)) as pilot:
+        app.chart.show(replace(RISE, cursor=30))
+        await pilot.pause()
+        app.chart.forget()
+        app.chart.show(replace(RISE, cursor=28))
+        (regions,) = app.chart.refreshed
+        assert {(region.x, region.right) for region in regions} == {(20, 22)}
+
+
+async def test_a_click_tells_the_column_and_a_drag_how_far():
+    app = ChartApp(border=True)
+    async with app.run_test(size=(26, 9)) as pilot:
+        app.chart.show(RISE)
+        await pilot.click(Chart, offset=(1 + 6 + 3, 2))
+        assert app.told == ["grabbed", 6]
+        app.told.clear()
+        await pilot.mouse_down(Chart, offset=(12, 2))
+        await drag(pilot, Chart, (9, 2))
+        await drag(pilot, Chart, (12, 2))
+        await pilot.mouse_up(Chart, offset=(12, 2))
+        assert app.told[:2] == ["grabbed", ("dragged", -6)]
+        # Where it was put back, it was dragged all the same, not clicked.
+        assert set(app.told[2:]) == {("dragged", 0)}
+
+
+async def test_the_mouse_without_a_button_drags_nothing():
+    app = ChartApp(border=True)
+    async with app.run_test(size=(26, 9)) as pilot:
+        app.chart.show(RISE)
+        await pilot.mouse_down(Chart, offset=(12, 2))
+        await pilot.hover(Chart, offset=(9, 2))
+        await drag(pilot, Chart, (6, 2))
+        assert app.told == ["grabbed"]
+        assert app.mouse_captured is None
+
+
+async def test_a_chart_that_is_hidden_is_dragged_no_more():
+    app = ChartApp(border=True)
+    async with app.run_test(size=(26, 9)) as pilot:
+        await pilot.mouse_down(Chart, offset=(12, 2))
+        app.chart.display = False
+        await pilot.pause()
+        assert app.mouse_captured is None
+        app.chart.display = True
+        await pilot.pause()
+        await drag(pilot, Chart, (6, 2))
+        assert app.told == ["grabbed"]
+
+
+async def test_on_a_picture_of_a_wider_chart_a_click_tells_its_own_column():
+    app = ChartApp()
+    async with app.run_test(size=(20, 4)) as pilot:
+        app.chart.show(ChartPicture((1.0,) * 100, top=9))
+        await pilot.click(Chart, offset=(6, 1))
+        assert app.told == ["grabbed", 72]
 
 
 async def test_it_tells_how_many_columns_fit():
@@ -292,6 +395,11 @@ async def test_a_theme_gives_the_line_its_colours():
         await pilot.pause()
         light = [line_color(app.chart, y) for y in (0, 5)]
         assert len({*dark, *light}) == 4
+
+
+def is_reversed(chart: Chart, x: int, y: int) -> bool:
+    segment = next(iter(chart.render_line(y).crop(x, x + 1)))
+    return bool(segment.style.reverse)
 
 
 def background_at(chart: Chart, x: int, y: int):

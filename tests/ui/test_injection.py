@@ -4,31 +4,19 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import recorded_session, write_log
-from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.screens import FakeLaunch, screen_text
+from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
+from textual import events
 
 import tui.app
 from dlmon.doctor import Finding
 from dlmon.job import Refused
-from dlmon.records import (
-    Epoch,
-    Facts,
-    Gpu,
-    GpuFacts,
-    Machine,
-    Model,
-    Notice,
-    Output,
-    Phase,
-    Result,
-    SessionHeader,
-)
+from dlmon.records import Output, Phase, Record, Result
 from dlmon.sessions import list_sessions
 from tui.app import DlmonApp
-from tui.screens.home import HomeScreen
 from tui.tables import print_findings, print_sessions, print_workloads
-from tui.widgets.machine_panel import MachinePanel
 from workloads.catalog import WORKLOADS
 
 MARKUP = {
@@ -41,7 +29,8 @@ MARKUP = {
 OTHER = {
     "escapes": (
         "\x1b[31mred\x1b[0m \x1b]0;owned\x07 \x1b]8;;http://example.org\x1b\\click\x1b]8;;\x1b\\"
-        " \x1b[2J\x1b[?1049l\x1bc \x9b31mred\x9d0;owned\x9c a\x00b\x07c\x08d\re\nf\tg\x7f"
+        " \x1b]52;c;b3duZWQ=\x07 \x1bPq#0~\x1b\\ \x1b[2J\x1b[?1049l\x1bc \x9b31mred\x9d0;owned\x9c"
+        " \x901$r\x9c a\x00b\x07c\x08d\re\nf\tg\x7f"
     ),
     "invisible": (
         "cuda\u202egnp.exe\u2066x\u2069 a\u200bb\u200dc\ufeffd\U000e0041e Z\u0351\u0352\u0353algo"
@@ -51,47 +40,41 @@ OTHER = {
     "long and wide": "漢" * 10_000,
 }
 HOSTILE = MARKUP | OTHER
+TOGETHER = " ".join([*MARKUP.values(), OTHER["escapes"], OTHER["invisible"]])
+TOGETHER_SHOWN = "[/x] [@click=app.quit]x[/] [Conv2D]"
+OF_A_SCROLLBAR = {"scroll_down", "scroll_up", "grab", "release"}
 by_name = pytest.mark.parametrize("name", list(HOSTILE))
 by_markup = pytest.mark.parametrize("name", list(MARKUP))
 
 
-def hostile_session(text, status=None):
-    """Return a session that holds `text` wherever a log can hold any."""
-    records = recorded_session("training", gpus=2)
-    why = {"utilization_pct": text}
-    last = records[-1].t
-    told = []
-    for record in records:
-        if isinstance(record, SessionHeader):
-            machine = replace(
-                record.machine,
-                cpu_model=text,
-                gpus=(GpuFacts(0, text), GpuFacts(1, text)),
-                driver=text,
-                governor=text,
-                why={"gpus": text},
-            )
-            options = {"batch_size": text, "steps": [text], "device": text, text: {text: text}}
-            record = replace(record, host=text, machine=machine, options=options)
-        elif isinstance(record, Model):
-            record = replace(record, device_name=text, data=text, backend=text)
-        elif isinstance(record, Epoch):
-            record = replace(record, metrics={text: 0.5, "loss": None}, why={"loss": text})
-        elif isinstance(record, Phase) and record.name == "training":
-            record = replace(record, name=text)
-        told.append(record)
-    told += [
-        Machine(last, 0.0, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=why))),
-        Output(last, "stdout", text),
-        Output(last, text, text),
-        Notice(last, text),
+def hostile_session(text: str, status: str | None = None) -> list[Record]:
+    """Return a session that holds `text` wherever a log can; over, where it has a status."""
+    records = [
+        replace(record, name=text) if isinstance(record, Phase) else record
+        for record in renamed(recorded_session("training", gpus=2), text)
     ]
-    if status is not None:
-        header = told[0]
-        told.append(
-            Result(status, text, text, header.workload, text, {}, 1.0, device_name=text, error=text)
-        )
-    return told
+    if status is None:
+        return records
+    header = records[0]
+    result = Result(
+        status, text, text, header.workload, text, {}, 1.0, device_name=text, error=text
+    )
+    return [*records, result]
+
+
+def hostile_state(text: str) -> State:
+    """Return a session, and earlier ones, that hold `text` wherever a log can hold any."""
+    header, *rest = hostile_session(text)
+    *earlier, result = recorded_session(begin_wall=BEGIN_WALL - 86_400)
+    like_it = [replace(earlier[0], host=text, id=text), *earlier[1:]]
+    failed = hostile_session(text, "failed")
+    return State(
+        [replace(header, id=text), *rest],
+        earlier=(
+            [*like_it, replace(result, device_name=text, session=text)],
+            [replace(failed[0], workload=text), *failed[1:]],
+        ),
+    )
 
 
 def assert_harmless(app):
@@ -110,34 +93,46 @@ def assert_plain(segment: Segment):
     assert not kinds & {"Cc", "Cf", "Cs"}, repr(segment.text)
     if segment.style is not None:
         assert segment.style.link is None
-        assert not any(key.startswith("@") for key in segment.style.meta)
+        actions = {key: what for key, what in segment.style.meta.items() if key.startswith("@")}
+        assert not set(actions.values()) - OF_A_SCROLLBAR, actions
 
 
-# ---- the live screen ----
+# ---- every screen ----
 
 
-@by_name
-async def test_a_running_session_obeys_no_text(show_session, name):
-    records = hostile_session(HOSTILE[name])
-    async with show_session(records) as shown:
+@pytest.mark.parametrize("view", VIEWS)
+async def test_no_screen_obeys_what_a_log_or_the_sensors_say(view):
+    with staged(hostile_state(TOGETHER), view) as stage:
+        async with stage.app.run_test(size=(200, 50), notifications=True) as pilot:
+            await stage.begin(pilot)
+            assert_harmless(stage.app)
+            if view in ("live", "log", "home", "watch", "sessions"):
+                assert TOGETHER_SHOWN in stage.text
+
+
+@pytest.mark.parametrize("name", ["long", "long and wide"])
+@pytest.mark.parametrize("view", ["live", "log", "home", "watch", "sessions"])
+async def test_no_screen_is_broken_by_ten_thousand_characters(view, name):
+    with staged(hostile_state(HOSTILE[name]), view) as stage:
+        async with stage.app.run_test(size=(80, 24)) as pilot:
+            await stage.begin(pilot)
+            assert_harmless(stage.app)
+
+
+@by_markup
+async def test_a_running_session_shows_markup_as_it_is(show_session, name):
+    async with show_session(hostile_session(HOSTILE[name])) as shown:
         assert_harmless(shown.app)
-        if name in MARKUP:
-            assert HOSTILE[name] in shown.rows("TopLine")[0]
-            assert HOSTILE[name] in shown.rows("ProgressLine")[0]
-            assert any(HOSTILE[name] in row for row in shown.rows("OutputPane"))
-            assert HOSTILE[name] in shown.rows("GpuRows")[1]
-            assert HOSTILE[name] in shown.titles("#gpu")[1]
-        await shown.press("l")
-        assert_harmless(shown.app)
+        assert HOSTILE[name] in shown.rows("TopLine")[0]
+        assert any(HOSTILE[name] in row for row in shown.rows("OutputPane"))
 
 
 @pytest.mark.parametrize("name", ["closing tag", "action", "escapes", "long and wide"])
 async def test_a_failed_session_obeys_no_text(show_session, name):
     async with show_session(hostile_session(HOSTILE[name], "failed"), size=(80, 24)) as shown:
         assert_harmless(shown.app)
-        assert shown.rows("ProgressLine")[0].startswith("failed")
-        if name in MARKUP:
-            assert shown.rows("ProgressLine") == [f"failed: {HOSTILE[name]}"]
+        assert "failed" in shown.text
+        assert name not in MARKUP or HOSTILE[name] in shown.text
 
 
 @pytest.mark.parametrize("name", ["closing tag", "layer", "invisible", "long and wide"])
@@ -170,41 +165,20 @@ async def test_a_status_that_is_none_is_not_obeyed(show_session, name):
 async def test_the_host_of_a_session_that_cant_be_told_of_is_not_obeyed(show_session, name):
     async with show_session(hostile_session(MARKUP[name]), running=False) as shown:
         assert_harmless(shown.app)
-        assert f"recorded on {MARKUP[name]}: " in shown.rows("ProgressLine")[0]
+        assert f"recorded on {MARKUP[name]}: " in shown.text
 
 
-# ---- home, watch ----
+async def test_ten_thousand_hostile_lines_of_output_are_shown_and_not_obeyed():
+    records = recorded_session("training")
+    lines = [Output(records[-1].t, "stderr", TOGETHER)] * 10_000
+    with staged(State([*records, *lines]), "log") as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await stage.begin(pilot)
+            assert_harmless(stage.app)
+            assert TOGETHER_SHOWN in stage.text
 
 
-@by_name
-async def test_the_machine_at_home_is_not_obeyed(sensing, clock, log_dir, name):
-    text = HOSTILE[name]
-    write_log(log_dir, of_this_boot(hostile_session(text, "completed")))
-    app = OneScreen(HomeScreen(list_sessions(log_dir), lambda workload: None))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        # As the border hands it on: what a sensors process says was decoded first.
-        header, *_, sample = decoded(hostile_session(text), log_dir / "decoded", Machine)
-        sensing[0].say(Facts(header.t, header.wall, header.host, header.machine), sample)
-        clock.now_ns = sample.t + 60_000_000_000
-        if name in MARKUP:
-            sensing[0].tell(text)
-        app.screen.query_one(MachinePanel).paint()
-        await pilot.pause()
-        assert_harmless(app)
-        if name in MARKUP:
-            shown = screen_text(app).splitlines()
-            assert shown[1].rstrip().endswith(text)
-            assert shown[3].rstrip().endswith(text)
-
-
-def decoded(records, log_dir, kind):
-    """Return the header and the records of a kind, as they come out of a log."""
-    (entry,) = list_sessions(write_log(log_dir, records).parent.parent)
-    follower = tui.app.Viewer(entry.path)
-    told = [record for record in follower.poll() if isinstance(record, kind)]
-    follower.close()
-    return [entry.header, *told]
+# ---- what is said in passing, and what a person types ----
 
 
 @by_name
@@ -222,6 +196,41 @@ async def test_a_refusal_is_told_as_it_is(log_dir, sensing, monkeypatch, name):
                 break
         assert_harmless(app)
         assert f"no: {text}" in screen_text(app) or name not in MARKUP
+
+
+@by_markup
+async def test_what_the_sensors_complain_of_is_told_as_it_is(sensing, name):
+    with staged(State(recorded_session("training"), silent_s=60.0), "watch") as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await stage.begin(pilot)
+            stage.sensors.tell(MARKUP[name])
+            await stage.settle()
+            assert_harmless(stage.app)
+            assert MARKUP[name] in stage.text
+
+
+@pytest.mark.parametrize("view", ["home", "sessions", "palette"])
+@pytest.mark.parametrize("pasted", [False, True], ids=["typed", "pasted"])
+async def test_what_a_person_types_or_pastes_is_not_obeyed(view, pasted):
+    with staged(State(recorded_session("training")), view) as stage:
+        async with stage.app.run_test(size=(120, 40)) as pilot:
+            await stage.begin(pilot)
+            if pasted:
+                stage.app.post_message(events.Paste("[/x]" + OTHER["escapes"]))
+                await stage.settle()
+            else:
+                await stage.press(*"[/x][@click=app.quit]x[/]")
+            assert_harmless(stage.app)
+            assert "[/x]" in stage.text
+
+
+@pytest.mark.parametrize("folder", ["[@click=app.quit]x", "[bold", "a\nb\x1b[31m", "漢" * 60])
+@pytest.mark.parametrize("view", ["sessions", "live"])
+async def test_the_names_of_folders_are_not_obeyed(view, folder):
+    with staged(State(recorded_session()), view, folder=folder) as stage:
+        async with stage.app.run_test(size=(200, 50)) as pilot:
+            await stage.begin(pilot)
+            assert_harmless(stage.app)
 
 
 # ---- tables ----

@@ -13,10 +13,11 @@ from fakes.recorded import (
     write_log,
 )
 from fakes.screens import of_this_boot
+from textual.screen import Screen
 
 from dlmon.records import Epoch, Gpu, Machine, Model, Notice, Output, Result
 from tui.screens.quit import QuitScreen
-from tui.widgets.machine_charts import GpuRows
+from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.output_pane import OutputPane
 from tui.widgets.rows import RowWidget
 
@@ -46,7 +47,7 @@ async def test_each_phase_is_named_with_how_far_it_is(show_session, reached, whe
     async with show_session(recorded_session(reached), size=NARROW) as shown:
         assert shown.rows("TopLine")[0].endswith(where)
         assert shown.rows("ProgressLine")[0].startswith(progress)
-        assert "s Stop  d Detach  l Log  q Quit" in shown.footer
+        assert shown.footer.startswith("s Stop  d Detach  l Log  ? Help  q Quit  z Zoom")
 
 
 async def test_before_the_first_batch_the_chart_says_what_is_being_waited_for(show_session):
@@ -69,13 +70,14 @@ async def test_a_session_is_followed_from_its_first_record_to_its_last(show_sess
         await shown.tick()
         assert "completed  epoch 3/3  00:32" in shown.rows("TopLine")[0]
         assert shown.rows("ProgressLine") == ["completed after 32.2 s"]
-        assert shown.footer == "l Log  q Quit"
+        assert shown.footer.startswith("l Log  ? Help  q Quit")
 
 
 async def test_a_run_on_a_gpu_is_headed_by_what_it_trains_and_how(show_session):
     async with show_session(recorded_session("training")) as shown:
         left = shown.rows("TopLine")[0].partition("   ")[0]
-        assert left == "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  synthetic data"
+        device = "GPU 0 NVIDIA GTX 1060 6GB"
+        assert left == f"dlmon  cifar10-cnn  {device}  batch 100  float32  synthetic data"
 
 
 async def test_settings_without_room_are_left_out_whole(show_session):
@@ -85,7 +87,7 @@ async def test_settings_without_room_are_left_out_whole(show_session):
         assert row.endswith("  training  epoch 2/3  00:18")
         assert "synthetic" not in row
         await shown.resize(*NARROW)
-        assert "batch" not in shown.rows("TopLine")[0]
+        assert "float32" not in shown.rows("TopLine")[0]
 
 
 async def test_a_failed_run_tells_its_error_and_its_last_words(show_session):
@@ -113,7 +115,7 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
         assert "interrupted  epoch 2/3" in shown.rows("TopLine")[0]
         gone = "interrupted: its supervisor is gone and left no result"
         assert shown.rows("ProgressLine") == [gone]
-        assert shown.footer == "l Log  q Quit"
+        assert shown.footer.startswith("l Log  ? Help  q Quit")
 
 
 async def test_of_another_host_it_cant_be_told_whether_a_session_runs(show_session):
@@ -121,7 +123,7 @@ async def test_of_another_host_it_cant_be_told_whether_a_session_runs(show_sessi
         assert "unknown" in shown.rows("TopLine")[0]
         told = f"recorded on {HOST}: whether it still runs can't be told from here"
         assert shown.rows("ProgressLine") == [told]
-        assert shown.footer == "l Log  q Quit"
+        assert shown.footer.startswith("l Log  ? Help  q Quit")
 
 
 async def test_a_session_that_falls_silent_says_so(show_session, clock):
@@ -166,13 +168,11 @@ async def test_the_log_key_gives_the_output_all_the_room_and_takes_it_back(show_
 async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
     begun, rest = split_before(recorded_session(), Epoch)
     async with show_session(begun) as shown:
-        headline = shown.rows("EpochHeadline")
-        assert headline[0].startswith("~ 9.")
-        assert "projected" in headline[0]
+        assert "projected" in shown.rows("EpochHeadline")[0]
         assert any(row.startswith("▶ this run") and "~9." in row for row in bars(shown))
         shown.log.write(rest[0])
         await shown.tick()
-        assert shown.rows("EpochHeadline")[0].startswith("10.7 s   1 epoch   compile 1.50 s")
+        assert shown.rows("EpochHeadline")[0].endswith("1 epoch, steady   compile 1.50 s")
         assert not any("~" in row for row in bars(shown))
 
 
@@ -189,15 +189,17 @@ async def test_a_run_that_is_compared_whole_tells_its_epochs_beside(show_session
     records = recorded_session(workload="mnist-mlp-small", epochs=10, step_us=700)
     async with show_session(records) as shown:
         assert shown.screen.query_one("#compared").border_title == "Seconds for the whole run"
-        assert shown.rows("EpochHeadline")[0].startswith("15.0 s   1.33 s ± 0.27 an epoch")
-        assert shown.rows("EpochHeadline")[1] == "3.5× as fast as Intel i5-6200U"
+        headline = shown.rows("EpochHeadline")
+        assert headline[0].endswith("s   1.33 s ± 0.27 an epoch   measured")
+        assert any(row.endswith("  3.5× as fast as Intel i5-6200U") for row in headline)
 
 
 async def test_a_nan_loss_stands_in_the_table_as_what_it_is(show_session):
     async with show_session(recorded_session(nan_loss=True), size=NARROW) as shown:
         heading, *epochs = [row.split() for row in shown.rows("EpochTable")]
-        assert heading == ["#", "train", "validate", "acc", "loss", "val_acc", "val_loss"]
-        assert epochs[-1] == ["3", "9.09", "s", "0.06", "s", "0.8000", "NaN", "0.7833", "NaN"]
+        assert heading == ["#", "train", "val", "acc", "loss", "val_acc", "val_loss", "samples/s"]
+        told = ["3", "9.09", "s", "0.06", "s", "0.8000", "NaN", "0.7833", "NaN"]
+        assert epochs[-1][: len(told)] == told
 
 
 # ---- like with like ----
@@ -219,11 +221,13 @@ async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_
             "NVIDIA GTX 1080 Ti 4.00 s 2019",
             "NVIDIA GTX 1060 9.00 s 2019",
             "▶ this run 9.16 s",
-            "· NVIDIA GTX 1060 6GB 9.16 s 2026",
+            "· run of 19 Nov 14:56 9.16 s",
             "Colab GPU 16.0 s 2019",
         ]
         assert sum("this run" in row for row in told) == 1
-        assert shown.rows("EpochHeadline")[1] == "1.02× as slow as NVIDIA GTX 1060"
+        headline = shown.rows("EpochHeadline")
+        assert any(row.endswith("  1.02× as slow as NVIDIA GTX 1060") for row in headline)
+        assert any(row.endswith("as fast as the run before") for row in headline)
 
 
 async def test_what_differs_is_told_instead_of_a_factor(show_session):
@@ -232,7 +236,8 @@ async def test_what_differs_is_told_instead_of_a_factor(show_session):
         for record in recorded_session()
     ]
     async with show_session(records) as shown:
-        assert shown.rows("EpochHeadline")[1] == "not like with like: batch 100, not 32"
+        told = "not alike: batch 100, not 32"
+        assert any(told in row for row in shown.rows("EpochHeadline"))
         assert all("batch 100" in row for row in bars(shown) if "2019" in row)
 
 
@@ -242,7 +247,7 @@ async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(s
     records[-1] = replace(records[-1], workload="my-own")
     async with show_session(records) as shown:
         assert bars(shown) == []
-        assert shown.rows("EpochHeadline")[0].startswith("9.16 s")
+        assert shown.rows("EpochHeadline")[0].endswith("3 epochs, steady")
         assert "dlmon  my-own" in shown.text
 
 
@@ -271,18 +276,18 @@ async def test_figures_without_room_are_left_out_the_least_important_first(show_
 async def test_every_gpu_has_a_place(show_session, size, gpus):
     async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
         text = "\n".join(shown.rows("GpuRows"))
-        assert [int(index) for index in re.findall("([0-9]+) [━╸ ]{3}", text)] == [*range(gpus)]
-        assert text.count("%") == gpus
+        # A number, its history, and how busy it is.
+        rows = re.findall("([0-9]+) [⠀-⣿ ]{4,}[0-9]+ %", text)
+        assert [int(index) for index in rows] == [*range(gpus)]
         assert "…" not in text
-        assert shown.rows("#gpu")[0].startswith(" 100%")
 
 
 async def test_more_gpus_than_there_is_room_for_are_counted(show_session):
-    async with show_session(recorded_session("training", gpus=20), size=NARROW) as shown:
+    async with show_session(recorded_session("training", gpus=40), size=NARROW) as shown:
         rows = shown.rows("GpuRows")
         named = "\n".join(rows).count("%")
-        assert 6 <= named < 20
-        assert rows[-1].endswith(f"… {20 - named} more")
+        assert 6 <= named < 40
+        assert rows[-1].endswith(f"… {40 - named} more")
 
 
 async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_session):
@@ -309,7 +314,7 @@ async def test_without_a_gpu_memory_is_shown_and_the_reason(show_session):
         above, below = shown.titles("#gpu")
         assert above.startswith("Memory ─")
         assert above.endswith("5.1 of 32.0 GiB")
-        assert below == f"no GPU: {NO_DRIVER}"
+        assert below == f"no GPU: {NO_DRIVER.partition(':')[0]}"
         assert "CPU Intel i7-9700K" in shown.rows("TopLine")[0]
 
 
@@ -335,7 +340,7 @@ async def test_stop_is_said_once_and_offered_no_more(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("s")
         assert shown.launch.words == ["stop"]
-        assert shown.footer == "l Log  q Quit"
+        assert shown.footer.startswith("l Log  ? Help  q Quit")
         await shown.press("s", "d")
         assert shown.launch.words == ["stop"]
         assert shown.left == []
@@ -365,7 +370,7 @@ async def test_a_session_that_is_over_is_left_without_a_question(show_session):
 
 async def test_an_attached_session_is_left_without_a_question(show_session):
     async with show_session(recorded_session("training"), size=NARROW, ours=False) as shown:
-        assert shown.footer == "s Stop  l Log  q Quit"
+        assert shown.footer.startswith("s Stop  l Log  ? Help  q Quit")
         await shown.press("q")
         assert shown.left == [False]
 
@@ -376,7 +381,7 @@ async def test_an_attached_session_of_this_machine_is_stopped_by_a_signal(show_s
     ) as shown:
         await shown.press("s")
         assert shown.log.was_terminated()
-        assert shown.footer == "l Log  q Quit"
+        assert shown.footer.startswith("l Log  ? Help  q Quit")
         await shown.tick()
         await shown.press("q")
         assert shown.left == [True]
@@ -500,14 +505,29 @@ async def test_the_question_has_room_in_a_terminal_that_has_none_for_the_screen(
 
 @pytest.mark.parametrize(
     ("size", "gpus"),
-    [((60, 16), 0), ((60, 16), 8), ((79, 31), 1), ((99, 32), 2), ((100, 16), 8), ((300, 90), 8)],
+    [
+        *(((60, 16), 0), ((60, 16), 8), ((79, 31), 1), ((99, 32), 2), ((100, 16), 8)),
+        *(((100, 30), 0), ((160, 45), 1), ((200, 60), 8), ((300, 90), 8)),
+    ],
 )
-async def test_any_size_that_is_large_enough_shows_every_panel(show_session, size, gpus):
+async def test_any_size_that_is_large_enough_shows_what_it_has_room_for(show_session, size, gpus):
     async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
-        for title in ("Throughput", "Seconds per epoch", "CPU", "Epochs"):
+        titles = ["Throughput"] * (size[0] >= 80) + ["Seconds per epoch", "CPU"]
+        # A few rows are for the charts; less than 100 columns for no output.
+        titles += ["Epochs"] * (size[1] >= 20) + ["Output"] * (size[1] >= 20 and size[0] >= 100)
+        for title in titles:
             assert f"╭─ {title} " in shown.text
-        assert "10.7 s" in shown.text
+        assert shown.rows("LimitLine")[0]
+        assert shown.screen.query_one("#throughput").size.height >= 3
         assert "s Stop" in shown.footer
+        assert "q Quit" in shown.footer
+
+
+async def test_in_160_columns_all_charts_stand_above_each_other(show_session):
+    async with show_session(recorded_session("training"), size=(160, 45)) as shown:
+        charts = [shown.screen.query_one(name) for name in ("#throughput", "#cpu", "#gpu")]
+        assert len({chart.plot_columns for chart in charts}) == 1
+        assert len({chart.region.x for chart in charts}) == 1
 
 
 async def test_plain_characters_are_enough(show_session):
@@ -534,6 +554,22 @@ async def test_nothing_is_repainted_while_nothing_changes(show_session, monkeypa
         for _ in range(5):
             await shown.tick()
         assert drawn == []
+
+
+async def test_under_another_screen_it_reads_on_and_is_painted_once_it_is_seen_again(show_session):
+    *records, last = recorded_session()
+    async with show_session(records) as shown:
+        shown.app.push_screen(Screen())
+        await shown.pilot.pause()
+        before = shown.rows("TopLine")
+        shown.log.write(last)
+        await shown.tick()
+        assert shown.viewer.status == "completed"
+        assert shown.rows("TopLine") == before
+        shown.app.pop_screen()
+        await shown.pilot.pause()
+        await shown.pilot.pause()
+        assert "completed" in shown.rows("TopLine")[0]
 
 
 async def test_a_passing_second_repaints_only_the_clock(show_session, monkeypatch, clock):

@@ -1,80 +1,59 @@
-"""Pictures of the screens, as somebody looked at them and found them right.
+"""Pictures of the screens in colour, as somebody looked at them and found them right.
 
 After a change that is meant to show, look at `snapshot_report.html`, then accept
-it with `pytest tests/ui/test_snapshots.py --snapshot-update`.
+it with `pytest tests/ui/test_snapshots.py --snapshot-update`. Every other state is
+kept as text: see `test_states.py`.
 """
 
 import sys
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import OneScreen, of_this_boot
+from fakes.states import STATES, VIEWS, staged
 
-from dlmon.records import Facts, Machine
-from dlmon.sessions import list_sessions
-from tui.screens.home import HomeScreen
-from tui.screens.watch import WatchScreen
-from tui.widgets.machine_panel import MachinePanel
+from tui.themes import DARK, LIGHT
 
 pytestmark = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11),
     reason="the pictures were taken on Python 3.11; another one may draw the same in other words",
 )
-both_sizes = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
-
-LIVE = {
-    "compiling": recorded_session("compiling"),
-    "training": recorded_session("training"),
-    "completed": recorded_session(),
-    "failed": recorded_session(status="failed"),
-    "interrupted": of_this_boot(recorded_session("training")),
-    "two-gpus": recorded_session("training", gpus=2),
-    "no-gpu": recorded_session("training", gpus=0),
-}
+both_themes = pytest.mark.parametrize("theme", [DARK, LIGHT])
 
 
-@pytest.fixture(autouse=True)
-def same_everywhere(monkeypatch, utc):
-    """Keep what a machine or a person has set out of the pictures."""
-    for name in ("NO_COLOR", "COLORTERM", "TERM"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture
+def looks_right(snap_compare):
+    """Return a function that compares a state on a screen with its picture."""
+
+    def compare(view, state, size=(120, 40), **settings):
+        with staged(STATES[state], view, **settings) as stage:
+            return snap_compare(stage.app, terminal_size=size, run_before=stage.begin)
+
+    return compare
 
 
-@both_sizes
-@pytest.mark.parametrize("state", list(LIVE))
-def test_live_screen(session_screen, log_dir, snap_compare, state, size):
-    if state == "training":
-        yesterday = recorded_session(session_id="yesterday", begin_wall=BEGIN_WALL - 86_400)
-        write_log(log_dir, yesterday)
-    shown = session_screen(LIVE[state], running=state != "interrupted")
-    assert snap_compare(shown.app, terminal_size=size, run_before=shown.begin)
+@both_themes
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_screen(looks_right, view, theme):
+    assert looks_right(view, "training", theme=theme)
 
 
-@both_sizes
-@pytest.mark.parametrize("screen", ["home", "watch"])
-def test_machine_screens(sensing, clock, log_dir, snap_compare, screen, size):
-    write_log(log_dir, of_this_boot(recorded_session()))
-    entries = list_sessions(log_dir)
-    app = OneScreen(
-        HomeScreen(entries, lambda workload: None)
-        if screen == "home"
-        else WatchScreen(lambda: None)
-    )
-
-    async def speak(pilot):
-        await pilot.pause()
-        header, *records = recorded_session(gpus=2)
-        samples = [record for record in records if isinstance(record, Machine)]
-        sensing[0].say(Facts(header.t, header.wall, header.host, header.machine), *samples)
-        clock.now_ns = samples[-1].t
-        for _ in range(2):
-            # Rows for cores and GPUs take their places, then are drawn in them.
-            app.screen.query_one(MachinePanel).paint()
-            await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=speak)
+@both_themes
+@pytest.mark.parametrize(
+    "state", ["compiling", "validating", "completed", "failed", "earlier-runs"]
+)
+def test_the_live_screen_through_a_run(looks_right, state, theme):
+    assert looks_right("live", state, theme=theme)
 
 
-def test_question(session_screen, snap_compare):
-    shown = session_screen(LIVE["training"])
-    assert snap_compare(shown.app, press=["q"], terminal_size=(80, 24), run_before=shown.begin)
+@pytest.mark.parametrize("state", ["8-gpus", "no-gpu", "lost-gpu", "earlier-runs", "badges"])
+def test_the_live_screen_in_other_states(looks_right, state):
+    assert looks_right("live", state, theme=DARK)
+
+
+@pytest.mark.parametrize("view", ["live", "home", "watch", "quit"])
+def test_a_small_terminal(looks_right, view):
+    assert looks_right(view, "training", size=(80, 24), theme=DARK)
+
+
+@pytest.mark.parametrize("view", ["live", "quit"])
+def test_a_terminal_that_is_too_small(looks_right, view):
+    assert looks_right(view, "training", size=(50, 12), theme=DARK)

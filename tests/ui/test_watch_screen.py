@@ -1,6 +1,7 @@
 """The machine alone: what its sensors tell, for as long as the screen is up."""
 
-from dataclasses import fields
+import re
+from dataclasses import fields, replace
 
 import pytest
 from fakes.recorded import NO_DRIVER, recorded_session
@@ -8,8 +9,15 @@ from fakes.screens import OneScreen, screen_text
 
 from dlmon.records import Facts, Gpu, Machine
 from tui.screens.watch import WatchScreen
+from tui.widgets import machine_panel
+from tui.widgets.core_rows import CoreRows
+from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.machine_panel import MachinePanel
+from tui.widgets.machine_tiles import ChartTile
 from tui.widgets.rows import RowWidget
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
+LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and on " * 4
 
 
 class ShownWatch:
@@ -24,14 +32,31 @@ class ShownWatch:
     def text(self):
         return screen_text(self.app)
 
+    @property
+    def footer(self):
+        return self.text.splitlines()[-1].strip()
+
     def rows(self, selector):
         widget = self.screen.query_one(selector)
         return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
 
+    def titles(self, selector):
+        widget = self.screen.query_one(selector)
+        return widget._border_title.plain, widget._border_subtitle.plain
+
+    def stands_out(self, selector):
+        """Return the style in whose colour a tile's title is; empty for the usual one."""
+        tile = self.screen.query_one(selector)
+        own = tile.styles.border_title_color
+        styles = ("meters--high", "lines--bad")
+        return next((s for s in styles if tile.get_component_styles(s).color == own), "")
+
     async def paint(self, pilot):
-        self.screen.query_one(MachinePanel).paint()
-        await pilot.pause()
-        await pilot.pause()
+        """Paint until all parts have their places and what belongs there."""
+        for _ in range(3):
+            self.screen.query_one(MachinePanel).paint()
+            await pilot.pause()
+            await pilot.pause()
 
 
 @pytest.fixture
@@ -39,12 +64,12 @@ def watch(sensing):
     return ShownWatch
 
 
-def speak(sensors, **options):
+def speak(sensors, *, change=lambda sample: sample, facts=lambda machine: machine, **options):
     """Have sensors tell what a machine is, and samples of it; return the last one."""
     records = recorded_session(**options)
     header = records[0]
-    sensors.say(Facts(header.t, header.wall, header.host, header.machine))
-    told = [record for record in records if isinstance(record, Machine)]
+    sensors.say(Facts(header.t, header.wall, header.host, facts(header.machine)))
+    told = [change(record) for record in records if isinstance(record, Machine)]
     sensors.say(*told)
     return told[-1]
 
@@ -57,25 +82,123 @@ async def test_it_samples_at_the_interval_that_was_asked_for_while_it_is_up(watc
     assert not sensing[0].running
 
 
-@pytest.mark.parametrize("gpus", [0, 1, 2])
-async def test_it_shows_cpu_and_gpus_or_memory(watch, sensing, clock, gpus):
-    shown = watch()
-    async with shown.app.run_test(size=(80, 24)) as pilot:
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("gpus", [0, 1, 2, 8, 16])
+async def test_the_essentials_are_shown_at_every_size(watch, sensing, clock, size, gpus, ascii):
+    shown = watch(ascii=ascii)
+    async with shown.app.run_test(size=size) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0], gpus=gpus).t
         await shown.paint(pilot)
-        assert "42 %  3.4 of 8 cores  4.6 GHz" in shown.text
+        text = shown.text
+        assert "Intel i7-9700K   8 cores" in text
+        assert "3.4 of 8 cores" in text
+        assert "5.1 of 32.0 GiB" in text
+        for gpu in range(gpus):
+            # Where rows are very short, a GPU is its number alone.
+            assert re.search(rf"GPU {gpu}\b|^ ?(.* )?{gpu} +[⠁-⣿_.=*#-]", text, re.MULTILINE), gpu
         if gpus:
-            assert "98 %  61 °C  118 of 120 W  power limit  1860 MHz" in shown.text
-            assert "4.7 of 6.0 GiB  NVIDIA GTX 1060 6GB" in shown.text
+            assert "61 °C" in text
+            assert "driver 550" in text or size[0] < 120
         else:
-            assert f"no GPU: {NO_DRIVER}" in shown.text
-        assert ("GPU 1 " in shown.text) == (gpus == 2)
+            assert "no GPU" in text
 
 
-async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock):
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("cores", [2, 8, 64, 128, 256])
+async def test_every_core_has_a_place(watch, sensing, clock, size, cores):
+    shown = watch()
+    async with shown.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], cores=cores, gpus=2).t
+        await shown.paint(pilot)
+        rows = shown.rows(CoreRows)
+        if cores <= 8:
+            assert "".join(rows).count("%") == cores
+        else:
+            assert rows[0] or rows[-1]
+            assert "above" not in "".join(rows)
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", [*SIZES, (77, 19), (101, 25), (133, 50)])
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+async def test_no_row_is_wider_than_its_room(watch, sensing, clock, size, gpus, ascii):
+    def renamed(machine):
+        named = tuple(replace(gpu, name=LONG_NAME) for gpu in machine.gpus)
+        return replace(machine, gpus=named, cpu_model=LONG_NAME)
+
+    shown = watch(ascii=ascii)
+    async with shown.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=gpus, cores=24, facts=renamed).t
+        await shown.paint(pilot)
+        for widget in shown.screen.query(RowWidget):
+            for y in range(widget.size.height):
+                assert widget.render_line(y).cell_length == widget.size.width
+        for strip in shown.app.screen._compositor.render_strips():
+            assert strip.cell_length == size[0]
+
+
+async def test_a_gpu_has_its_figures_large_beside_its_chart(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0]).t
+        await shown.paint(pilot)
+        text = shown.text
+        assert "██████  ██████" in text
+        assert re.search(r"memory +━+.─+ 4\.7 of 6\.0 GiB", text)
+        assert re.search(r"power +━+ 118 of 120 W", text)
+        assert re.search(r"temp +━+.─+ 61 °C", text)
+        assert "clock   1860 MHz" in text
+        assert "held by power limit" in text
+        assert shown.titles("#gpu-0")[0] == "GPU 0  NVIDIA GTX 1060 6GB"
+
+
+async def test_each_of_several_gpus_has_a_chart(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=8).t
+        await shown.paint(pilot)
+        tiles = [
+            tile for tile in shown.screen.query(ChartTile) if (tile.id or "").startswith("gpu")
+        ]
+        assert len(tiles) == 8
+        assert all(tile.size.height >= 4 for tile in tiles)
+        assert shown.titles("#gpu-0") == ("GPU 0 ────── 98 %  61 °C", "4.7 of 6.0 GiB")
+        assert shown.stands_out("#gpu-0") == ""
+
+
+async def test_many_gpus_have_a_row_each_in_a_small_terminal(watch, sensing, clock):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=8).t
+        await shown.paint(pilot)
+        text = "\n".join(shown.rows(GpuRows))
+        assert re.findall(r"GPU (\d)", text) == list("01234567")
+        assert text.count("%") == text.count("°C") == 8
+
+
+async def test_why_there_is_no_gpu_is_told_as_far_as_there_is_room(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=0).t
+        await shown.paint(pilot)
+        assert shown.titles("#memory")[1] == f"no GPU: {NO_DRIVER}"
+        await pilot.resize_terminal(120, 40)
+        await shown.paint(pilot)
+        assert shown.titles("#memory")[1] == "no GPU: no NVIDIA driver"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock, size):
+    shown = watch()
+    async with shown.app.run_test(size=size) as pilot:
         await pilot.pause()
         last = speak(sensing[0])
         lost = {spec.name: "lost" for spec in fields(Gpu) if spec.default is None}
@@ -84,13 +207,50 @@ async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock):
             sensing[0].say(Machine(t, 0.0, gpus=(Gpu(0, why=lost),)))
         clock.now_ns = last.t + 8_000_000_000
         await shown.paint(pilot)
-        assert shown.screen.query_one("#gpu")._border_title.plain.endswith("─ lost")
-        # The CPU is told of for six seconds longer: two columns stand in a cell.
-        ends = [
-            max(len(row) for row in shown.rows(chart) if "⣿" in row or "⡇" in row)
-            for chart in ("#cpu", "#gpu")
-        ]
-        assert ends[0] - ends[1] == 3
+        assert shown.titles("#gpu-0")[0].endswith("─ lost")
+        assert shown.stands_out("#gpu-0") == "meters--high"
+        assert "98 %" not in shown.text
+        # Its history stays, up to when it was lost.
+        assert any("⣿" in row for row in shown.rows("#gpu-0"))
+
+
+async def test_readings_that_are_too_old_say_how_old(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        last = speak(sensing[0], gpus=2)
+        clock.now_ns = last.t + 7_000_000_000
+        await shown.paint(pilot)
+        for tile in ("#cpu", "#gpu-0", "#gpu-1"):
+            assert shown.titles(tile)[0].endswith("─ stale 7 s")
+        sensing[0].tell("the sensors ended (killed); they are started again")
+        await shown.paint(pilot)
+        assert shown.rows("#about")[-1].startswith("the sensors ended (killed)")
+
+
+async def test_what_is_near_its_limit_stands_out_by_a_word(watch, sensing, clock):
+    def hot(sample):
+        gpus = tuple(replace(gpu, temperature_c=91) for gpu in sample.gpus)
+        return replace(sample, gpus=gpus, memory=replace(sample.memory, used_mib=32_100))
+
+    shown = watch()
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=2, change=hot).t
+        await shown.paint(pilot)
+        assert "91 °C too hot" in shown.titles("#gpu-0")[0]
+        assert shown.stands_out("#gpu-0") == "lines--bad"
+        assert "31.3 of 32.0 GiB full" in shown.text
+
+
+async def test_an_unknown_reading_has_its_reason(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        # The second of two GPUs has no sensor for its power.
+        clock.now_ns = speak(sensing[0], gpus=2).t
+        await shown.paint(pilot)
+        assert re.search(r"power +not supported", "\n".join(shown.rows("#gpu-1")))
 
 
 async def test_nothing_is_repainted_between_two_samples(watch, sensing, clock, monkeypatch):
@@ -106,15 +266,76 @@ async def test_nothing_is_repainted_between_two_samples(watch, sensing, clock, m
         assert drawn == []
 
 
+async def test_one_zooms_from_the_last_minute_out_to_everything_and_back(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0]).t
+        panel = shown.screen.query_one(MachinePanel)
+        await shown.paint(pilot)
+        seen = [panel.time_shown]
+        for key in ("minus", "minus", "minus", "plus", "plus", "plus"):
+            await pilot.press(key)
+            seen.append(panel.time_shown)
+        # The narrowest chart has 92 columns, of whole seconds.
+        minute, ten, whole = "01:32 across", "ten minutes", "all since the start"
+        assert seen == [minute, ten, whole, whole, ten, minute, minute]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_all_charts_show_the_same_time(watch, sensing, clock, monkeypatch, size):
+    axes = {}
+
+    def note(tile, *told, **_):
+        axes[tile] = told[-1]
+
+    for name in ("show_cpu", "show_gpu", "show_memory"):
+        monkeypatch.setattr(machine_panel, name, note)
+    shown = watch()
+    async with shown.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=2).t
+        await shown.paint(pilot)
+        clock.advance(600)
+        axes.clear()
+        shown.screen.query_one(MachinePanel).paint()
+        assert len(axes) >= 3
+        assert {axis.count for axis in axes.values()} == {tile.plot_columns for tile in axes}
+        assert len({axis.begin_ns for axis in axes.values()}) == 1
+        ends = {round(axis.end_ns / 1e9) for axis in axes.values()}
+        assert max(ends) - min(ends) <= max(axis.column_ns for axis in axes.values()) / 1e9
+
+
+async def test_it_is_resized_at_any_time(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], gpus=2).t
+        for size in [(80, 24), (60, 16), (120, 40), (59, 10), (100, 23), (200, 60), (76, 16)]:
+            await pilot.resize_terminal(*size)
+            await shown.paint(pilot)
+            assert ("dlmon needs" in shown.text) == (size[0] < 60)
+            assert ("3.4 of 8 cores" in shown.text) == (size[0] >= 60)
+
+
 @pytest.mark.parametrize("key", ["q", "escape", "ctrl+c", "ctrl+q"])
 async def test_it_is_left_by_every_key_that_means_it(watch, key):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert shown.text.splitlines()[-1].strip() == "q Quit"
+        assert shown.footer.endswith("q Quit")
         await pilot.press(key)
         await pilot.pause()
         assert shown.left == [True]
+
+
+async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
+    shown = watch()
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert shown.footer == "+ Zoom in  - Zoom out  t Theme  ? Help  q Quit"
+    explained = {name for name, _ in WatchScreen.TOPICS}
+    assert {"CPU", "Cores", "Memory", "GPU"} <= explained
 
 
 async def test_a_terminal_that_is_too_small_says_what_is_needed(watch):

@@ -7,7 +7,16 @@ from fakes.recorded import BEGIN_WALL, folded, recorded_session
 
 from dlmon.records import Model, SessionHeader
 from dlmon.sessions import SessionEntry
-from tui.compared import comparison_rows, default_conditions, device_text, earlier_sessions
+from tui.compared import (
+    EARLIER_SESSIONS,
+    comparison_rows,
+    default_conditions,
+    device_text,
+    earlier_sessions,
+    factor_of_nearest,
+    factor_of_run_before,
+    run_names,
+)
 from workloads.catalog import WORKLOADS
 
 DAY_S = 86_400
@@ -58,6 +67,67 @@ def test_a_session_is_not_earlier_than_itself():
 def test_another_boot_of_the_machine_is_the_same_machine():
     rebooted = with_header(entry(), boot_id="another")
     assert earlier_sessions([rebooted], recorded_session()[0]) == [rebooted]
+
+
+def test_only_the_newest_earlier_sessions_that_have_a_figure_count():
+    header = recorded_session()[0]
+    entries = [entry(f"{n}", BEGIN_WALL - (20 - n) * 3600) for n in range(9)]
+    failed = replace(entries[8], result=replace(entries[8].result, status="failed"))
+    nothing = replace(entries[7], result=replace(entries[7].result, seconds_per_epoch=None))
+    told = earlier_sessions([*reversed(entries[:7]), nothing, failed], header)
+    assert [entry.header.id for entry in told] == ["2", "3", "4", "5", "6"]
+    assert len(told) == EARLIER_SESSIONS
+
+
+def test_an_earlier_session_is_called_by_when_it_began_and_its_device_where_that_differs(utc):
+    same, cpu = entry("same"), entry("cpu", BEGIN_WALL - 3600, gpus=0)
+    named_cpu = replace(cpu, result=replace(cpu.result, device_name="Intel(R) Core(TM) i7-9700K"))
+    unnamed = entry("unnamed", BEGIN_WALL - 400 * DAY_S, gpus=0)
+    assert run_names(session(), [same, named_cpu, unnamed]) == {
+        "same": "run of 19 Nov 14:56",
+        "cpu": "run of 13:56, Intel i7-9700K",
+        "unnamed": "run of 2025-10-16, cpu",
+    }
+
+
+# ---- how many times as fast ----
+
+
+def before(earlier, **options):
+    snapshot = session(**options)
+    names = run_names(snapshot, earlier)
+    return factor_of_run_before(comparison_rows(snapshot, earlier), earlier, names, True)
+
+
+def test_a_run_is_compared_with_the_nearest_published_number():
+    assert factor_of_nearest(comparison_rows(session(), []), True) == (
+        "1.02× as slow as NVIDIA GTX 1060"
+    )
+    assert factor_of_nearest(comparison_rows(session(reached="building"), []), True) == ""
+    early = comparison_rows(session(reached="training", ended=0), [])
+    assert factor_of_nearest(early, False) == ""
+
+
+def test_what_differs_from_all_published_numbers_is_told_instead():
+    records = change(recorded_session(), Model, batch_size=32)
+    rows = comparison_rows(folded(records).snapshot(), [])
+    assert factor_of_nearest(rows, True) == "not alike: batch 100, not 32"
+
+
+def test_a_run_is_compared_with_the_one_before_it():
+    assert before([entry(step_us=20_000)]) == "1.11× as fast as the run before"
+    assert before([entry()]) == "as fast as the run before"
+    assert before([entry("older", step_us=9_000), entry(step_us=20_000)]).startswith("1.11× as")
+    assert before([]) == ""
+
+
+def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
+    alike = entry("alike", step_us=20_000)
+    unlike = entry("unlike", BEGIN_WALL - 3600, samples=10_000)
+    options = {**unlike.result.options, "batch_size": 32}
+    unlike = replace(unlike, result=replace(unlike.result, options=options))
+    assert before([alike, unlike]) == "1.11× as fast as the run of 19 Nov 14:56"
+    assert before([unlike]) == ""
 
 
 # ---- the rows ----

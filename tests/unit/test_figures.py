@@ -1,7 +1,5 @@
 """How figures are written: one table of examples for each kind."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +8,6 @@ from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
 from tui import figures
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-
-
-@pytest.fixture
-def utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +47,13 @@ def test_time_left(value, text):
 def test_a_time_with_its_band(value, low, high, projected, text):
     assert figures.band(SecondsPerEpoch(value, low, high, 3, projected)) == text
     assert figures.band(RunSeconds(value, low, high, projected)) == text
+    assert figures.band(RunSeconds(value, low, high, projected), ascii=True).isascii()
+
+
+def test_the_band_alone():
+    assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
+    assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), ascii=True) == "+- 0.05"
+    assert figures.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
 
 
 @pytest.mark.parametrize(
@@ -81,7 +77,9 @@ def test_a_rate(value, text):
     ],
 )
 def test_a_throughput_has_no_more_digits_of_error_than_mean_anything(mean, error, text):
-    assert figures.throughput(SamplesPerSecond(mean, mean, error, 1.0)) == text
+    measured = SamplesPerSecond(mean, mean, error, 1.0)
+    assert figures.throughput(measured) == text
+    assert figures.throughput(measured, ascii=True) == text.replace("±", "+-")
 
 
 @pytest.mark.parametrize(
@@ -135,6 +133,20 @@ def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
 
 
 @pytest.mark.parametrize(
+    ("ago_s", "text"),
+    [(0, "14:56"), (14 * 3600, "00:56"), (24 * 3600, "19 Nov 14:56"), (-3600, "15:56"),
+     (319 * 86_400, "5 Jan 14:56"), (400 * 86_400, "2025-10-16")],
+)  # fmt: skip
+def test_a_moment_is_told_as_shortly_as_its_distance_allows(utc, ago_s, text):
+    assert figures.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
+
+
+@given(finite, finite)
+def test_any_moment_can_be_told(wall, now):
+    assert figures.moment(wall, now)
+
+
+@pytest.mark.parametrize(
     ("name", "short"),
     [
         ("NVIDIA GeForce GTX 1080 Ti", "NVIDIA GTX 1080 Ti"),
@@ -163,7 +175,14 @@ def test_a_device_with_a_name_keeps_one(name):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(4.32, "4.32× as fast"), (1.0, "1× as fast"), (0.5, "2× as slow"), (0.0123, "81.3× as slow")],
+    [
+        (4.32, "4.32× as fast"),
+        (1.0, "as fast"),
+        (0.998, "as fast"),
+        (1.006, "1.01× as fast"),
+        (0.5, "2× as slow"),
+        (0.0123, "81.3× as slow"),
+    ],
 )
 def test_a_factor(value, text):
     assert figures.factor(value) == text

@@ -477,3 +477,11 @@ def test_steady_training_says_what_limits_it():
     limit = session.snapshot().limit
     assert limit is not None
     assert limit.text.endswith(".")
+
+
+def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():
+    running = folded(recorded_session("training", ended=0, cut_after=5))
+    assert "not steady yet" in running.snapshot().why["seconds_per_epoch"]
+    over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
+    why = folded(over).snapshot().why["seconds_per_epoch"]
+    assert why.startswith("the run was too short for a figure")

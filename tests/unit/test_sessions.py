@@ -305,3 +305,10 @@ def test_a_supervisor_that_just_ended_is_not_stopped(tmp_path, hold):
     holder.kill()
     holder.wait()
     assert not stop_session(entry)
+
+
+def test_a_log_that_is_named_from_its_own_folder_is_known_by_its_whole_path(tmp_path, monkeypatch):
+    path = log_of(tmp_path, "one", result())
+    monkeypatch.chdir(path.parent)
+    for name in ("session.jsonl", "./session.jsonl", "./", str(path)):
+        assert find_session(name, tmp_path) == path

@@ -1,6 +1,5 @@
 """The tables of `dlmon list`, `sessions` and `doctor`."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +11,7 @@ from dlmon.sessions import list_sessions
 from tui.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS
 
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 @pytest.fixture

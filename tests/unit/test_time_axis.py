@@ -1,11 +1,23 @@
 """The time axis that all charts of a screen share: what stands where, for any run."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.series import Series
 from dlmon.session import Stretch
-from tui.time_axis import MARK_COLUMNS, SETTLED_NS, TimeAxis, latest_axis, whole_axis
+from tui.time_axis import (
+    MARK_COLUMNS,
+    MOVES,
+    SETTLED_NS,
+    Run,
+    TimeAxis,
+    TimeWindow,
+    View,
+    latest_axis,
+)
 
 S = 1_000_000_000
 
@@ -71,90 +83,69 @@ def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
     assert axis.shades([Stretch("compiling", 14 * S, 20 * S)]) == ()
 
 
-# ---- a run that goes on ----
+# ---- a run that goes on, at one width of column ----
 
 
-def test_a_run_that_goes_on_fills_the_axis_from_the_left_then_moves_a_column_at_a_time():
+def latest(begin_ns, now_ns, column_ns, count):
+    run = Run(begin_ns, now_ns, goes_on=True, interval_ns=column_ns)
+    return latest_axis(run, column_ns, count)
+
+
+def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     start = 100 * S + 300_000_000
-    at = [latest_axis(start, start + second * S, S, 3) for second in range(6)]
-    assert [(axis.begin_ns // S, axis.known) for axis in at] == [
-        (100, 0), (100, 0), (100, 1), (100, 2), (100, 3), (101, 3),
-    ]  # fmt: skip
+    at = [latest(start, start + second * S, S, 16) for second in range(22)]
+    assert [axis.known for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
+    full = [(axis.begin_ns // S - 100, axis.known) for axis in at[16:]]
+    assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
 
 
-def test_a_column_is_over_when_what_tells_of_it_has_arrived():
-    end = 105 * S
-    assert latest_axis(100 * S, end + SETTLED_NS - 1, S, 10).known == 4
-    assert latest_axis(100 * S, end + SETTLED_NS, S, 10).known == 5
+def test_a_wide_axis_moves_by_an_eighth_at_a_time():
+    moves = {latest(0, second * S, S, 104).begin_ns // S for second in range(200)}
+    assert sorted(moves) == [0, 12, 24, 36, 48, 60, 72, 84, 96]
+
+
+def test_a_cell_is_over_when_what_tells_of_it_has_arrived():
+    end = 106 * S
+    assert latest(100 * S, end + SETTLED_NS - 1, S, 10).known == 4
+    assert latest(100 * S, end + SETTLED_NS, S, 10).known == 6
 
 
 @given(starts, lengths, columns_ns, counts)
-def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_column(
+def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
     start, length, column_ns, count
 ):
     now = start + length
-    axis = latest_axis(start, now, column_ns, count)
+    axis = latest(start, now, column_ns, count)
+    first_ns = start // column_ns * column_ns
     assert axis.column_ns == column_ns
     assert 0 <= axis.known <= axis.count == count
-    assert axis.begin_ns % column_ns == 0
-    assert axis.begin_ns >= start // column_ns * column_ns
-    end = axis.begin_ns + axis.known * column_ns
-    assert axis.known == 0 or now - SETTLED_NS - column_ns < end <= now - SETTLED_NS
-    assert axis.known == count or axis.begin_ns == start // column_ns * column_ns
+    assert axis.begin_ns >= first_ns
+    assert (axis.begin_ns - first_ns) % (2 * column_ns) == 0
+    if axis.begin_ns > first_ns:
+        assert axis.known >= count - max(2, count // MOVES)
+    if axis.known < count:
+        assert now - SETTLED_NS - 2 * column_ns < max(axis.end_ns, start)
 
 
 @given(starts, lengths, columns_ns, counts, st.integers(0, 10 * S))
-def test_no_column_is_drawn_twice_with_another_place(start, length, column_ns, count, later):
-    before = latest_axis(start, start + length, column_ns, count)
-    after = latest_axis(start, start + length + later, column_ns, count)
+def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_ns, count, later):
+    before = latest(start, start + length, column_ns, count)
+    after = latest(start, start + length + later, column_ns, count)
     assert after.begin_ns >= before.begin_ns
-    assert (after.begin_ns - before.begin_ns) % column_ns == 0
-    assert after.begin_ns + after.known * column_ns >= before.begin_ns + before.known * column_ns
+    assert (after.begin_ns - before.begin_ns) % (2 * column_ns) == 0
+    assert after.end_ns >= before.end_ns
 
 
-# ---- a run that is over ----
-
-
-def test_a_short_run_that_is_over_keeps_the_columns_it_had():
-    axis = whole_axis(100 * S + 5, 109 * S, S, 50)
-    assert axis == TimeAxis(100 * S, S, 50, 10)
-
-
-def test_a_long_run_that_is_over_is_shown_whole_in_columns_of_whole_samples():
-    axis = whole_axis(0, 1000 * S, S, 100)
-    assert (axis.column_ns, axis.known) == (11 * S, 91)
-
-
-@given(starts, lengths, columns_ns, counts)
-def test_the_axis_of_a_run_that_is_over_holds_all_of_it(start, length, column_ns, count):
-    end = start + length
-    axis = whole_axis(start, end, column_ns, count)
-    assert 1 <= axis.known <= axis.count == count
-    assert axis.column_ns % column_ns == 0
-    assert axis.begin_ns % column_ns == 0
-    assert axis.begin_ns <= start
-    last_column = axis.begin_ns + (axis.known - 1) * axis.column_ns
-    assert last_column <= max(end, start) < last_column + axis.column_ns
-
-
-@given(starts, lengths, columns_ns, counts)
-def test_no_narrower_columns_would_hold_a_run_that_is_over(start, length, column_ns, count):
-    axis = whole_axis(start, start + length, column_ns, count)
-    narrower = axis.column_ns - column_ns
-    assert narrower == 0 or (start + length - axis.begin_ns) // narrower >= count
-
-
-@given(starts, lengths, st.integers(-5, 0))
-def test_a_chart_without_room_has_an_axis_without_columns(start, length, count):
+@given(starts, lengths, st.booleans())
+def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on):
     series = Series()
-    for axis in (
-        whole_axis(start, start + length, S, max(0, count)),
-        latest_axis(start, start + length, S, max(0, count)),
-    ):
+    for window in (TimeWindow(), TimeWindow(paused_ns=start, cursor_ns=start + length)):
+        axis = window.axis(Run(start, start + length, goes_on), 0)
         assert axis.known == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
         assert axis.shades([Stretch("compiling", start, None)]) == ()
+        assert window.cursor_column(axis) is None
 
 
 @given(
@@ -166,3 +157,256 @@ def test_shades_never_leave_the_columns_that_are_known(spans, known):
     stretches = [Stretch("validating", min(span), max(span)) for span in spans]
     for first, last, _ in axis.shades(stretches):
         assert 0 <= first <= last < known
+
+
+# ---- how much of a run is seen ----
+
+
+def run_of(seconds, goes_on=True, interval_ns=S):
+    return Run(1000 * S, (1000 + seconds) * S, goes_on, interval_ns)
+
+
+@pytest.mark.parametrize(
+    ("count", "column_s"),
+    [(30, 2), (44, 2), (60, 1), (104, 1), (119, 1), (120, 0.5), (240, 0.25), (300, 0.2)],
+)
+def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, column_s):
+    axis = TimeWindow(View.MINUTE).axis(run_of(3600), count)
+    assert axis.column_ns == column_s * S
+    assert axis.column_ns * count >= 60 * S
+
+
+@pytest.mark.parametrize(("count", "column_s"), [(44, 14), (104, 6), (200, 3), (600, 1), (900, 1)])
+def test_ten_minutes_are_in_whole_seconds(count, column_s):
+    assert TimeWindow(View.TEN_MINUTES).axis(run_of(3600), count).column_ns == column_s * S
+
+
+@pytest.mark.parametrize(("interval_s", "column_s"), [(0.1, 0.6), (0.5, 1), (2, 1), (60, 0.6)])
+def test_columns_follow_the_sampling_interval(interval_s, column_s):
+    run = run_of(7200, interval_ns=int(interval_s * S))
+    assert TimeWindow(View.MINUTE).axis(run, 104).column_ns == column_s * S
+
+
+def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
+    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns // S for s in range(1, 3600)]
+    assert sorted(set(seen)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
+    assert seen == sorted(seen)
+
+
+def test_a_short_run_that_is_over_fills_the_chart():
+    axis = TimeWindow().axis(run_of(9, goes_on=False), 104)
+    assert (axis.column_ns, axis.known) == (S // 10, 91)
+
+
+def test_a_session_without_any_length_has_one_column_at_least():
+    axis = TimeWindow().axis(run_of(0, goes_on=False), 104)
+    assert 1 <= axis.known <= 104
+
+
+def test_a_short_run_has_no_narrower_columns_in_a_larger_view():
+    run = run_of(30)
+    minute, ten_minutes, whole = (TimeWindow(view).axis(run, 104) for view in View)
+    assert minute == ten_minutes == whole
+
+
+def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
+    assert TimeWindow().shown_view(run_of(3600)) is View.MINUTE
+    assert TimeWindow().shown_view(run_of(3600, goes_on=False)) is View.WHOLE
+    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, goes_on=False)) is View.MINUTE
+
+
+# ---- looking elsewhere ----
+
+runs = st.builds(
+    lambda begin, length, goes_on, interval_ns: Run(begin, begin + length, goes_on, interval_ns),
+    starts,
+    st.integers(0, 10 * 3600 * S) | lengths,
+    st.booleans(),
+    st.sampled_from([S // 20, S // 10, S // 3, S // 2, S, 2 * S, 7 * S, 60 * S]),
+)
+
+moves = st.one_of(
+    st.tuples(
+        st.sampled_from(
+            ["zoomed_in", "zoomed_out", "followed", "at_begin", "at_end", "without_cursor"]
+        )
+    ),
+    st.tuples(st.just("panned"), st.integers(-500, 500)),
+    st.tuples(st.just("with_cursor_moved"), st.integers(-50, 50)),
+    st.tuples(st.just("with_cursor_at"), st.integers(-5, 700)),
+    st.tuples(st.just("viewing"), st.sampled_from(list(View))),
+)
+
+
+def after(window, taken, run, count):
+    """Return the window after what a person did, each a method's name and its own arguments."""
+    for name, *arguments in taken:
+        if name == "without_cursor":
+            window = window.without_cursor()
+        else:
+            window = getattr(window, name)(*arguments, run, count)
+    return window
+
+
+@given(runs, counts, st.lists(moves, max_size=12))
+def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, taken):
+    axis = after(TimeWindow(), taken, run, count).axis(run, count)
+    whole_samples = axis.column_ns % run.interval_ns == 0
+    whole_parts = run.interval_ns % axis.column_ns == 0
+    assert whole_samples or whole_parts
+    unit_ns = min(axis.column_ns, run.interval_ns)
+    assert axis.begin_ns % unit_ns == 0
+    assert run.begin_ns - unit_ns < axis.begin_ns <= max(run.end_ns, run.begin_ns)
+    assert 0 <= axis.known <= axis.count == count
+    assert axis.end_ns <= run.end_ns + axis.column_ns
+
+
+@given(runs, counts, st.lists(moves, max_size=12), counts)
+def test_the_cursor_is_always_in_sight_also_on_a_chart_of_another_width(
+    run, count, taken, other_count
+):
+    window = after(TimeWindow(), taken, run, count)
+    for width in (count, other_count):
+        axis = window.axis(run, width)
+        column = window.cursor_column(axis)
+        if window.cursor_ns is None or not axis.known:
+            assert column is None
+        else:
+            assert column is not None
+            assert 0 <= column < axis.known
+    if window.cursor_ns is not None:
+        assert run.begin_ns - run.interval_ns < window.cursor_ns <= run.end_ns
+
+
+@given(runs, counts, st.lists(moves, max_size=12), st.integers(0, 3600 * S))
+def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, later):
+    run = replace(run, goes_on=True)
+    window = after(TimeWindow(), taken, run, count)
+    axis = window.axis(replace(run, end_ns=run.end_ns + later), count)
+    column = window.cursor_column(axis)
+    if column is not None and window.cursor_ns < axis.end_ns:
+        begin_ns = axis.begin_ns + column * axis.column_ns
+        assert begin_ns <= window.cursor_ns < begin_ns + axis.column_ns
+
+
+@given(runs, counts, st.lists(moves, max_size=12))
+def test_however_far_one_went_following_shows_the_newest_again(run, count, taken):
+    window = after(TimeWindow(), taken, run, count)
+    following = TimeWindow(window.view)
+    assert window.followed(run, count).axis(run, count) == following.axis(run, count)
+    assert window.at_end(run, count).axis(run, count) == following.axis(run, count)
+    assert not window.followed(run, count).is_paused(run, count)
+
+
+@given(runs, counts, st.lists(moves, max_size=12))
+def test_the_begin_shows_the_begin(run, count, taken):
+    axis = after(TimeWindow(), taken, run, count).at_begin(run, count).axis(run, count)
+    assert axis.begin_ns <= run.begin_ns
+
+
+@given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
+def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, later):
+    window = after(TimeWindow(View.MINUTE), taken, replace(run, goes_on=True), count)
+    run = replace(run, goes_on=True)
+    before = window.axis(run, count)
+    after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
+    if window.paused_ns is not None and after_it.column_ns == before.column_ns:
+        assert after_it.begin_ns == before.begin_ns
+        assert after_it.known >= before.known
+
+
+@given(runs, counts, st.lists(moves, max_size=12), counts)
+def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_count):
+    window = after(TimeWindow(), taken, run, count)
+    axis = window.axis(run, other_count)
+    column, read_ns = window.cursor_column(axis), window.read_ns(axis)
+    assert (column is None) == (read_ns is None)
+    if column is not None:
+        assert 0 <= read_ns - (axis.begin_ns + column * axis.column_ns) < axis.column_ns
+
+
+def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
+    run = run_of(3600)
+    assert TimeWindow().what_is_seen(run, 120) == "last minute"
+    assert TimeWindow().what_is_seen(run, 104) == "01:44 across"
+    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 104) == "10:24 across"
+    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 200) == "ten minutes"
+    assert TimeWindow(View.WHOLE).what_is_seen(run, 104) == "whole run"
+
+
+@given(runs, counts, counts)
+def test_a_stretched_axis_shows_the_same_time_in_other_columns(run, count, other_count):
+    axis = TimeWindow().axis(run, count)
+    stretched = axis.stretched(other_count)
+    assert stretched.count == other_count
+    assert stretched.begin_ns == axis.begin_ns
+    # Columns are whole nanoseconds wide.
+    assert 0 <= axis.column_ns * count - stretched.column_ns * other_count < other_count
+    assert 0 <= axis.end_ns - stretched.end_ns < stretched.column_ns + other_count
+    assert axis.stretched(count) == axis
+
+
+def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():
+    run = run_of(300)
+    window = TimeWindow().with_cursor_moved(-1, run, 240)
+    axis = window.axis(run, 240)
+    assert axis.column_ns == S // 4
+    assert window.cursor_column(axis) == axis.known - 1
+    moved = window.with_cursor_moved(-1, run, 240)
+    assert window.cursor_ns - moved.cursor_ns == S
+
+
+def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
+    run = run_of(600)
+    window = TimeWindow().with_cursor_at(0, run, 104)
+    edge = window.axis(run, 104).begin_ns
+    window = window.with_cursor_moved(-10, run, 104)
+    axis = window.axis(run, 104)
+    assert axis.begin_ns == window.cursor_ns == edge - 10 * S
+    assert window.is_paused(run, 104)
+    window = window.with_cursor_moved(10, run, 104)
+    assert window.axis(run, 104) == axis
+
+
+def test_a_cursor_that_the_axis_would_leave_behind_holds_it():
+    window = TimeWindow().with_cursor_at(0, run_of(300), 104)
+    later = run_of(900)
+    assert window.axis(later, 104).begin_ns == window.cursor_ns
+    assert window.is_paused(later, 104)
+    assert not window.without_cursor().is_paused(later, 104)
+
+
+def test_zooming_in_keeps_the_cursor_in_the_middle():
+    run = run_of(3600)
+    window = TimeWindow(View.WHOLE).with_cursor_at(40, run, 104)
+    near = window.viewing(View.MINUTE, run, 104)
+    assert near.cursor_ns == window.cursor_ns
+    assert abs(near.cursor_column(near.axis(run, 104)) - 52) <= 2
+
+
+def test_zooming_goes_through_the_views_and_back():
+    run = run_of(3600)
+    window = TimeWindow()
+    names = []
+    for _ in range(3):
+        window = window.zoomed_out(run, 104)
+        names.append(window.shown_view(run))
+    for _ in range(3):
+        window = window.zoomed_in(run, 104)
+        names.append(window.shown_view(run))
+    assert names == [*list(View)[1:], View.WHOLE, View.TEN_MINUTES, View.MINUTE, View.MINUTE]
+
+
+def test_of_a_short_run_that_is_over_there_is_nothing_nearer():
+    run = run_of(20, goes_on=False)
+    assert TimeWindow().zoomed_in(run, 104) == TimeWindow()
+
+
+def test_it_is_dragged_by_cells_and_by_whole_samples_where_those_are_wider():
+    run = run_of(600)
+    axis = TimeWindow().axis(run, 104)
+    assert TimeWindow().panned(-2, run, 104).axis(run, 104).begin_ns == axis.begin_ns - 2 * S
+    fine = TimeWindow().axis(run, 300)
+    assert fine.column_ns == S // 5
+    assert TimeWindow().panned(-4, run, 300).axis(run, 300) == fine
+    assert TimeWindow().panned(-6, run, 300).axis(run, 300).begin_ns == fine.begin_ns - 2 * S

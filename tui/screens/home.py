@@ -1,4 +1,4 @@
-"""The home screen: pick a workload; this machine, live, beside it."""
+"""The home screen: pick a workload, set its options; this machine, live, beside it."""
 
 from __future__ import annotations
 
@@ -10,70 +10,138 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Footer, Input, Static
 
 from dlmon.host import host_name
+from dlmon.sanitize import clean
 from dlmon.sessions import SessionEntry
-from tui import figures
+from tui.compositor import SpansCompositor
 from tui.run_options import RunOptions
+from tui.widgets.about_workload import AboutWorkload
+from tui.widgets.command_line import CommandLine
 from tui.widgets.machine_panel import MachinePanel
+from tui.widgets.run_form import OPTIONS, RunForm
+from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
+from tui.widgets.workload_list import WorkloadList
+from tui.workload_choice import last_results
 from workloads.catalog import WORKLOADS, Workload
 
 
-class HomeScreen(Screen[None]):
-    """Workloads on one side, the machine on the other.
+class HomeScreen(Screen[None], inherit_bindings=False):
+    """Workloads on one side, the machine and the options on the other.
 
     Args:
         entries: the recorded sessions, for each workload's last result.
-        launch: called with the workload that was picked.
+        launch: called with the workload that was picked, and the options for it.
+        options: the user's own defaults.
+        ascii: draw with plain characters.
     """
 
+    CSS_PATH = "home.tcss"
+    AUTO_FOCUS = "#filter"
+    # Letters go to the filter, so no letter is a command; in order of importance for the footer.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "launch", "Train it", priority=True),
-        Binding("w", "app.watch", "Watch the machine"),
-        Binding("q", "app.quit", "Quit"),
-        Binding("ctrl+c,ctrl+q", "app.quit", show=False),
+        Binding("enter", "launch", "Train", priority=True, tooltip="Train the chosen workload"),
+        Binding("tab", "next_option", "Options", tooltip="Go to the options, one by one"),
+        Binding("escape", "pick", "Workloads", tooltip="Go back to the list of workloads"),
+        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Look at what was recorded"),
+        Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
+        Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
+        Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
+        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line"),
+        Binding(
+            "ctrl+p",
+            "app.command_palette",
+            "Commands",
+            priority=True,
+            tooltip="Look for a command by its name",
+        ),
+        Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
+        Binding("q", "app.quit", "Quit", show=False),
+        Binding("shift+tab", "previous_option", "Previous option", show=False),
+        Binding("up", "move(-1)", "Previous workload", show=False),
+        Binding("down", "move(1)", "Next workload", show=False),
+        Binding("pageup", "move_page(-1)", "A page up", show=False),
+        Binding("pagedown", "move_page(1)", "A page down", show=False),
     ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "Filter",
+            "Type a part of a name, a family or a title, and only the workloads that have it stay "
+            "in the list. While nothing is typed, q quits.",
+        ),
+        (
+            "Workloads",
+            "The networks that can be trained, by data set. Parameters are the numbers that "
+            "training adjusts; last here is how long an epoch, or a whole run, took on this "
+            "machine.",
+        ),
+        (
+            "FLOP/sample",
+            "How many additions and multiplications training does for one sample: the more, the "
+            "longer an epoch takes.",
+        ),
+        ("Source", "Where the network and the published times come from, to compare yours with."),
+        (
+            "Options",
+            "How to train. An empty field means the default that it shows. What is typed stays "
+            "when another workload is highlighted.",
+        ),
+        *((option.label, option.explanation) for option in OPTIONS),
+        (
+            "$ dlmon run …",
+            "The command that does in a shell what Enter does here; a click or Ctrl+Y copies it. "
+            "Where an option can't be, it says why.",
+        ),
+        (
+            "CPU, GPU, memory and cores",
+            "How busy this machine is now, and was before: newest on the right.",
+        ),
+    )
 
     def __init__(
         self,
         entries: list[SessionEntry],
-        launch: Callable[[Workload], None],
+        launch: Callable[[Workload, RunOptions], None],
+        options: RunOptions | None = None,
         ascii: bool = False,
     ) -> None:
         """Take what was recorded; the machine is read once the screen is shown."""
         super().__init__()
-        self._entries = entries
+        self._compositor = SpansCompositor()
+        self._workloads = tuple(WORKLOADS.values())
         self._launch = launch
-        self._ascii = ascii
+        self._configured = options or RunOptions()
+        self._last = last_results(self._workloads, entries, host_name())
+        self._filter = FilterField(placeholder="Type to filter", select_on_focus=False, id="filter")
+        self._list = WorkloadList(self._workloads, ascii=ascii, id="workloads")
+        self._about = AboutWorkload(ascii=ascii, id="about")
+        self._machine = MachinePanel(ascii=ascii)
+        self._form = RunForm(self._configured, ascii=ascii)
+        self._command = CommandLine()
 
     def compose(self) -> ComposeResult:
-        """Lay out the list, what the highlighted workload is, and the machine."""
-        yield Static(
-            Content.assemble(("dlmon", "bold $text-accent"), "  what should this machine train?"),
-            id="heading",
-        )
+        """Lay out the workloads, the machine and the form."""
         with Horizontal():
             with Vertical(id="pick"):
-                yield OptionList(
-                    *(
-                        Option(Content.assemble((w.name, "bold"), f"  {w.family}"), id=w.name)
-                        for w in WORKLOADS.values()
-                    ),
-                    id="workloads",
-                )
-                yield Static(id="about")
-            yield MachinePanel(ascii=self._ascii)
+                with Horizontal(id="heading"):
+                    yield Static(Content("dlmon"))
+                    yield self._filter
+                yield self._list
+                yield self._about
+            with Vertical():
+                yield self._machine
+                yield self._form
+        yield self._command
         yield Footer(show_command_palette=False)
         yield TooSmall()
 
     def on_mount(self) -> None:
-        """Title the panels, and start on the first workload."""
-        workloads = self.query_one("#workloads", OptionList)
-        workloads.border_title = "Workloads"
-        workloads.focus()
+        """Show what each workload took here; the form comes after the first paint."""
+        self._list.show_results(self._last)
+        self.call_after_refresh(self._form.add_fields)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top, but let it be painted first."""
@@ -81,60 +149,127 @@ class HomeScreen(Screen[None]):
 
     def _start_machine(self) -> None:
         if self.is_current:
-            self.query_one(MachinePanel).start()
+            self._machine.start()
+
+    def on_resize(self) -> None:
+        """Have what is typed go somewhere again once the terminal is large enough."""
+        self.call_after_refresh(self._focus_filter)
+
+    def _focus_filter(self) -> None:
+        if self.focused is None:
+            self._filter.focus()
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's own sensors."""
-        self.query_one(MachinePanel).stop()
+        self._machine.stop()
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Take the sessions as they are now."""
-        self._entries = entries
-        highlighted = self.query_one("#workloads", OptionList).highlighted_option
-        if highlighted is not None and highlighted.id:
-            self._describe(WORKLOADS[highlighted.id])
+        self._last = last_results(self._workloads, entries, host_name())
+        self._list.show_results(self._last)
+        self._describe()
 
-    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the highlighted workload is."""
-        if event.option.id:
-            self._describe(WORKLOADS[event.option.id])
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter the list by what is typed."""
+        self._list.filter(event.value)
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Train what was chosen."""
-        if event.option.id:
-            self._launch(WORKLOADS[event.option.id])
+    def on_workload_list_highlighted(self) -> None:
+        """Say what the highlighted workload is, and what its defaults are."""
+        self._describe()
+        if self._list.highlighted is not None:
+            self._form.show_defaults(self._list.highlighted)
+        self._check()
+
+    def on_workload_list_picked(self) -> None:
+        """Let the arrow keys go on from what was clicked."""
+        self._filter.focus()
+
+    def on_workload_list_chosen(self) -> None:
+        """Train what was clicked twice."""
+        self.action_launch()
+
+    def on_run_form_changed(self) -> None:
+        """Check the options, and show the command that they amount to."""
+        self._check()
+
+    def on_run_form_entered(self) -> None:
+        """Complain of the field first that has the focus."""
+        self._check()
+
+    def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
+        """Offer the devices that this machine has."""
+        self._form.show_devices(event.machine)
+
+    def on_command_line_clicked(self) -> None:
+        """Copy the command."""
+        self.action_copy_command()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the way back to the list only in the form."""
+        return action != "pick" or not self._filter.has_focus
 
     def action_launch(self) -> None:
-        """Train what is highlighted."""
-        self.query_one("#workloads", OptionList).action_select()
+        """Train what is highlighted, or go to the option that can't be."""
+        workload = self._list.highlighted
+        if workload is None:
+            return
+        typed = self._form.typed
+        complaints = typed.complaints(workload)
+        if not complaints:
+            self._launch(workload, typed.options)
+        elif self._form.focused_option not in complaints:
+            self._form.focus_option(next(iter(complaints)))
 
-    def _describe(self, workload: Workload) -> None:
-        lines = [
-            workload.title,
-            f"{workload.parameters:,} parameters, "
-            f"{figures.count(workload.train_flops)}FLOP a sample",
-            f"batch {workload.batch_size}, {workload.epochs} epochs of "
-            f"{workload.samples:,} samples",
-            "",
-            self._last_result(workload),
-            "",
-            RunOptions().command_line(workload),
-            "",
-            workload.source,
-        ]
-        self.query_one("#about", Static).update(Content("\n".join(lines)))
+    def action_pick(self) -> None:
+        """Go back to the list of workloads."""
+        self._filter.focus()
 
-    def _last_result(self, workload: Workload) -> str:
-        for entry in reversed(self._entries):
-            result = entry.result
-            here = entry.header.host == host_name()
-            if entry.header.workload != workload.name or result is None or not here:
-                continue
-            timing = (
-                result.run_seconds if workload.metric == "run_seconds" else result.seconds_per_epoch
-            )
-            if timing is not None:
-                unit = "a run" if workload.metric == "run_seconds" else "an epoch"
-                when = figures.day_and_time(entry.header.wall)
-                return f"last here: {figures.band(timing)} {unit}, {when}"
-        return "not trained here yet"
+    def action_next_option(self) -> None:
+        """Go to the next field of the form, or to the first."""
+        self.focus_next()
+
+    def action_previous_option(self) -> None:
+        """Go to the field before, or to the last."""
+        self.focus_previous()
+
+    def action_move(self, steps: int) -> None:
+        """Move the highlight."""
+        self._list.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        """Move the highlight by a page."""
+        self._list.move_page(direction)
+
+    def action_copy_command(self) -> None:
+        """Put the command on the clipboard, where there is one."""
+        workload = self._list.highlighted
+        if workload is None:
+            return
+        typed = self._form.typed
+        complaint = next(iter(typed.complaints(workload).values()), None)
+        if complaint is not None:
+            self.notify(f"not copied: {clean(complaint)}", severity="warning", markup=False)
+            return
+        command = typed.options.command_line(workload, self._configured)
+        self.app.copy_to_clipboard(command)
+        self.notify(f"given to the terminal's clipboard: {clean(command)}", markup=False)
+
+    def _describe(self) -> None:
+        workload = self._list.highlighted
+        self._about.show(workload, self._last.get(workload.name) if workload else None)
+
+    def _check(self) -> None:
+        """Mark the options that can't be, and show the command or what is wrong with it."""
+        workload = self._list.highlighted
+        typed = self._form.typed
+        if workload is None:
+            self._form.mark(typed.unreadable)
+            self._command.show_complaint("no workload is left to train: Esc clears the filter")
+            return
+        complaints = typed.complaints(workload)
+        self._form.mark(complaints)
+        if complaints:
+            first = next(iter(complaints.values()))
+            self._command.show_complaint(complaints.get(self._form.focused_option or "", first))
+        else:
+            self._command.show_command(typed.options.command_line(workload, self._configured))

@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
+from textual.containers import Container, Vertical
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Footer
 
-from dlmon.comparison import Row, factor
 from dlmon.launch import Launch
 from dlmon.log import LogError
 from dlmon.session import Snapshot
-from dlmon.sessions import SessionEntry, read_entry, stop_session
+from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session
 from dlmon.viewer import Viewer
 from tui import figures
-from tui.compared import comparison_rows, earlier_sessions
+from tui.compared import (
+    comparison_rows,
+    earlier_sessions,
+    factor_of_nearest,
+    factor_of_run_before,
+    run_names,
+    timing_of,
+)
+from tui.compositor import SpansCompositor
+from tui.machine_view import MachineView
 from tui.screens.quit import QuitScreen
-from tui.time_axis import TimeAxis, latest_axis, whole_axis
-from tui.widgets.bars import BarRow, ComparisonBars
+from tui.time_axis import Run, TimeAxis, TimeWindow, View
+from tui.widgets import (
+    bars,
+    epoch_headline,
+    epoch_table,
+    limit_line,
+    output_pane,
+    progress_line,
+    top_line,
+)
+from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
 from tui.widgets.limit_line import LimitLine
-from tui.widgets.machine_charts import MachineCharts, MachineView
+from tui.widgets.machine_charts import MACHINE_HELP, MachineCharts
 from tui.widgets.output_pane import OutputPane
-from tui.widgets.plot import bar_fractions, grown_top
+from tui.widgets.plot import grown_top
 from tui.widgets.progress_line import ProgressLine
 from tui.widgets.too_small import TooSmall
 from tui.widgets.top_line import TopLine
 
-TICK_S = 0.5
+# The clock on the screen goes by whole seconds, and all figures with it; the timer, which
+# is never quite on time, is faster, so that no second is left out.
+BEAT_S = 0.5
+
+_CURSOR = Binding.Group("Cursor", compact=True)
+
+# What there is to do in the charts only, and in the log only.
+_IN_CHARTS = {
+    "next_view",
+    "zoom_in",
+    "zoom_out",
+    "pan",
+    "move_cursor",
+    "go_to_begin",
+    "go_to_end",
+    "follow",
+}
+_IN_LOG = {"scroll_log", "page_log"}
+
+
+def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
+    """Return a binding that the footer has no room for."""
+    return Binding(key, action, description, show=False, tooltip=tooltip)
+
+
+# An end that the first polls find lies in the past: the second one tells that nobody writes.
+_POLLS_TO_KNOW = 2
 
 
 class LiveScreen(Screen[None]):
@@ -44,15 +89,109 @@ class LiveScreen(Screen[None]):
         launch: its lifeline, where it is ours.
         entries: all sessions of the log directory, to compare with.
         leave: called when the user wants to leave, with whether the session was interrupted.
+        again: launches the same once more; None where that can't be.
+        ascii: draw with plain characters.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "Stop"),
-        Binding("d", "detach", "Detach"),
-        Binding("l", "output", "Log"),
-        Binding("q", "leave", "Quit"),
-        Binding("ctrl+c,ctrl+q", "leave", show=False),
+    CSS_PATH = "live.tcss"
+    # The app's own, and two more that only this screen has a layout for.
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
+        (0, "-tiny"),
+        (60, "-narrow"),
+        (100, "-wide"),
+        (160, "-broad"),
     ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-flat"),
+        (16, "-low"),
+        (20, "-short"),
+        (32, "-tall"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "stop", "Stop", tooltip="End the training after the batch that runs"),
+        Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training goes on"),
+        Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
+        Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
+        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
+        Binding("z", "next_view", "Zoom", tooltip="The last minute, ten minutes, the whole run"),
+        Binding(
+            "left",
+            "move_cursor(-1)",
+            "Read earlier",
+            key_display="←",
+            tooltip="Read all charts at one instant: move the cursor back",
+            group=_CURSOR,
+        ),
+        Binding(
+            "right",
+            "move_cursor(1)",
+            "Read later",
+            key_display="→",
+            tooltip="Read all charts at one instant: move the cursor on",
+            group=_CURSOR,
+        ),
+        Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
+        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        _hidden("shift+left", "move_cursor(-10)", "Read 10 earlier", "Move the cursor far back"),
+        _hidden("shift+right", "move_cursor(10)", "Read 10 later", "Move the cursor far on"),
+        _hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
+        _hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
+        _hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
+        _hidden("full_stop", "pan(1)", "Pan on", "Move all charts on by a quarter"),
+        _hidden("home", "go_to_begin", "To the begin", "Show where the run began"),
+        _hidden("end", "go_to_end", "To the newest", "Show where the run is now"),
+        _hidden("f", "follow", "Follow", "Let the charts follow the run again"),
+        _hidden("escape", "escape", "Back to now", "Take the cursor off the charts, then follow"),
+        _hidden("up", "scroll_log(-1)", "Scroll up", "Older output"),
+        _hidden("down", "scroll_log(1)", "Scroll down", "Newer output"),
+        _hidden("pageup", "page_log(-1)", "A page up", "Much older output"),
+        _hidden("pagedown", "page_log(1)", "A page down", "Much newer output"),
+        _hidden("home", "page_log(-1000)", "To the oldest", "The oldest output that was kept"),
+        _hidden("end", "page_log(1000)", "To the newest output", "Follow the output again"),
+        _hidden("ctrl+p", "app.command_palette", "", ""),
+        _hidden("ctrl+c,ctrl+q", "leave", "", ""),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *top_line.HELP,
+        (
+            "Throughput",
+            "How many training samples go through the network each second: the line is the mean "
+            "of each column's time, the figure that of all steady training so far, with its "
+            "standard error. Time in which no batch ended is a gap.",
+        ),
+        (
+            "Time axis",
+            "All charts show the same time, and are panned and zoomed together: the last minute, "
+            "ten minutes or the whole run. What is seen stands under the throughput. The mouse "
+            "drags them, and its wheel zooms.",
+        ),
+        (
+            "┊2, ╌compile╌",
+            "Under the charts, ┊2 marks where epoch 2 began; the stretches in which the network "
+            "was compiled or validated are shaded.",
+        ),
+        (
+            "Cursor",
+            "A vertical line at one instant; while it stands, the titles of all charts tell their "
+            "values at that instant instead of those of now. A click sets it too.",
+        ),
+        *MACHINE_HELP,
+        *epoch_headline.HELP,
+        *bars.HELP,
+        *limit_line.HELP,
+        *epoch_table.HELP,
+        *output_pane.HELP,
+        *progress_line.HELP,
+    )
+
+    class Ended(Message):
+        """The session is over; `text` says how, and how fast it was."""
+
+        def __init__(self, text: str) -> None:
+            """Take the sentence."""
+            super().__init__()
+            self.text = text
 
     def __init__(
         self,
@@ -60,38 +199,43 @@ class LiveScreen(Screen[None]):
         launch: Launch | None,
         entries: list[SessionEntry],
         leave: Callable[[bool], None],
+        again: Callable[[], None] | None = None,
         ascii: bool = False,
     ) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
+        self._compositor = SpansCompositor()
         self._viewer = viewer
         self._launch = launch
         self._earlier = earlier_sessions(entries, viewer.session.header)
         self._leave = leave
+        self._again = again
         self._ascii = ascii
         self._top = 0.0
-        self._axis: TimeAxis | None = None
+        self._window = TimeWindow()
+        self._grabbed = self._window
+        self._drawn: tuple[object, ...] = ()
+        self._second = -1
         self._stop_asked = False
         self._leave_when_stopped = False
         self._detached = False
         self._left = False
+        self._polls = 0
         self._question: QuitScreen | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panels."""
         plain = self._ascii
         yield TopLine(ascii=plain)
-        with Vertical(id="panels"):
-            with Horizontal(id="speed"):
-                yield Chart(ascii=plain, id="throughput", filled=False)
-                with Vertical(id="compared"):
-                    yield EpochHeadline(ascii=plain)
-                    yield ComparisonBars(ascii=plain)
+        with Container(id="panels"):
+            yield Chart(tall_shades=True, ascii=plain, id="throughput", classes="panel")
+            with Vertical(id="compared", classes="panel"):
+                yield EpochHeadline(ascii=plain)
+                yield ComparisonBars(ascii=plain)
             yield MachineCharts(ascii=plain)
-            yield LimitLine(ascii=plain)
-            with Horizontal(id="details"):
-                yield EpochTable(ascii=plain)
-                yield OutputPane(ascii=plain)
+            yield EpochTable(ascii=plain)
+            yield OutputPane(ascii=plain)
+        yield LimitLine(ascii=plain)
         yield ProgressLine(ascii=plain)
         yield Footer(show_command_palette=False)
         yield TooSmall()
@@ -101,29 +245,41 @@ class LiveScreen(Screen[None]):
         self._throughput = self.query_one("#throughput", Chart)
         self._machine = self.query_one(MachineCharts)
         self.query_one("#compared").border_title = "Seconds per epoch"
-        self.query_one(OutputPane).set_titles("Output")
-        self.call_after_refresh(self.tick)
-        self.set_interval(TICK_S, self.tick)
+        self.set_interval(BEAT_S, self._beat)
 
     def on_resize(self) -> None:
         """Draw for the new size."""
-        self._axis = None
-        self.call_after_refresh(self.paint)
+        self.call_after_refresh(self._paint_all)
+
+    def _paint_all(self) -> None:
+        self._drawn = ()
+        self.paint()
+
+    def _beat(self) -> None:
+        """Tick with each new second of the session."""
+        second = (time.monotonic_ns() - self._viewer.session.header.t) // 1_000_000_000
+        if second != self._second:
+            self._second = second
+            self.tick()
 
     def tick(self) -> None:
-        """Read what is new and paint it."""
+        """Read what is new, and paint it where it can be seen, be it behind a question."""
         if self._left:
             return
         was_running = self._viewer.running
+        self._polls += 1
         self._viewer.poll()
-        self.paint()
+        if self.is_active or isinstance(self.app.screen, ModalScreen):
+            self.paint()
         if was_running and not self._viewer.running:
             self._session_ended()
 
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
+        if self._launch is not None or self._polls > _POLLS_TO_KNOW:
+            self.post_message(self.Ended(_told_at_end(self._viewer)))
         self.refresh_bindings()
-        if self._leave_when_stopped:
+        if self._leave_when_stopped and self.is_active:
             self._go(interrupted=True)
         elif self._question is not None and self._question.is_current:
             self._question.dismiss("stay")
@@ -133,7 +289,7 @@ class LiveScreen(Screen[None]):
         if self._left:
             return
         snapshot = self._viewer.snapshot()
-        self.query_one(TopLine).show(snapshot, self._viewer.status)
+        self.query_one(TopLine).show(snapshot, self._standing)
         self.query_one(ProgressLine).show(snapshot, self._viewer.trouble)
         self.query_one(LimitLine).show(snapshot)
         self.query_one(EpochTable).show(snapshot.epochs)
@@ -142,34 +298,76 @@ class LiveScreen(Screen[None]):
         self._paint_charts(snapshot)
 
     def _paint_charts(self, snapshot: Snapshot) -> None:
+        """Draw the charts, if anything in them changed."""
+        run, count = self._run, self._plot_columns
+        axis = self._window.axis(run, count)
+        cursor = self._window.cursor_column(axis)
+        self._title_throughput(snapshot, axis, cursor)
+        view = self._machine_view(snapshot, axis, cursor)
+        drawn = (axis, cursor, snapshot.machine, view.stale, self._viewer.running, snapshot.phase)
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
+        self._machine.show(view, axis)
+
+    @property
+    def _run(self) -> Run:
         session = self._viewer.session
         interval_ns = int(session.machine.interval_s * 1e9)
-        count = min(self._throughput.plot_columns, self._machine.plot_columns)
-        column_ns = max(interval_ns, 1_000_000_000)
-        begin, now = session.header.t, self._viewer.now()
-        show = latest_axis if self._viewer.running else whole_axis
-        axis = show(begin, now, column_ns, count)
-        self._throughput.set_titles("Throughput", right=_speed(snapshot))
-        if axis == self._axis and self._viewer.running:
-            return
-        self._axis = axis
+        return Run(session.header.t, self._viewer.now(), self._viewer.running, interval_ns)
+
+    @property
+    def _plot_columns(self) -> int:
+        return min(self._throughput.plot_columns, self._machine.plot_columns)
+
+    def _throughput_picture(
+        self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
+    ) -> ChartPicture:
+        session = self._viewer.session
         columns = axis.columns(session.throughput)
         known = [column for column in columns if column is not None]
         if known:
             self._top = grown_top(self._top, max(known))
-        self._throughput.show(
-            ChartPicture(
-                columns=columns,
-                top=self._top,
-                left_labels=("",) if self._top == 0 else (),
-                marks=axis.marks(session.epoch_begins),
-                shades=axis.shades(session.stretches),
-                reason=f"{snapshot.phase or 'starting'} …" if self._viewer.running else "no batch",
-            )
+        return ChartPicture(
+            columns=columns,
+            top=self._top,
+            left_labels=("",) if self._top == 0 else (),
+            marks=axis.marks(session.epoch_begins),
+            shades=axis.shades(session.stretches),
+            reason=f"{snapshot.phase or 'starting'} …" if self._viewer.running else "no batch",
+            cursor=cursor,
         )
-        self._machine.show(self._machine_view(snapshot), axis)
 
-    def _machine_view(self, snapshot: Snapshot) -> MachineView:
+    def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
+        """Tell the throughput now or at the cursor, and which part of the run is seen."""
+        right = _speed(snapshot, self._ascii)
+        if cursor is not None:
+            value = axis.columns(self._viewer.session.throughput)[cursor]
+            told = "no batch" if value is None else f"{figures.rate(value)} samples/s"
+            right = f"{self._cursor_label(axis)}  {told}"
+        # In a narrow border the figure matters more than its name: it has a unit.
+        room = self._throughput.outer_size.width - 6
+        title = "Throughput" if len("Throughput") + len(right) + 3 <= room else ""
+        self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
+
+    def _what_is_seen(self, axis: TimeAxis) -> str:
+        """Name the part of the run that is on the charts."""
+        run, count = self._run, self._plot_columns
+        if self._window.is_paused(run, count):
+            begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
+            return f"paused at {begin} – {end}, f follows"
+        return self._window.what_is_seen(run, count)
+
+    def _cursor_label(self, axis: TimeAxis) -> str:
+        read_ns = self._window.read_ns(axis)
+        return "" if read_ns is None else f"at {self._clock(read_ns)}"
+
+    def _clock(self, t_ns: int) -> str:
+        """Write an instant as the time since the session began."""
+        return figures.clock((t_ns - self._viewer.session.header.t) / 1e9)
+
+    def _machine_view(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> MachineView:
         session = self._viewer.session
         return MachineView(
             history=session.machine,
@@ -179,6 +377,8 @@ class LiveScreen(Screen[None]):
             gpu_index=snapshot.model.gpu_index if snapshot.model else None,
             epoch_begins=tuple(session.epoch_begins),
             stretches=tuple(session.stretches),
+            cursor=cursor,
+            cursor_label=self._cursor_label(axis),
         )
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
@@ -188,8 +388,86 @@ class LiveScreen(Screen[None]):
         title = "Seconds for the whole run" if metric == "run_seconds" else "Seconds per epoch"
         if panel.border_title != title:
             panel.border_title = title
-        self.query_one(EpochHeadline).show(snapshot, _nearest(rows, snapshot))
-        self.query_one(ComparisonBars).show(_bars(rows))
+        steady = snapshot.samples_per_second is not None
+        names = run_names(snapshot, self._earlier)
+        self.query_one(EpochHeadline).show(
+            snapshot,
+            factor_of_nearest(rows, steady),
+            factor_of_run_before(rows, self._earlier, names, steady),
+        )
+        self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows))
+
+    # ---- the part of the run that is seen ----
+
+    def _look(self, window: TimeWindow) -> None:
+        """Show another part of the run, or read another instant, at once."""
+        self._window = window
+        self._paint_charts(self._viewer.snapshot())
+
+    def action_next_view(self) -> None:
+        """Show the next larger part of the run; after the whole, the last minute."""
+        run, count = self._run, self._plot_columns
+        larger = self._window.zoomed_out(run, count)
+        if self._window.shown_view(run) is View.WHOLE:
+            larger = self._window.viewing(View.MINUTE, run, count)
+        self._look(larger)
+
+    def action_zoom_in(self) -> None:
+        """Show less time."""
+        self._look(self._window.zoomed_in(self._run, self._plot_columns))
+
+    def action_zoom_out(self) -> None:
+        """Show more time."""
+        self._look(self._window.zoomed_out(self._run, self._plot_columns))
+
+    def action_pan(self, quarters: int) -> None:
+        """Move all charts by quarters of what is seen."""
+        count = self._plot_columns
+        self._look(self._window.panned(quarters * (count // 4), self._run, count))
+
+    def action_move_cursor(self, samples: int) -> None:
+        """Read the charts earlier or later."""
+        self._look(self._window.with_cursor_moved(samples, self._run, self._plot_columns))
+
+    def action_go_to_begin(self) -> None:
+        """Show, or read, where the run began."""
+        self._look(self._window.at_begin(self._run, self._plot_columns))
+
+    def action_go_to_end(self) -> None:
+        """Show, or read, where the run is now."""
+        self._look(self._window.at_end(self._run, self._plot_columns))
+
+    def action_follow(self) -> None:
+        """Let the charts follow the run again."""
+        self._look(self._window.followed(self._run, self._plot_columns))
+
+    def action_escape(self) -> None:
+        """Close the log, else take the cursor away, else follow the run again."""
+        if self._log_is_open:
+            self.action_log()
+        elif self._window.cursor_ns is not None:
+            self._look(self._window.without_cursor())
+        else:
+            self.action_follow()
+
+    def on_chart_pointed(self, message: Chart.Pointed) -> None:
+        """Read the charts where one was clicked."""
+        self._look(self._window.with_cursor_at(message.column, self._run, self._plot_columns))
+
+    def on_chart_grabbed(self) -> None:
+        """Keep what is seen when a drag begins."""
+        self._grabbed = self._window
+
+    def on_chart_dragged(self, message: Chart.Dragged) -> None:
+        """Move all charts with the mouse."""
+        self._look(self._grabbed.panned(-message.columns, self._run, self._plot_columns))
+
+    def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
+        """Zoom with the wheel."""
+        zoom = self.action_zoom_in if message.up else self.action_zoom_out
+        zoom()
+
+    # ---- what can be done with the session ----
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs, and to detach only what is ours."""
@@ -197,7 +475,18 @@ class LiveScreen(Screen[None]):
             return self._viewer.running and not self._stop_asked
         if action == "detach":
             return self._viewer.running and self._launch is not None and not self._stop_asked
+        if action == "again":
+            over = not self._viewer.running and self._viewer.status != UNKNOWN
+            return self._again is not None and over
+        if action in _IN_CHARTS:
+            return not self._log_is_open
+        if action in _IN_LOG:
+            return self._log_is_open
         return True
+
+    @property
+    def _log_is_open(self) -> bool:
+        return self.has_class("-log")
 
     def action_stop(self) -> None:
         """Stop the session after the current batch."""
@@ -222,9 +511,25 @@ class LiveScreen(Screen[None]):
         self._detached = True
         self._go(interrupted=False)
 
-    def action_output(self) -> None:
+    def action_again(self) -> None:
+        """Launch the same once more."""
+        if self._again is not None:
+            self._again()
+
+    def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""
-        self.query_one("#panels").toggle_class("-output")
+        self.toggle_class("-log")
+        self.refresh_bindings()
+        self.call_after_refresh(self._paint_all)
+
+    def action_scroll_log(self, lines: int) -> None:
+        """Scroll the output."""
+        self.query_one(OutputPane).scroll_lines(lines)
+
+    def action_page_log(self, pages: int) -> None:
+        """Scroll the output by whole screens."""
+        output = self.query_one(OutputPane)
+        output.scroll_lines(pages * max(1, output.size.height - 1))
 
     def action_leave(self) -> None:
         """Leave; ask first when the session is ours and still runs.
@@ -258,48 +563,41 @@ class LiveScreen(Screen[None]):
             self._left = True
             self._leave(interrupted)
 
+    def show_entries(self, entries: list[SessionEntry]) -> None:
+        """Compare with the sessions that were recorded before."""
+        self._earlier = earlier_sessions(entries, self._viewer.session.header)
+        self.call_after_refresh(self.paint)
+
+    def on_screen_resume(self) -> None:
+        """Show what came under another screen; leave, if that was the end that was waited for."""
+        if self._leave_when_stopped and not self._viewer.running:
+            self._go(interrupted=True)
+        self.call_after_refresh(self.tick)
+
+    @property
+    def _standing(self) -> str:
+        return "stopping" if self._stop_asked and self._viewer.running else self._viewer.status
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether the session was stopped from here."""
+        return self._stop_asked
+
     @property
     def detached(self) -> bool:
         """Whether the session was left running here."""
         return self._detached
 
 
-def _speed(snapshot: Snapshot) -> str:
+def _told_at_end(viewer: Viewer) -> str:
+    timing = timing_of(viewer.snapshot())
+    told = f"{viewer.session.header.workload} {viewer.status}"
+    return f"{told}: {figures.band(timing)}" if timing is not None else told
+
+
+def _speed(snapshot: Snapshot, ascii: bool) -> str:
     if snapshot.samples_per_second is not None:
-        return figures.throughput(snapshot.samples_per_second)
+        return figures.throughput(snapshot.samples_per_second, ascii)
     if snapshot.samples_per_second_now is not None:
         return f"{figures.rate(snapshot.samples_per_second_now)} samples/s"
     return ""
-
-
-def _nearest(rows: tuple[Row, ...], snapshot: Snapshot) -> str:
-    """Return this run against the published number that is nearest to it, or why there is none."""
-    this = next((row for row in rows if row.kind == "this"), None)
-    if this is None:
-        return ""
-    steady = snapshot.samples_per_second is not None
-    others = [row for row in rows if row.kind == "published"]
-    if others and not any(row.comparable for row in others):
-        return f"not like with like: {others[0].badges[0]}"
-    factors = [(other, factor(this, other, steady)) for other in others]
-    known = [(other, value) for other, value in factors if value is not None]
-    if not known:
-        return ""
-    other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
-    return f"{figures.factor(value)} as {figures.device(other.label)}"
-
-
-def _bars(rows: tuple[Row, ...]) -> tuple[BarRow, ...]:
-    fractions = bar_fractions([row.value for row in rows])
-    return tuple(
-        BarRow(
-            label=figures.device(row.label),
-            fraction=fraction,
-            value=("~" if row.projected else "") + figures.seconds(row.value),
-            detail=str(row.year or ""),
-            style=row.kind,  # type: ignore[arg-type]
-            # The mark before the value says that it is projected.
-            badge=next((b for b in row.badges if not b.startswith("projected")), ""),
-        )
-        for row, fraction in zip(rows, fractions, strict=True)
-    )

@@ -7,29 +7,41 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Label
+from textual.widgets import Button, Label, Static
+
+_CONSEQUENCES = (
+    ("Stop", "after the current batch; its results are kept"),
+    ("Leave", "it trains on; dlmon attach shows it again"),
+    ("Stay", "nothing changes"),
+)
 
 
 class QuitScreen(ModalScreen[str]):
     """Answers `stop`, `leave` or `stay`."""
 
+    CSS_PATH = "quit.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s,ctrl+c,ctrl+q", "answer('stop')", "Stop it"),
-        Binding("l,d", "answer('leave')", "Leave it running"),
+        Binding("d,l", "answer('leave')", "Leave it running"),
         Binding("escape,n,q", "answer('stay')", "Stay"),
-        Binding("left", "app.focus_previous", show=False),
-        Binding("right", "app.focus_next", show=False),
+        Binding("left,up", "app.focus_previous", show=False),
+        Binding("right,down", "app.focus_next", show=False),
     ]
 
     def compose(self) -> ComposeResult:
-        """Lay out the question."""
+        """Lay out the question, its three answers, and what follows from each."""
         with Vertical(id="question"):
             yield Label("The session is still running.")
             with Horizontal():
-                yield Button("[u]S[/u]top it", id="stop", variant="error")
-                yield Button("[u]L[/u]eave it running", id="leave", variant="primary")
+                yield Button("Stop it (s)", id="stop", variant="error")
+                yield Button("Leave it running (d)", id="leave", variant="primary")
                 yield Button("Stay (esc)", id="stay")
+            lines = [
+                Content.assemble((f"{answer:<7}", "bold"), told) for answer, told in _CONSEQUENCES
+            ]
+            yield Static(Content("\n").join(lines), id="consequences")
 
     def on_mount(self) -> None:
         """Start on the answer that changes nothing."""

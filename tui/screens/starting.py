@@ -22,9 +22,16 @@ class StartingScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit"),
-        Binding("ctrl+c,ctrl+q", "leave", show=False),
+        Binding("q", "leave", "Quit", tooltip="Leave before it has begun; nothing is trained then"),
+        Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "Starting",
+            "The sensors say what this machine is before training begins, so that every run is "
+            "recorded with what it ran on. It takes about a second.",
+        ),
+    )
 
     def __init__(self, leave: Callable[[], None]) -> None:
         """Wait for nothing: whoever shows this screen replaces it."""

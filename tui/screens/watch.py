@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from tui.widgets.machine_panel import MachinePanel
+from tui.compositor import SpansCompositor
+from tui.widgets.machine_panel import PANEL_HELP, MachinePanel
 from tui.widgets.too_small import TooSmall
 
 
@@ -18,15 +19,36 @@ class WatchScreen(Screen[None]):
     """This machine, live, until the user leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit"),
-        Binding("escape,ctrl+c,ctrl+q", "leave", show=False),
+        Binding(
+            "plus,equals_sign",
+            "zoom(False)",
+            "Zoom in",
+            key_display="+",
+            tooltip="Show less time, down to the last minute",
+        ),
+        Binding(
+            "minus",
+            "zoom(True)",
+            "Zoom out",
+            key_display="-",
+            tooltip="Show ten minutes, then all since the start",
+        ),
+        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        Binding(
+            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="Explain this screen"
+        ),
+        Binding("q", "leave", "Quit", tooltip="Leave this screen"),
+        Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
+        Binding("ctrl+p", "app.command_palette", "Commands", show=False),
     ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = PANEL_HELP
 
     def __init__(
         self, leave: Callable[[], None], interval_s: float = 1.0, ascii: bool = False
     ) -> None:
         """Sample each `interval_s`."""
         super().__init__()
+        self._compositor = SpansCompositor()
         self._leave = leave
         self._interval_s = interval_s
         self._ascii = ascii
@@ -44,6 +66,10 @@ class WatchScreen(Screen[None]):
     def on_screen_suspend(self) -> None:
         """Leave the machine to a session's own sensors."""
         self.query_one(MachinePanel).stop()
+
+    def action_zoom(self, out: bool) -> None:
+        """Show more time, or less."""
+        self.query_one(MachinePanel).zoom(out=out)
 
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""

@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import ClassVar
 
 from rich.cells import cell_len
+from textual import events
+from textual.message import Message
 from textual.style import Style
 
 from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, mark_row, short_number
-from tui.widgets.rows import Row, RowWidget, fit
+from tui.widgets.rows import Row, RowWidget, Run, fit
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class ChartPicture:
     Marks are (column, label), such as the start of epoch 2; shades are (first
     column, last column, kind), where a kind is one of `SHADES`. The labels of
     the axis stand at equal distances from top to bottom; without them `top`,
-    the middle and `bottom` are told. `reason` says why nothing is known.
+    the middle and `bottom` are told. `reason` says why nothing is known. The
+    `cursor` is a column too.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -32,6 +35,7 @@ class ChartPicture:
     shades: tuple[tuple[int, int, str], ...] = ()
     left_labels: tuple[str, ...] = ()
     reason: str = ""
+    cursor: int | None = None
 
 
 SHADES = ("compile", "validation")
@@ -46,11 +50,14 @@ class Chart(RowWidget):
         "chart--high",
         "chart--mark",
         "chart--reason",
+        "chart--cursor",
+        "chart--crossed",
         *(f"chart--{kind}" for kind in SHADES),
     }
     """
     `chart--low` and `chart--high` colour the line at the bottom and at the top,
-    with what lies between them in between.
+    with what lies between them in between. The cursor is `chart--cursor` where
+    nothing is drawn, and adds `chart--crossed` to what it crosses.
     """
 
     DEFAULT_CSS = """
@@ -60,10 +67,32 @@ class Chart(RowWidget):
         & > .chart--high { color: $text-primary; }
         & > .chart--mark { color: $text-muted; }
         & > .chart--reason { color: $text-muted; text-style: italic; }
+        & > .chart--cursor { color: $text-accent; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }
     }
     """
+
+    @dataclass
+    class Pointed(Message):
+        """A column was clicked; beside the line it is one that isn't there."""
+
+        column: int
+
+    class Grabbed(Message):
+        """The chart may be dragged from now on."""
+
+    @dataclass
+    class Dragged(Message):
+        """The chart was dragged by so many columns since it was grabbed, later ones being left."""
+
+        columns: int
+
+    @dataclass
+    class Scrolled(Message):
+        """The wheel was turned over the chart."""
+
+        up: bool
 
     AXIS_WIDTH = 6
     """Cells for the labels and the blank after them; a narrow chart goes without."""
@@ -86,6 +115,8 @@ class Chart(RowWidget):
         self.filled = filled
         self.tall_shades = tall_shades
         self._picture = ChartPicture()
+        self._grabbed_x: int | None = None
+        self._dragged = False
 
     @property
     def plot_columns(self) -> int:
@@ -122,6 +153,8 @@ class Chart(RowWidget):
         if has_marks:
             marks = mark_row(picture.marks, picture.shades, plot_width, self.ascii)
             rows.append(_runs(labels[-1], marks, "chart--mark", strip))
+        if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
+            rows = [_crossed(row, axis_width, picture.cursor, self.ascii) for row in rows]
         if picture.reason and all(value is None for value in picture.columns):
             reason = fit(picture.reason, plot_width, "~" if self.ascii else "…")
             y = plot_height // 2
@@ -131,13 +164,67 @@ class Chart(RowWidget):
     def style_of(self, components: tuple[str, ...], y: int) -> Style:
         """Return the style of a run; the line's own goes from low to high."""
         style = super().style_of(components, y)
-        if components[-1] != "chart--low":
-            return style
-        low, high = style.foreground, self.get_visual_style("chart--high").foreground
-        if low is None or high is None:
-            return style
-        rise = 1 - y / max(1, self.size.height - 1)
-        return style + Style(foreground=low.blend(high, rise))
+        if "chart--low" in components:
+            low, high = style.foreground, self.get_visual_style("chart--high").foreground
+            if low is not None and high is not None:
+                rise = 1 - y / max(1, self.size.height - 1)
+                style += Style(foreground=low.blend(high, rise))
+        if "chart--crossed" in components:
+            # Textual takes this from no style sheet.
+            style += Style(reverse=True)
+        return style
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin what becomes a click or a drag."""
+        if event.button == 1:
+            self._grabbed_x, self._dragged = event.screen_x, False
+            self.capture_mouse()
+            self.post_message(self.Grabbed())
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Tell how far the chart was dragged."""
+        if self._grabbed_x is None:
+            return
+        if event.button == 0:
+            # The button was let go where this chart heard nothing of it.
+            self._let_go()
+            return
+        cells = event.screen_x - self._grabbed_x
+        if cells or self._dragged:
+            self._dragged = True
+            self.post_message(self.Dragged(COLUMNS_PER_CELL * cells))
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Tell which column was clicked, unless the chart was dragged."""
+        if self._grabbed_x is None:
+            return
+        self._let_go()
+        if not self._dragged:
+            self.post_message(self.Pointed(self._column_at(event.screen_x)))
+
+    def on_hide(self) -> None:
+        """Let go: what is not seen can't be dragged."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._grabbed_x is not None:
+            self._grabbed_x = None
+            self.release_mouse()
+
+    def on_mouse_scroll_up(self) -> None:
+        """Tell that the wheel was turned."""
+        self.post_message(self.Scrolled(up=True))
+
+    def on_mouse_scroll_down(self) -> None:
+        """Tell that the wheel was turned."""
+        self.post_message(self.Scrolled(up=False))
+
+    def _column_at(self, screen_x: int) -> int:
+        """Return the column of the picture that is drawn at the left of a cell of the screen."""
+        region = self.content_region
+        x = screen_x - region.x - self._axis_width(region.width)
+        hidden = max(0, len(self._picture.columns) - self.plot_columns)
+        return hidden + COLUMNS_PER_CELL * x
 
     def _axis_width(self, width: int) -> int:
         return self.AXIS_WIDTH if width >= 3 * self.AXIS_WIDTH else 0
@@ -153,6 +240,7 @@ def _newest(picture: ChartPicture, room: int) -> ChartPicture:
         columns=picture.columns[excess:],
         marks=tuple((column - excess, label) for column, label in picture.marks),
         shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
+        cursor=None if picture.cursor is None else picture.cursor - excess,
     )
 
 
@@ -200,6 +288,32 @@ def _runs(
         *axis,
         *((text[begin:end], (*background, component)) for begin, end, background in backgrounds),
     )
+
+
+def _crossed(row: Row, axis_width: int, cursor: int, ascii: bool) -> Row:
+    """Draw the cursor over a row: a line where it is blank, the cell reversed where it is not."""
+    cell, side = divmod(cursor, COLUMNS_PER_CELL)
+    at = axis_width + cell
+    crossed: list[Run] = []
+    begin = 0
+    for text, components in row:
+        end = begin + len(text)
+        if begin <= at < end:
+            before, character, after = text[: at - begin], text[at - begin], text[at - begin + 1 :]
+            drawn, over = _cursor_cell(character, side, components, ascii)
+            parts = ((before, components), (drawn, over), (after, components))
+            crossed.extend(part for part in parts if part[0])
+        else:
+            crossed.append((text, components))
+        begin = end
+    return tuple(crossed)
+
+
+def _cursor_cell(character: str, side: int, components: tuple[str, ...], ascii: bool) -> Run:
+    """Return the cell in which the cursor stands at the left or the right side."""
+    if character == " ":
+        return ("|" if ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
+    return ("+" if ascii else character), (*components, "chart--crossed")
 
 
 def _right_aligned(text: str, width: int) -> str:

@@ -2,62 +2,142 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.renderables.digits import Digits
 
 from dlmon.session import Snapshot
 from tui import figures
 from tui.compared import timing_of
-from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, cut, row_width
-from tui.widgets.rows import Row
+from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
+from tui.widgets.rows import Row, Run
+
+_APART = "   "
+_DIGIT_ROWS = 3
+# Narrower than that, what stands beside the digits can't be read.
+_LEAST_BESIDE = 16
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Seconds per epoch",
+        "How long one pass over all training samples takes, validation included; where the "
+        "published numbers are for a whole run, the seconds of all its epochs and the final "
+        "evaluation. Less is faster.",
+    ),
+    (
+        "± band",
+        "The true value lies within this of the figure with 95 % confidence, going by how much "
+        "the epochs, or the steps, differed.",
+    ),
+    (
+        "projected",
+        "The epoch, or the run, has not ended yet: the figure is reckoned from the steps so far.",
+    ),
+    (
+        "compile",
+        "The time that the first batch took longer than the others, in which the network is "
+        "prepared for the device.",
+    ),
+    (
+        "× as fast",
+        "This run against the published number that is nearest to it, and against the run before "
+        "it on this machine, if what was trained is the same.",
+    ),
+)
 
 
 class EpochHeadline(Lines):
-    """Two rows: the figure that is compared, and what it rests on."""
+    """The figure that is compared, large where there is room, and what it rests on.
 
-    DEFAULT_CSS = "EpochHeadline { height: 2; }"
+    It takes two rows, and four in a high terminal, where the digits have three.
+    """
+
+    DEFAULT_CSS = """
+    EpochHeadline { height: 2; }
+    .-tall EpochHeadline { height: 4; }
+    """
+    SCOPED_CSS = False
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
-        self._factor = ""
+        self._sentences: list[str] = []
 
-    def show(self, snapshot: Snapshot, factor: str) -> None:
-        """Show a session's figures; `factor` compares it with the nearest published number."""
-        self._snapshot, self._factor = snapshot, factor
+    def show(self, snapshot: Snapshot, nearest: str, run_before: str = "") -> None:
+        """Show a session's figures, compared with a published number and with an earlier run."""
+        self._snapshot = snapshot
+        self._sentences = [sentence for sentence in (nearest, run_before) if sentence]
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return both rows."""
+        """Return the rows."""
         snapshot = self._snapshot
         if snapshot is None:
             return []
-        ellipsis = "..." if self.ascii else "…"
         if timing_of(snapshot) is None:
             reason = snapshot.why.get("seconds_per_epoch") or snapshot.why.get("run_seconds", "")
-            first, rest = _broken(reason, width - 3)
-            rows: list[Row] = [(("–  ", ACCENT), (first, MUTED)), ((f"   {rest}", MUTED),)]
+            rows = self._reason(reason, width, height)
+        elif height >= _DIGIT_ROWS and not self.ascii:
+            rows = self._large(snapshot, width, height)
         else:
-            rows = [_headline(snapshot, width), ((self._factor, MUTED),)]
-        return [cut(row, width, ellipsis) for row in rows]
+            rows = self._plain(snapshot, width, height)
+        return [cut(row, width, self.ellipsis) for row in rows]
+
+    def _reason(self, reason: str, width: int, height: int) -> list[Row]:
+        first, *rest = wrapped(reason, width - 3, height, self.ellipsis) or [""]
+        rows: list[Row] = [(("–  ", ACCENT), (first, MUTED))]
+        return [*rows, *(((f"   {line}", MUTED),) for line in rest)]
+
+    def _plain(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
+        """Return the figure and as many facts as have room, then the sentences."""
+        timing = timing_of(snapshot)
+        assert timing is not None
+        facts: Row = ((figures.band(timing, self.ascii), ACCENT), *_facts(snapshot, self.ascii))
+        rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
+        rows.extend(_packed(_muted(self._sentences), width))
+        return rows[:height]
+
+    def _large(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
+        """Return the digits with facts and sentences beside them, and below what is too long."""
+        timing = timing_of(snapshot)
+        assert timing is not None
+        number = figures.seconds(timing.value).removesuffix(" s").replace(",", "")
+        digits = _digit_rows(number)
+        room = width - cell_len(digits[0]) - len(_APART)
+        if room < _LEAST_BESIDE:
+            return self._plain(snapshot, width, height)
+        unit: Run = (f"s {figures.spread(timing)}".rstrip(), STRONG)
+        sentences = _muted(self._sentences)
+        fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
+        facts = _packed((unit, *_facts(snapshot)), room)
+        kept = max(1, _DIGIT_ROWS - len(fitting))
+        beside = [*facts[:kept], *((sentence,) for sentence in fitting)][:_DIGIT_ROWS]
+        below = [run for run in sentences if run not in fitting]
+        below.extend(run for row in facts[kept:] for run in row)
+        beside.extend([()] * (_DIGIT_ROWS - len(beside)))
+        rows: list[Row] = [
+            ((text + _APART, ACCENT), *cut(row, room))
+            for text, row in zip(digits, beside, strict=True)
+        ]
+        return [*rows, *_packed(tuple(below), width)][:height]
 
 
-def _headline(snapshot: Snapshot, width: int) -> Row:
-    """Return the figure, and of what it rests on as much as has room."""
+def _digit_rows(number: str) -> list[str]:
+    parts = Digits(number).render(Style(bold=True))
+    return [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
+
+
+def _facts(snapshot: Snapshot, ascii: bool = False) -> Row:
+    """Return what the figure rests on, what matters most first."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
-    assert timing is not None
-    row: Row = ((figures.band(timing), ACCENT),)
-    parts = [(_basis(snapshot), MUTED)]
+    facts = [(_basis(snapshot), MUTED)]
     if timing is snapshot.run_seconds and per_epoch is not None:
-        parts.insert(0, (f"{figures.band(per_epoch)} an epoch", PLAIN))
+        facts.insert(0, (f"{figures.band(per_epoch, ascii)} an epoch", PLAIN))
     if snapshot.compile_s is not None:
-        parts.append((f"compile {figures.seconds(snapshot.compile_s)}", MUTED))
-    for text, style in parts:
-        longer: Row = (*row, (f"   {text}", style))
-        if row_width(longer) > width:
-            break
-        row = longer
-    return row
+        facts.append((f"compile {figures.seconds(snapshot.compile_s)}", MUTED))
+    return tuple(facts)
 
 
 def _basis(snapshot: Snapshot) -> str:
@@ -69,11 +149,22 @@ def _basis(snapshot: Snapshot) -> str:
         left_out = "validation" in snapshot.why or (whole_run and "evaluation" in snapshot.why)
         return f"projected without {missing}" if left_out else "projected"
     if per_epoch is not None and not whole_run:
-        return "1 epoch" if per_epoch.epochs == 1 else f"{per_epoch.epochs} epochs"
+        epochs = "1 epoch" if per_epoch.epochs == 1 else f"{per_epoch.epochs} epochs"
+        return epochs if snapshot.samples_per_second is None else f"{epochs}, steady"
     return "measured"
 
 
-def _broken(text: str, width: int) -> tuple[str, str]:
-    """Break a sentence in two between words, the first part no longer than `width` cells."""
-    first, *rest = wrap(text, max(1, width)) or [""]
-    return first, " ".join(rest)
+def _muted(sentences: list[str]) -> Row:
+    return tuple((sentence, MUTED) for sentence in sentences)
+
+
+def _packed(runs: Row, width: int) -> list[Row]:
+    """Put as many runs on each row as have room beside each other."""
+    rows: list[Row] = []
+    for run in runs:
+        longer: Row = (*rows[-1], (_APART + run[0], run[1])) if rows else (run,)
+        if rows and row_width(longer) <= width:
+            rows[-1] = longer
+        else:
+            rows.append((run,))
+    return rows

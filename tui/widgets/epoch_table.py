@@ -2,61 +2,128 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from dlmon.records import Epoch
 from tui import figures
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut
-from tui.widgets.rows import Row
+from tui.widgets.lines import MUTED, PLAIN, cut
+from tui.widgets.rows import Row, fit
+from tui.widgets.tail import Tail
 
-_COLUMN = 10
-_FIXED = 27
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Epochs",
+        "One row for each pass over the training samples: how long its training took, then its "
+        "validation, then the metrics that it ended with. * marks an epoch that was cut short.",
+    ),
+)
+
+_GAP = 2
+_LONGEST_NAME = 16
+_USUAL_METRIC, _USUAL_TIME = 6, 6
+
+Column = tuple[str, list[str]]
+"""A heading and its cells."""
 
 
-class EpochTable(Lines):
-    """One row an epoch: training and validation time, and every metric that has room."""
-
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
-        """Start empty."""
-        super().__init__(ascii=ascii, id=id)
-        self._epochs: tuple[Epoch, ...] = ()
+class EpochTable(Tail[Epoch]):
+    """One row an epoch: training and validation time, and the metrics that have room."""
 
     def show(self, epochs: tuple[Epoch, ...]) -> None:
         """Show epochs."""
-        self._epochs = epochs
         cut_short = any(not epoch.whole for epoch in epochs)
-        self.set_titles("Epochs", "* not a whole epoch" if cut_short else "")
-        self.redraw()
+        self.show_lines(epochs, "Epochs", "* not a whole epoch" if cut_short else "")
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return a heading and the last epochs."""
-        if not self._epochs:
-            return [(("no epoch has ended yet", MUTED),)]
-        names = list(self._epochs[-1].metrics)[: max(0, (width - _FIXED) // _COLUMN)]
-        heading = f"{'#':>4}{'train':>10}{'validate':>11}  " + "".join(
-            f"{_short(name):>{_COLUMN}}" for name in names
-        )
-        rows: list[Row] = [cut(((heading, MUTED),), width)]
-        rows.extend(
-            cut(((_epoch_text(epoch, names), PLAIN),), width)
-            for epoch in self._epochs[-max(0, height - 1) :]
-        )
-        return rows[:height]
+        """Return a heading and the epochs in view."""
+        if not self._lines:
+            return [cut((("no epoch has ended yet", MUTED),), width, self.ellipsis)]
+        end = self._end()
+        epochs = self._lines[max(0, end - max(1, height - 1)) : end]
+        columns = _columns(tuple(epochs), width, self.ellipsis)
+        widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
+        texts = [[heading for heading, _ in columns]]
+        texts.extend([cells[row] for _, cells in columns] for row in range(len(epochs)))
+        return [
+            cut(((_aligned(text, widths), PLAIN if row else MUTED),), width, self.ellipsis)
+            for row, text in enumerate(texts)
+        ][:height]
+
+    def rows_of(self, line: Epoch, width: int, height: int) -> list[Row]:
+        """Return one row: `draw` fills it, since columns are aligned over all rows."""
+        return [()]
+
+    def lines_from_top(self, width: int, height: int) -> int:
+        """Return how many epochs fit below the heading."""
+        return min(len(self._lines), max(1, height - 1))
 
 
-def _epoch_text(epoch: Epoch, names: list[str]) -> str:
-    train = figures.seconds((epoch.train_end - epoch.begin) / 1e9)
+def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[Column]:
+    """Return the columns that have room, in the order that they stand."""
+    columns = [
+        ("#", [f"{'' if epoch.whole else '*'}{epoch.epoch + 1}" for epoch in epochs]),
+        ("train", [f"{_train_time(epoch):>{_USUAL_TIME}}" for epoch in epochs]),
+    ]
+    if any(epoch.validation is not None for epoch in epochs):
+        columns.append(("val", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs]))
+    taken = sum(map(_column_width, columns)) - _GAP
+    # Of all of them: one that was cut short has no metrics of a validation.
+    names = list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
+    kept: dict[str, Column] = {}
+    for name in sorted(names, key=_importance):
+        cells = [_cut(f"{_metric(epoch, name):>{_USUAL_METRIC}}", ellipsis) for epoch in epochs]
+        column = (_cut(_short(name), ellipsis), cells)
+        if taken + _column_width(column) <= width:
+            taken += _column_width(column)
+            kept[name] = column
+    columns.extend(kept[name] for name in names if name in kept)
+    speed = ("samples/s", [_samples_per_second(epoch) for epoch in epochs])
+    if len(kept) == len(names) and taken + _column_width(speed) <= width:
+        columns.append(speed)
+    return columns
+
+
+def _column_width(column: Column) -> int:
+    heading, cells = column
+    return _GAP + max(map(cell_len, (heading, *cells)))
+
+
+def _aligned(texts: list[str], widths: list[int]) -> str:
+    pairs = zip(texts, widths, strict=True)
+    return (" " * _GAP).join(" " * (width - cell_len(text)) + text for text, width in pairs)
+
+
+def _importance(name: str) -> tuple[bool, bool]:
+    """Put the loss first, then that of the validation, then other metrics in their own order."""
+    return not name.endswith("loss"), name != "loss"
+
+
+def _train_time(epoch: Epoch) -> str:
+    return figures.seconds((epoch.train_end - epoch.begin) / 1e9)
+
+
+def _validation_time(epoch: Epoch) -> str:
     validation = epoch.validation
-    validated = figures.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
-    number = f"{'' if epoch.whole else '*'}{epoch.epoch + 1}"
-    metrics = "".join(f"{_metric(epoch, name):>{_COLUMN}}" for name in names)
-    return f"{number:>4}{train:>10}{validated:>11}  {metrics}"
+    return figures.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
+
+
+def _samples_per_second(epoch: Epoch) -> str:
+    train_s = (epoch.train_end - epoch.begin) / 1e9
+    return figures.rate(epoch.samples / train_s) if train_s > 0 else "–"
 
 
 def _metric(epoch: Epoch, name: str) -> str:
     value = epoch.metrics.get(name)
-    text = epoch.why.get(name, "–") if value is None else figures.metric(value)
-    return text if len(text) < _COLUMN else text[: _COLUMN - 2] + "…"
+    return epoch.why.get(name, "–") if value is None else figures.metric(value)
 
 
 def _short(name: str) -> str:
-    name = name.replace("accuracy", "acc")
-    return name if len(name) < _COLUMN else name[: _COLUMN - 2] + "…"
+    for kind in ("sparse_categorical_", "categorical_", "binary_"):
+        name = name.replace(f"{kind}accuracy", "acc")
+    return name.replace("accuracy", "acc")
+
+
+def _cut(text: str, ellipsis: str) -> str:
+    if cell_len(text) <= _LONGEST_NAME:
+        return text
+    return fit(text, _LONGEST_NAME, ellipsis)

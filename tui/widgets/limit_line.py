@@ -2,35 +2,70 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dlmon.session import Snapshot
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut
+from tui.widgets.lines import MUTED, PLAIN, GrowingLines, wrapped
 from tui.widgets.rows import Row
 
+_HEADINGS = ("What limits it  ", "Limit  ", "")
+"""The first one that leaves the sentence in one row, or in two where there is no such."""
 
-class LimitLine(Lines):
-    """One row; it keeps its place while nothing is known, so that nothing jumps."""
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "What limits it",
+        "What the last half minute of training was waiting for, such as a GPU at its power "
+        "limit, with the figures that show it; when they don't show it, that is said instead.",
+    ),
+)
 
-    DEFAULT_CSS = "LimitLine { height: 1; padding: 0 2; }"
+
+class LimitLine(GrowingLines):
+    """A sentence of one row, or of two where it needs them.
+
+    It keeps its place while nothing is known, and a second row once it has one,
+    so that nothing jumps.
+    """
+
+    DEFAULT_CSS = "LimitLine { height: auto; padding: 0 2; }"
+    MOST_ROWS: ClassVar[int] = 2
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
+        self._most_at_width = (0, 1)
 
     def show(self, snapshot: Snapshot) -> None:
         """Show what limits a session, or that it can't be told yet."""
         self._snapshot = snapshot
         self.redraw()
 
+    def rows_needed(self, width: int) -> int:
+        """Return the most rows that were needed at this width so far."""
+        before = self._most_at_width[1] if self._most_at_width[0] == width else 1
+        self._most_at_width = (width, max(before, super().rows_needed(width)))
+        return self._most_at_width[1]
+
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return the row."""
+        """Return the sentence after the heading that it has room for."""
         if self._snapshot is None:
             return []
-        limit, result = self._snapshot.limit, self._snapshot.result
-        if limit is not None:
-            said: Row = ((limit.text, PLAIN),)
-        elif result is None:
-            said = (("can be told once training is steady", MUTED),)
-        else:
-            said = (("the run was never steady for long enough to tell", MUTED),)
-        return [cut((("What limits it  ", MUTED), *said), width, "..." if self.ascii else "…")]
+        text, style = _sentence(self._snapshot)
+        for most in range(1, height + 1):
+            for heading in _HEADINGS:
+                lines = wrapped(heading + text, width, most + 1, self.ellipsis)
+                if len(lines) <= most and lines[:1] and lines[0].startswith(heading):
+                    first: Row = ((heading, MUTED), (lines[0].removeprefix(heading), style))
+                    return [first, *(((line, style),) for line in lines[1:])]
+        return [((line, style),) for line in wrapped(text, width, height, self.ellipsis)]
+
+
+def _sentence(snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
+    if snapshot.limit is not None:
+        return snapshot.limit.text, PLAIN
+    if snapshot.samples_per_second is not None:
+        return "too few readings of the machine in steady training to tell", MUTED
+    if snapshot.result is None:
+        return "can be told once training is steady", MUTED
+    return "the run was never steady for long enough to tell", MUTED

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
+from textual.geometry import Size
 
 from tui.widgets.rows import Row, RowWidget, fit
 
@@ -17,6 +18,9 @@ BAD: tuple[str, ...] = ("lines--bad",)
 
 APART = 2
 """Blanks between what is left and what is right in a line."""
+
+# Beyond so many characters a cell, a text holds marks that take none.
+_CHARACTERS_PER_CELL = 4
 
 
 class Lines(RowWidget):
@@ -40,6 +44,36 @@ class Lines(RowWidget):
         & > .lines--bad { color: $text-error; text-style: bold; }
     }
     """
+
+
+class GrowingLines(Lines):
+    """Lines that are as high as their text needs, up to `MOST_ROWS`.
+
+    Style them `height: auto`. Only a change of the height lays the screen out again.
+    """
+
+    MOST_ROWS: ClassVar[int] = 2
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start one row high."""
+        super().__init__(ascii=ascii, id=id)
+        self._height_asked = 1
+
+    def rows_needed(self, width: int) -> int:
+        """Return how many rows the text takes at a width."""
+        return max(1, len(self.draw(width, self.MOST_ROWS)))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Tell the layout how many rows there are to be."""
+        self._height_asked = self.rows_needed(width)
+        return self._height_asked
+
+    def redraw(self) -> None:
+        """Draw again; take another height where the text asks for one."""
+        width = self.size.width
+        if width and self.rows_needed(width) != self._height_asked:
+            self.refresh(layout=True)
+        super().redraw()
 
 
 def joined(left: Row, right: Row, width: int, ellipsis: str = "…") -> Row:
@@ -67,6 +101,46 @@ def cut(row: Row, width: int, ellipsis: str = "…") -> Row:
     return tuple(kept)
 
 
+def with_thumb(rows: list[Row], first: int, total: int, width: int, ascii: bool) -> list[Row]:
+    """Add a thumb at the right end of the rows: it says which part of `total` is in sight."""
+    count = len(rows)
+    begin = first * count // total
+    end = max(begin + 1, (first + count) * count // total)
+    thumb = "|" if ascii else "┃"
+    drawn: list[Row] = []
+    for y, row in enumerate(rows):
+        gap = " " * (width - 1 - row_width(row))
+        drawn.append((*row, (gap + (thumb if begin <= y < end else " "), MUTED)))
+    return drawn
+
+
+def wrapped(text: str, width: int, most: int, ellipsis: str = "…") -> list[str]:
+    """Break a text between words into at most `most` lines of at most `width` cells."""
+    lines: list[str] = []
+    rest = text.strip()
+    while rest and width > 0 and len(lines) < most:
+        if _fits(rest, width):
+            return [*lines, rest]
+        line = _line_of(rest, width)
+        if not line or len(lines) == most - 1:
+            return [*lines, fit(rest, width, ellipsis)]
+        lines.append(line.rstrip())
+        rest = rest[len(line) :].lstrip()
+    return lines
+
+
 def row_width(row: Row) -> int:
     """Return how many cells a row takes."""
     return sum(cell_len(text) for text, _ in row)
+
+
+def _fits(text: str, width: int) -> bool:
+    return len(text) <= width * _CHARACTERS_PER_CELL and cell_len(text) <= width
+
+
+def _line_of(text: str, width: int) -> str:
+    """Return the first words that fit in `width` cells, or a part of one; empty where none does."""
+    head = chop_cells(text[: width * _CHARACTERS_PER_CELL], width)[0]
+    if text[len(head) : len(head) + 1] in ("", " ") or " " not in head:
+        return head
+    return head[: head.rindex(" ")]

@@ -4,31 +4,69 @@ from __future__ import annotations
 
 import time
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.geometry import NULL_OFFSET, NULL_SPACING, Size
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
 
 from dlmon.records import Facts, Machine, MachineFacts
 from dlmon.sensing import Sensing
 from dlmon.session import MachineHistory
-from tui import figures
-from tui.time_axis import latest_axis
-from tui.widgets.lines import BAD, MUTED, PLAIN, Lines, cut
-from tui.widgets.machine_charts import MachineCharts, MachineView
-from tui.widgets.plot import bar
+from tui.machine_figures import cpu_meter, identity, machine_meters
+from tui.machine_places import (
+    ABOUT,
+    CORES,
+    CPU,
+    GPU_ROWS,
+    MEMORY,
+    METERS,
+    Places,
+    Shape,
+    gpu_name,
+    machine_places,
+)
+from tui.machine_view import MachineView
+from tui.time_axis import Run, TimeWindow, View
+from tui.widgets.core_rows import CoreRows
+from tui.widgets.gpu_rows import GpuRows
+from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
+from tui.widgets.machine_charts import MACHINE_HELP
+from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.widgets.meters import Meters
+from tui.widgets.plot import COLUMNS_PER_CELL
 from tui.widgets.rows import Row
 
+PANEL_HELP: tuple[tuple[str, str], ...] = (
+    *MACHINE_HELP,
+    ("Cores", "How busy each core is: a bar each, or a column each where there are many."),
+    ("Disk, network", "What all disks and network interfaces move, in MiB (1,048,576 bytes)."),
+)
 
-class MachinePanel(Vertical):
-    """Charts of CPU and GPUs or memory, and a row of cores.
+
+class MachinePanel(Widget):
+    """The machine in the room there is: charts, cores, meters; fewer of them where it is small.
 
     Args:
         interval_s: time between samples.
     """
 
     DEFAULT_CSS = """
-    MachinePanel MachineCharts { layout: vertical; }
-    MachinePanel CoreRows { height: auto; max-height: 12; padding: 0 1; }
+    MachinePanel { width: 1fr; height: 1fr; }
+    MachinePanel CoreRows, MachinePanel Meters, MachinePanel GpuRows, MachinePanel AboutLines {
+        padding: 0 1;
+    }
     """
+
+    class FactsRead(Message):
+        """The sensors told what the machine is."""
+
+        def __init__(self, machine: MachineFacts) -> None:
+            """Carry the facts."""
+            super().__init__()
+            self.machine = machine
 
     def __init__(self, *, interval_s: float = 1.0, ascii: bool = False) -> None:
         """Nothing is read until `start`."""
@@ -39,37 +77,69 @@ class MachinePanel(Vertical):
         self._facts = MachineFacts()
         self._sensing: Sensing | None = None
         self._notice = ""
+        self._beat: Timer | None = None
         self._started_ns = self._sampling_since_ns = time.monotonic_ns()
+        self._cpu = ChartTile(side=True, ascii=ascii, id=CPU, classes="panel")
+        self._memory = ChartTile(side=True, ascii=ascii, id=MEMORY, classes="panel")
+        self._shape = Shape(0, 0)
+        self._tiles: list[ChartTile] = []
+        self._places_layout = _PlacesLayout()
+        self._window = TimeWindow()
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that puts each part in its place."""
+        return self._places_layout
 
     def compose(self) -> ComposeResult:
-        """Lay out facts, charts and cores."""
-        yield CoreRows(ascii=self._ascii)
-        yield MachineCharts(ascii=self._ascii)
+        """Make the parts that every machine has; each GPU's chart is made once it is known."""
+        plain = self._ascii
+        yield AboutLines(ascii=plain, id=ABOUT)
+        yield self._cpu
+        yield CoreRows(ascii=plain, id=CORES)
+        yield Meters(ascii=plain, id=METERS)
+        yield self._memory
+        yield GpuRows(ascii=plain, id=GPU_ROWS)
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""
-        self.set_interval(min(1.0, max(0.5, self._interval_s)), self.paint)
+        self._cpu.set_titles("CPU")
+        self._memory.set_titles("Memory")
+        self.query_one(CoreRows).set_titles("Cores")
+        self.query_one(GpuRows).set_titles("GPUs")
+        seconds = min(1.0, max(0.5, self._interval_s))
+        self._beat = self.set_interval(seconds, self.paint, pause=self._sensing is None)
 
     def on_unmount(self) -> None:
         """End the sensors with the panel."""
         self.stop()
 
+    def on_resize(self) -> None:
+        """Draw for the new size once all parts have theirs."""
+        self._give_borders()
+        self.call_after_refresh(self.paint)
+
     def start(self) -> None:
-        """Start sampling, unless it is on."""
+        """Start sampling and painting, unless that is on."""
         if self._sensing is None:
             self._sensing = Sensing(self._interval_s, self._take_facts, self._take, self._tell)
             self._sensing.start()
             self._sampling_since_ns = time.monotonic_ns()
+            if self._beat is not None:
+                self._beat.resume()
 
     def stop(self) -> None:
-        """Stop sampling."""
+        """Stop sampling, and painting with it."""
         if self._sensing is not None:
             self._sensing.close()
             self._sensing = None
+            if self._beat is not None:
+                self._beat.pause()
 
     def paint(self) -> None:
         """Show the readings as they are."""
-        charts = self.query_one(MachineCharts)
+        if not self.is_attached:
+            return
         now = time.monotonic_ns()
         latest = self._history.latest
         # While sampling was off on purpose, nothing went stale.
@@ -77,13 +147,92 @@ class MachinePanel(Vertical):
         if latest is not None:
             age_s = (now - max(latest.t, self._sampling_since_ns)) / 1e9
         view = MachineView(self._history, self._facts, age_s, self._interval_s)
-        column_ns = max(int(self._interval_s * 1e9), 1_000_000_000)
-        charts.show(view, latest_axis(self._started_ns, now, column_ns, charts.plot_columns))
+        self._follow_shape(view)
+        places = self.places(self.size)
         notice = self._notice if age_s is None or view.stale else ""
-        self.query_one(CoreRows).show(self._facts, latest, notice)
+        self.query_one(AboutLines).show(self._facts, notice)
+        self.query_one(CoreRows).show(latest.cpu if latest is not None else None)
+        meters = machine_meters(latest, self._facts)
+        if MEMORY in places:
+            del meters[0]
+        if CPU not in places:
+            meters.insert(0, cpu_meter(latest, self._facts))
+        self.query_one(Meters).show(meters)
+        self._paint_charts(view, places, now)
+
+    def _paint_charts(self, view: MachineView, places: Places, now: int) -> None:
+        """Show the same time on all charts, each in as many columns as it has room for."""
+        axis = self._window.axis(self._run(now), self._plot_columns)
+        if CPU in places:
+            own = axis.stretched(self._cpu.plot_columns)
+            show_cpu(self._cpu, view, own, note=self.time_shown)
+        if MEMORY in places:
+            show_memory(self._memory, view, axis.stretched(self._memory.plot_columns))
+        if GPU_ROWS in places:
+            self.query_one(GpuRows).show(view, axis)
+        for tile, gpu in zip(self._tiles, view.gpus, strict=False):
+            if tile.id in places:
+                show_gpu(tile, gpu, view, axis.stretched(tile.plot_columns))
+
+    def zoom(self, *, out: bool) -> None:
+        """Show more time, or less."""
+        run, columns = self._run(time.monotonic_ns()), self._plot_columns
+        window = self._window
+        self._window = window.zoomed_out(run, columns) if out else window.zoomed_in(run, columns)
+        self.paint()
+
+    @property
+    def time_shown(self) -> str:
+        """How much time the charts show, in words."""
+        seen = self._window.what_is_seen(self._run(time.monotonic_ns()), self._plot_columns)
+        return "all since the start" if seen == View.WHOLE else seen
+
+    @property
+    def _plot_columns(self) -> int:
+        """How many columns the narrowest of the charts has room for."""
+        places = self.places(self.size)
+        charts = (tile for tile in (self._cpu, self._memory, *self._tiles) if tile.id in places)
+        widest = COLUMNS_PER_CELL * self.size.width
+        return min((chart.plot_columns for chart in charts), default=widest)
+
+    def _run(self, now: int) -> Run:
+        return Run(self._started_ns, now, True, max(int(self._interval_s * 1e9), 1_000_000_000))
+
+    def _follow_shape(self, view: MachineView) -> None:
+        """Give the parts other places where the machine turns out to have more of them."""
+        latest = self._history.latest
+        cores = len(latest.cpu.cores or ()) if latest is not None and latest.cpu else 0
+        about_cells = cell_len("   ".join(identity(self._facts)))
+        shape = Shape(cores or self._facts.cores or 0, len(view.gpus), about_cells)
+        if shape == self._shape:
+            return
+        self._shape = shape
+        new = [
+            ChartTile(side=True, ascii=self._ascii, id=gpu_name(number), classes="panel")
+            for number in range(len(self._tiles), shape.gpus)
+        ]
+        self._tiles += new
+        if new:
+            self.mount(*new)
+        self._give_borders()
+        # Of a part, for that is what makes its container arrange them anew.
+        self.query_one(CoreRows).refresh(layout=True)
+        self.call_after_refresh(self.paint)
+
+    def places(self, size: Size) -> Places:
+        """Return where the parts stand, by their ids."""
+        return machine_places(size.width, size.height, self._shape)
+
+    def _give_borders(self) -> None:
+        places = self.places(self.size)
+        for name in (CORES, METERS, GPU_ROWS):
+            self.query_one(f"#{name}").set_class(name in places and places[name].border, "panel")
+        meters = "Disk, network, swap" if MEMORY in places else "Memory, disk, network"
+        self.query_one(Meters).set_titles(meters)
 
     def _take_facts(self, facts: Facts) -> None:
         self._facts = facts.machine
+        self.post_message(self.FactsRead(facts.machine))
 
     def _take(self, sample: Machine) -> None:
         self._history.fold(sample)
@@ -92,81 +241,51 @@ class MachinePanel(Vertical):
         self._notice = text
 
 
-class CoreRows(Lines):
-    """What the machine is, and how busy each core: a bar each, or a cell where there are many."""
+class _PlacesLayout(Layout):
+    """Puts each part of a machine's panel where it belongs; one without a place is not shown."""
 
-    def __init__(self, *, ascii: bool = False) -> None:
+    name = "places"
+
+    def arrange(
+        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
+    ) -> ArrangeResult:
+        assert isinstance(parent, MachinePanel)
+        places = parent.places(size)
+        return [
+            WidgetPlacement(places[child.id].region, NULL_OFFSET, NULL_SPACING, child)
+            for child in children
+            if child.id in places
+        ]
+
+
+class AboutLines(Lines):
+    """What the machine is; or what is wrong with its sensors."""
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii)
+        super().__init__(ascii=ascii, id=id)
         self._facts = MachineFacts()
-        self._machine: Machine | None = None
         self._notice = ""
-        self._height = 0
 
-    def show(self, facts: MachineFacts, machine: Machine | None, notice: str) -> None:
-        """Show cores, or the notice in their place."""
-        self._facts, self._machine, self._notice = facts, machine, notice
-        height = 2 + max(1, len(self._core_rows(self.size.width)))
-        if height != self._height:
-            self._height = height
-            self.styles.height = height
+    def show(self, facts: MachineFacts, notice: str) -> None:
+        """Show facts; the notice takes the last row."""
+        self._facts, self._notice = facts, notice
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return the machine's name, then cores as many to a row as fit."""
-        facts = self._facts
-        rows: list[Row] = [
-            cut(((facts.cpu_model or "waiting for the sensors", PLAIN),), width),
-            cut(((self._inventory(), MUTED),), width),
-        ]
+        """Return the parts of the machine's identity in as many rows as there are."""
+        if width < 1 or height < 1:
+            return []
+        first, *parts = identity(self._facts) or ["waiting for the sensors"]
+        rows: list[Row] = [((first, STRONG),)]
+        for part in parts:
+            longer: Row = (*rows[-1], (f"   {part}", MUTED))
+            if row_width(longer) <= width:
+                rows[-1] = longer
+            elif len(rows) < height:
+                rows.append(((part, MUTED),))
+        rows = [cut(row, width, self.ellipsis) for row in rows]
         if self._notice:
-            rows.append(cut(((self._notice, BAD),), width))
-        else:
-            rows.extend(self._core_rows(width))
-        return rows[:height]
-
-    def _core_rows(self, width: int) -> list[Row]:
-        cpu = self._machine.cpu if self._machine is not None else None
-        cores = (cpu.cores if cpu is not None else None) or ()
-        in_a_row = max(1, width // _CORE_WIDTH)
-        if len(cores) > in_a_row * _BAR_ROWS:
-            return self._dense_rows(cores, max(1, width - _LABEL_WIDTH - 1))
-        rows: list[Row] = []
-        for first in range(0, len(cores), in_a_row):
-            row: list[tuple[str, tuple[str, ...]]] = []
-            for number, pct in enumerate(cores[first : first + in_a_row], first):
-                row.append((f"{number:>3} ", MUTED))
-                row.append((bar(pct / 100, _CORE_BAR, self.ascii), PLAIN))
-                row.append((f"{pct:>4}% ", PLAIN))
-            rows.append(tuple(row))
+            notice = cut(((self._notice, BAD),), width, self.ellipsis)
+            rows = [*rows[: height - 1], notice]
         return rows
-
-    def _dense_rows(self, cores: tuple[int, ...], in_a_row: int) -> list[Row]:
-        """Return a cell for each core, after the number of the first one of the row."""
-        levels = _ASCII_LEVELS if self.ascii else _LEVELS
-        rows: list[Row] = []
-        for first in range(0, len(cores), in_a_row):
-            some = cores[first : first + in_a_row]
-            text = "".join(levels[min(max(pct, 0), 99) * len(levels) // 100] for pct in some)
-            rows.append(((f"{first:>{_LABEL_WIDTH}} ", MUTED), (text, PLAIN)))
-        return rows
-
-    def _inventory(self) -> str:
-        facts = self._facts
-        parts = [f"{facts.cores} cores"] if facts.cores else []
-        if facts.cpu_limit is not None:
-            parts.append(f"limited to {facts.cpu_limit:g}")
-        memory_mib = facts.memory_limit_mib or facts.memory_mib
-        if memory_mib is not None:
-            parts.append(figures.gibibytes(memory_mib))
-        if self._machine is not None and self._machine.memory is not None:
-            parts.append(f"{figures.gibibytes(self._machine.memory.used_mib)} used")
-        return "  ".join(parts)
-
-
-_CORE_BAR = 8
-_CORE_WIDTH = 4 + _CORE_BAR + 6
-_BAR_ROWS = 4
-_LABEL_WIDTH = 3
-_LEVELS = "▁▂▃▄▅▆▇█"
-_ASCII_LEVELS = "0123456789"

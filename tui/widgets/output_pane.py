@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+from rich.cells import chop_cells
+
 from dlmon.records import Notice, Output
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
+from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import Row
+from tui.widgets.tail import Tail
+
+# Where a pane is lower, a long line is cut instead, so that it doesn't push the others out.
+WRAPPED_FROM_HEIGHT = 12
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Output",
+        "What the training script prints, newest at the bottom; what it writes as an error is "
+        "grey. The wheel scrolls back, in the log the arrow keys too; at the end it follows again.",
+    ),
+    (
+        "▲ notices",
+        "What dlmon itself has to say, such as a GPU that slows down for heat, among the output "
+        "at the moment when it happened.",
+    ),
+)
 
 
-class OutputPane(Lines):
+class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
-
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
-        """Start empty."""
-        super().__init__(ascii=ascii, id=id)
-        self._lines: list[Output | Notice] = []
 
     def show(self, output: tuple[Output, ...], notices: tuple[Notice, ...]) -> None:
         """Show lines of output with the notices among them."""
-        self._lines = sorted((*output, *notices), key=lambda line: line.t)
-        self.redraw()
+        self.show_lines(sorted((*output, *notices), key=lambda line: line.t), "Output")
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return the newest lines that have room."""
+        """Return the lines in view."""
         if not self._lines:
-            return [(("nothing printed yet", MUTED),)]
-        ellipsis = "..." if self.ascii else "…"
-        return [cut(self._row(line), width, ellipsis) for line in self._lines[-max(1, height) :]]
+            return [cut((("nothing printed yet", MUTED),), width, self.ellipsis)]
+        return super().draw(width, height)
 
-    def _row(self, line: Output | Notice) -> Row:
+    def rows_of(self, line: Output | Notice, width: int, height: int) -> list[Row]:
+        """Return a line, broken where the pane is high, else cut."""
+        mark, style = "", PLAIN
         if isinstance(line, Notice):
-            return ((("! " if self.ascii else "▲ ") + line.text, STRONG),)
-        return ((line.text, PLAIN if line.stream == "stdout" else MUTED),)
+            mark, style = ("! " if self.ascii else "▲ "), STRONG
+        elif line.stream != "stdout":
+            style = MUTED
+        room = width - len(mark)
+        if height < WRAPPED_FROM_HEIGHT or room < 2:
+            return [cut(((mark + line.text, style),), width, self.ellipsis)]
+        # A character may take no cell at all; of what is longer, the rest has no room anyway.
+        parts = chop_cells(line.text[: 2 * room * height], room) or [""]
+        rows: list[Row] = [
+            (((mark if number == 0 else " " * len(mark)) + part, style),)
+            for number, part in enumerate(parts[:height])
+        ]
+        if len(parts) > height:
+            rows[-1] = cut(((rows[-1][0][0] + parts[height], style),), width, self.ellipsis)
+        return rows

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dlmon.session import Snapshot
+from typing import ClassVar
+
+from dlmon.session import Progress, Snapshot
 from tui import figures
 from tui.widgets.lines import (
     ACCENT,
@@ -11,23 +13,40 @@ from tui.widgets.lines import (
     MUTED,
     PLAIN,
     STRONG,
-    Lines,
+    GrowingLines,
     cut,
     joined,
     row_width,
+    wrapped,
 )
 from tui.widgets.plot import bar
 from tui.widgets.rows import Row
 
-_BAR = 24
+_LONGEST_BAR, _SHORTEST_BAR = 24, 8
 # Where there is no room for the output, a notice is seen nowhere else.
 NOTICE_S = 15.0
 
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "step",
+        "A step trains on one batch; the bar shows how many of the epoch's steps are done.",
+    ),
+    (
+        "time left",
+        "How long the rest of this epoch and of the whole run take at the mean step so far, "
+        "validation included once it was measured.",
+    ),
+)
 
-class ProgressLine(Lines):
-    """One row: a sentence that matters now, else the step; at the right the bar."""
 
-    DEFAULT_CSS = "ProgressLine { height: 1; padding: 0 1; }"
+class ProgressLine(GrowingLines):
+    """A sentence that matters now, else the step; at the right the bar and the time left.
+
+    It is one row high, but for what went wrong, which is told in full where it has room.
+    """
+
+    DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 3
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
@@ -41,22 +60,23 @@ class ProgressLine(Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
-        """Return the row."""
+        """Return the rows."""
         snapshot = self._snapshot
         if snapshot is None:
             return []
-        if self._trouble:
-            return [cut(((self._trouble, BAD),), width)]
+        wrong = self._trouble or _failure(snapshot)
+        if wrong:
+            return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]
         result = snapshot.result
-        if result is not None and result.error:
-            return [cut(((f"failed: {result.error}", BAD),), width)]
         if result is not None:
             after = f"{result.status} after {figures.seconds(result.wall_s)}"
-            return [cut(((after, PLAIN),), width)]
-        left, right = self._left(snapshot), self._right(snapshot)
-        if _recent_notice(snapshot) and row_width(left) + APART + row_width(right) > width:
-            return [cut(left, width)]
-        return [joined(left, right, width)]
+            return [cut(((after, PLAIN),), width, self.ellipsis)]
+        left = self._left(snapshot)
+        room = width - row_width(left) - APART
+        right = self._right(snapshot.progress, room)
+        if _recent_notice(snapshot) and row_width(right) > room:
+            return [cut(left, width, self.ellipsis)]
+        return [joined(left, right, width, self.ellipsis)]
 
     def _left(self, snapshot: Snapshot) -> Row:
         notice = _recent_notice(snapshot)
@@ -67,20 +87,38 @@ class ProgressLine(Lines):
             return ((f"{snapshot.phase or 'starting'} …", MUTED),)
         return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
 
-    def _right(self, snapshot: Snapshot) -> Row:
-        progress = snapshot.progress
+    def _right(self, progress: Progress | None, room: int) -> Row:
+        """Return the bar and the times left; what has no room, the whole run's time last, goes."""
         if progress is None:
             return ()
         fraction = progress.epoch_fraction
-        done = bar(fraction, _BAR, self.ascii).rstrip()
-        track = ("." if self.ascii else "─") * (_BAR - len(done))
-        left = figures.time_left(progress.run_left_s)
+        epoch = f" {fraction * 100:3.0f} %"
+        both, one = _times_left(progress)
+        fixed = len("epoch ") + len(epoch)
+        times = next((t for t in (both, one) if fixed + len(t) + _SHORTEST_BAR <= room), one)
+        cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed - len(times)))
+        done = bar(fraction, cells, self.ascii).rstrip()
+        track = ("." if self.ascii else "─") * (cells - len(done))
         return (
             ("epoch ", MUTED),
             (done, ACCENT),
             (track, MUTED),
-            (f" {fraction * 100:3.0f} %  {left}".rstrip(), PLAIN),
+            (f"{epoch}{times}", PLAIN),
         )
+
+
+def _times_left(progress: Progress) -> tuple[str, str]:
+    """Return the time left of the epoch and of the run, and the one that matters more."""
+    epoch, run = figures.time_left(progress.epoch_left_s), figures.time_left(progress.run_left_s)
+    if progress.epochs <= progress.epoch + 1 or not epoch or not run:
+        only = f"  {run or epoch}" if run or epoch else ""
+        return only, only
+    return f"  {epoch}   run {run}", f"   run {run}"
+
+
+def _failure(snapshot: Snapshot) -> str:
+    result = snapshot.result
+    return f"failed: {result.error}" if result is not None and result.error else ""
 
 
 def _recent_notice(snapshot: Snapshot) -> str:

@@ -49,6 +49,11 @@ class RowWidget(Widget):
         self._title_more: tuple[str, ...] = ()
         self._title_row: Row = ()
 
+    @property
+    def ellipsis(self) -> str:
+        """What a text ends with that was cut."""
+        return "..." if self.ascii else "…"
+
     def draw(self, width: int, height: int) -> list[Row]:
         """Return what to show: at most `height` rows of at most `width` cells."""
         raise NotImplementedError
@@ -67,7 +72,7 @@ class RowWidget(Widget):
             return
         pairs = zip_longest(before, self._rows, fillvalue=())
         changed = [
-            Region(0, y, min(_changed_until(old, new, size.width), size.width), 1)
+            _changed_region(old, new, size.width).translate((0, y))
             for y, (old, new) in enumerate(pairs)
             if old != new
         ]
@@ -124,8 +129,9 @@ class RowWidget(Widget):
         )
         regions = []
         if before != self._title_row:
-            end = _TITLE_INDENT + _changed_until(before, self._title_row, width)
-            regions.append(Region(0, 0, min(end, width), 1))
+            changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
+            # With the blank that Textual puts before a title; the first one brings it.
+            regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
         if self._border_subtitle is None or self._border_subtitle.plain != subtitle:
             self._border_subtitle = Content(subtitle)
             regions.append(Region(0, height - 1, width, 1))
@@ -152,22 +158,36 @@ def fit(text: str, width: int, ellipsis: str = "…") -> str:
     """Return `text` in exactly `width` cells: padded, or cut with an ellipsis."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    return set_cell_size(set_cell_size(text, width - 1).rstrip() + ellipsis, width)
+    kept = set_cell_size(text, max(0, width - cell_len(ellipsis))).rstrip()
+    return set_cell_size(kept + ellipsis, width)
 
 
-def _changed_until(before: Row, after: Row, width: int) -> int:
-    """Return the cell behind the last one that differs, by whole runs.
+def _changed_region(before: Row, after: Row, width: int) -> Region:
+    """Return the part of one row of `width` cells outside of which both are the same."""
+    begin, end = _same_cells(before, after), _cells(after)
+    if end == _cells(before):
+        end -= _same_cells(before, after, from_end=True)
+    else:
+        end = width
+    begin = min(begin, max(0, width - 1))
+    return Region(begin, 0, max(1, min(end, width) - begin), 1)
 
-    Where a row begins to differ is of no use: Textual sends it from its start.
-    """
-    end = _cells(after)
-    if end != _cells(before):
-        return width
-    for old, new in zip(reversed(before), reversed(after), strict=False):
-        if old != new:
-            break
-        end -= cell_len(new[0])
-    return end
+
+def _same_cells(before: Row, after: Row, from_end: bool = False) -> int:
+    """Return how many cells two rows have in common at their begin, or at their end."""
+    step = -1 if from_end else 1
+    same = 0
+    for old, new in zip(before[::step], after[::step], strict=False):
+        if old == new:
+            same += cell_len(new[0])
+            continue
+        # Within a run it can be told only where each character takes one cell.
+        if old[1] == new[1] and all(cell_len(text) == len(text) for text, _ in (old, new)):
+            pairs = zip(old[0][::step], new[0][::step], strict=False)
+            shorter = min(len(old[0]), len(new[0]))
+            same += next((cell for cell, (a, b) in enumerate(pairs) if a != b), shorter)
+        break
+    return same
 
 
 def _cells(row: Row) -> int:

@@ -18,6 +18,15 @@ from tui.widgets.lines import (
     row_width,
 )
 from tui.widgets.rows import Row
+from workloads.catalog import WORKLOADS
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "First line",
+        "What is trained, on which device and with how many samples in a batch; at the right "
+        "what it is doing now, which epoch of how many, and the time since it was started.",
+    ),
+)
 
 
 class TopLine(Lines):
@@ -40,10 +49,9 @@ class TopLine(Lines):
         """Return the row."""
         if self._snapshot is None:
             return []
-        ellipsis = "..." if self.ascii else "…"
         right = self._where_it_is()
         left = _what(self._snapshot, width - row_width(right) - APART)
-        return [joined(left, right, width, ellipsis)]
+        return [joined(left, right, width, self.ellipsis)]
 
     def _where_it_is(self) -> Row:
         snapshot = self._snapshot
@@ -70,25 +78,40 @@ def _epoch(snapshot: Snapshot) -> int:
 
 
 def _what(snapshot: Snapshot, room: int) -> Row:
-    """Return what is trained, and of its settings as many as have room; the device is cut."""
-    header, model = snapshot.header, snapshot.model
-    row: list[tuple[str, tuple[str, ...]]] = [
-        ("dlmon  ", ACCENT),
-        (header.workload, STRONG),
-    ]
-    details = [figures.device(device_text(snapshot))]
-    batch_size = model.batch_size if model else header.options.get("batch_size")
-    if batch_size:
-        details.append(f"batch {batch_size}")
-    steps = header.options.get("steps")
-    if steps:
-        details.append(f"{steps} steps")
-    if model is not None and model.data:
-        details.append(f"{model.data} data")
-    for number, detail in enumerate(details):
-        run = (f"  {detail}", MUTED)
-        if number > 0 and row_width((*row, run)) > room:
+    """Return what is trained, and of its settings as many as have room; the device is cut.
+
+    Our own name gives way where the device or the first setting needs its room.
+    """
+    device = figures.device(device_text(snapshot))
+    named: Row = ((snapshot.header.workload, STRONG), (f"  {device}" if device else "", MUTED))
+    ours: Row = (("dlmon  ", ACCENT), *named)
+    settings = _settings(snapshot)
+    bare, branded = _filled(named, settings, room), _filled(ours, settings, room)
+    first_setting_fits = len(branded) > len(ours) or len(bare) == len(named)
+    return branded if row_width(ours) <= room and first_setting_fits else bare
+
+
+def _filled(row: Row, settings: list[str], room: int) -> Row:
+    """Add settings as long as they have room."""
+    for setting in settings:
+        longer: Row = (*row, (f"  {setting}", MUTED))
+        if row_width(longer) > room:
             break
-        if detail:
-            row.append(run)
-    return tuple(row)
+        row = longer
+    return row
+
+
+def _settings(snapshot: Snapshot) -> list[str]:
+    """Return how it is trained, what matters most first."""
+    header, model = snapshot.header, snapshot.model
+    workload = WORKLOADS.get(header.workload)
+    batch_size = model.batch_size if model else header.options.get("batch_size")
+    steps = header.options.get("steps")
+    precision = header.options.get("precision") or (workload.precision if workload else None)
+    told = (
+        (batch_size, f"batch {batch_size}"),
+        (steps, f"{steps} steps"),
+        (precision, f"{precision}"),
+        (model and model.data, f"{model.data} data" if model else ""),
+    )
+    return [text for value, text in told if value]

@@ -1,0 +1,84 @@
+"""Every byte that reaches the terminal: none too many, and the ones that were asked for."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.sessions import DEADLINE_S, FAKES, Log, the_log_in
+from fakes.terminal import PseudoTerminal
+
+LEAVES_ALTERNATE_SCREEN = b"\x1b[?1049l"
+SHOWS_CURSOR = b"\x1b[?25h"
+
+
+@pytest.fixture
+def attach(dlmon_command, log_dir):
+    """Return a function that shows a finished session in a terminal of its own."""
+    write_log(log_dir, recorded_session())
+
+    def show(*options, environment=None):
+        command = [dlmon_command, "attach", "last", "--log-dir", log_dir, *options]
+        return PseudoTerminal(command, environment)
+
+    return show
+
+
+def test_a_session_that_is_over_writes_nothing_while_nothing_changes(attach):
+    with attach() as terminal:
+        terminal.wait_for(b"completed")
+        # Longer than any timer of the screen.
+        terminal.wait_until_quiet(3.0)
+
+
+def test_without_colour_no_colour_is_written(attach):
+    with attach(environment={"NO_COLOR": "1"}) as terminal:
+        terminal.wait_for(b"completed")
+        terminal.wait_until_quiet(0.5)
+        codes = re.findall(rb"\x1b\[([0-9;]*)m", terminal.written)
+        numbers = {number for code in codes for number in code.split(b";")}
+        # 38 and 48 begin a colour of one's own; 30 to 37 and 40 to 47 are the first eight.
+        coloured = {n for n in numbers if re.fullmatch(rb"[34][0-8]|9[0-7]|10[0-7]", n)}
+        assert coloured == set()
+
+
+def test_with_ascii_no_other_character_is_written(attach):
+    with attach("--ascii") as terminal:
+        terminal.wait_for(b"completed")
+        terminal.press("l")
+        terminal.wait_until_quiet(0.5)
+        assert terminal.written.isascii()
+
+
+def test_a_console_without_a_font_gets_ascii_by_itself(attach):
+    with attach(environment={"TERM": "linux"}) as terminal:
+        terminal.wait_for(b"completed")
+        terminal.wait_until_quiet(0.5)
+        assert terminal.written.isascii()
+
+
+def test_an_end_by_signal_leaves_a_terminal_that_can_be_used(attach):
+    with attach() as terminal:
+        terminal.wait_for(b"completed")
+        terminal.process.send_signal(signal.SIGTERM)
+        terminal.process.wait(DEADLINE_S)
+        terminal.wait_for(LEAVES_ALTERNATE_SCREEN)
+        terminal.wait_for(SHOWS_CURSOR)
+
+
+def test_the_end_of_a_run_rings_the_bell_and_tells_the_desktop(make_job, tmp_path):
+    config = tmp_path / "config.toml"
+    config.write_text("bell = true\nnotification = true\n")
+    job = tmp_path / "job"
+    job.write_bytes(make_job(step_s=0.002).to_line())
+    command = [sys.executable, FAKES / "screen_viewer.py", job]
+    with PseudoTerminal(command, {"DLMON_CONFIG": str(config)}) as terminal:
+        terminal.wait_for(b"completed after")
+        terminal.wait_for(b"\x1b]9;dlmon: ")
+        before, _, after = terminal.written.partition(b"\x1b]9;dlmon: ")
+        assert b"completed" in after.partition(b"\x07")[0]
+        assert b"\x07" in before
+    assert Log(the_log_in(tmp_path / "sessions")).status == "completed"

@@ -1,0 +1,404 @@
+"""Every state that a screen can be seen in, by name, and the screen that shows it.
+
+To look at one: python -m tests.fakes.states training 120x40 --ascii
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir, contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import dlmon.host
+import tui.app
+import tui.widgets.machine_panel
+from dlmon.records import (
+    Epoch,
+    Facts,
+    Gpu,
+    Machine,
+    Model,
+    Notice,
+    Output,
+    Record,
+    SessionHeader,
+    decode,
+    encode,
+)
+from dlmon.viewer import Viewer
+from tui.app import DlmonApp
+from tui.screens.starting import StartingScreen
+from tui.settings import Settings
+from tui.widgets.machine_panel import MachinePanel
+
+from .recorded import BEGIN_NS, BEGIN_WALL, BOOT_ID, HOST, folded, recorded_session, write_log
+from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, screen_text
+
+Size = tuple[int, int]
+
+SIZES: tuple[Size, ...] = ((80, 24), (120, 40), (200, 60))
+DAY_S = 86_400
+
+LONG_NAME = "a name that goes on and on, " * 12 + "to its end"
+WIDE_NAME = "漢字かな交じり文 한국어 👩🏽\u200d🚀🇯🇵❤\ufe0f Z\u0334\u0317\u0305a\u0352lgo e\u0301"
+RIGHT_TO_LEFT_NAME = "\u202egnp.exe\u202c שלום \u2067مرحبا\u2069 \u200fend"
+
+
+@dataclass(frozen=True)
+class State:
+    """A session, and what its viewer finds around it.
+
+    Attributes:
+        records: what the log holds.
+        earlier: sessions of the same log directory, over by then.
+        locked: its supervisor still holds the lock of the log.
+        ours: the viewer holds its lifeline.
+        silent_s: how long ago the last record came.
+    """
+
+    records: list[Record]
+    earlier: tuple[list[Record], ...] = ()
+    locked: bool = True
+    ours: bool = True
+    silent_s: float = 0.0
+
+    @property
+    def header(self) -> SessionHeader:
+        header = self.records[0]
+        assert isinstance(header, SessionHeader)
+        return header
+
+
+def renamed(records: list[Record], text: str) -> list[Record]:
+    """Return records that hold `text` wherever a log can hold any, and at their end all kinds."""
+    told: list[Record] = []
+    for record in records:
+        if isinstance(record, SessionHeader):
+            record = _renamed_header(record, text)
+        elif isinstance(record, Model):
+            record = replace(record, device_name=text, data=text, backend=text)
+        elif isinstance(record, Epoch):
+            record = replace(record, metrics={text: 0.5, "loss": None}, why={"loss": text})
+        told.append(record)
+    last = max(getattr(record, "t", 0) for record in records)
+    unknown = {"utilization_pct": text}
+    return [
+        *told,
+        Machine(last, 0.0, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
+        Output(last, "stdout", text),
+        Output(last, text, text),
+        Notice(last, text),
+    ]
+
+
+def _renamed_header(header: SessionHeader, text: str) -> SessionHeader:
+    machine = header.machine
+    return replace(
+        header,
+        host=text,
+        machine=replace(
+            machine,
+            cpu_model=text,
+            gpus=tuple(replace(gpu, name=text) for gpu in machine.gpus or ()),
+            driver=text,
+            governor=text,
+            why={"gpus": text},
+        ),
+        options={"batch_size": text, "steps": [text], "device": text, text: {text: text}},
+    )
+
+
+def _with_samples(
+    records: list[Record], change: Callable[[Machine], Machine], last: int | None = None
+) -> list[Record]:
+    """Return records whose samples are changed: all, or so many of the last ones."""
+    times = [record.t for record in records if isinstance(record, Machine)]
+    since = times[-last if last else 0]
+    return [
+        change(record) if isinstance(record, Machine) and record.t >= since else record
+        for record in records
+    ]
+
+
+def _unanswered(reason: str, machine: Machine) -> Machine:
+    """Return a sample whose GPUs give that reason for every reading."""
+    why = {spec.name: reason for spec in fields(Gpu) if spec.default is None}
+    return replace(machine, gpus=tuple(Gpu(gpu.index, why=why) for gpu in machine.gpus or ()))
+
+
+def _hung(machine: Machine) -> Machine:
+    """Return a sample by sensors that leave the GPUs alone, since their driver hung."""
+    reason = "lost: the sensors gave no sample for 3 s"
+    return replace(machine, gpus=None, why={"gpus": reason})
+
+
+def _own_script() -> list[Record]:
+    """Return a session of a script that the catalog doesn't know."""
+    header, *rest = recorded_session("training")
+    return [replace(header, workload="train_resnet.py"), *rest]
+
+
+def _earlier(days: int, **options) -> list[Record]:
+    """Return a session that began so many days before the others."""
+    name = f"202611{20 - days}-145600-cifar10-cnn-000{days}"
+    return recorded_session(session_id=name, begin_wall=BEGIN_WALL - days * DAY_S, **options)
+
+
+def _busy(records: list[Record]) -> list[Record]:
+    """Return records of a machine that had other work at the start."""
+    header, *rest = records
+    machine = replace(header.machine, cpu_pct=63.0, foreign_gpu_processes=2)
+    return [replace(header, machine=machine), *rest]
+
+
+_TRAINING = recorded_session("training")
+_LONG = {"epochs": 1000, "ended": 400, "samples": 1_000}
+
+STATES: dict[str, State] = {
+    # The phases of a run, and how it can end.
+    "importing": State(recorded_session("importing")),
+    "building": State(recorded_session("building")),
+    "compiling": State(recorded_session("compiling")),
+    "training-early": State(recorded_session("training", ended=0, cut_after=12)),
+    "training": State(_TRAINING),
+    "validating": State(recorded_session("validating")),
+    "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
+    "completed": State(recorded_session()),
+    "failed": State(recorded_session(status="failed")),
+    "stopped": State(recorded_session(status="stopped")),
+    "interrupted": State(_TRAINING, locked=False),
+    "elsewhere": State([replace(_TRAINING[0], host="other-box"), *_TRAINING[1:]], locked=False),
+    "not-ours": State(_TRAINING, ours=False),
+    # What can go wrong beside it.
+    "stale-sensors": State(recorded_session("training", silent_s=12.0)),
+    "silent-supervisor": State(_TRAINING, silent_s=40.0),
+    "lost-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "lost"), last=6)),
+    "hung-driver": State(_with_samples(_TRAINING, _hung, last=6)),
+    "nan-loss": State(recorded_session("training", ended=2, nan_loss=True)),
+    # Machines.
+    "no-gpu": State(recorded_session("training", gpus=0)),
+    "unsupported-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "not supported"))),
+    "2-gpus": State(recorded_session("training", gpus=2)),
+    "8-gpus": State(recorded_session("training", gpus=8, cores=64)),
+    "16-gpus": State(recorded_session("training", gpus=16, cores=192)),
+    "2-cores": State(recorded_session("training", gpus=0, cores=2)),
+    "128-cores": State(recorded_session("training", cores=128)),
+    "256-cores": State(recorded_session("training", gpus=0, cores=256)),
+    # Names.
+    "long-names": State(renamed(recorded_session("training", gpus=2), LONG_NAME)),
+    "wide-names": State(renamed(recorded_session("training", gpus=2), WIDE_NAME)),
+    "right-to-left-names": State(renamed(recorded_session("training"), RIGHT_TO_LEFT_NAME)),
+    # Runs.
+    "1000-epochs": State(recorded_session("training", **_LONG)),
+    "earlier-runs": State(
+        _TRAINING,
+        earlier=(_earlier(1), _earlier(2, step_us=20_000), _earlier(3, status="stopped")),
+    ),
+    "badges": State(
+        _busy(recorded_session("training", steps_cap=120)),
+        earlier=(_earlier(1, steps_cap=60), _earlier(2, samples=10_000)),
+    ),
+    "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
+    "own-script": State(_own_script()),
+}
+
+MACHINES = (
+    "training",
+    "stale-sensors",
+    "lost-gpu",
+    "hung-driver",
+    "no-gpu",
+    "unsupported-gpu",
+    "2-gpus",
+    "8-gpus",
+    "16-gpus",
+    "2-cores",
+    "128-cores",
+    "256-cores",
+    "long-names",
+    "wide-names",
+)
+"""The states that differ where no session is shown, but the machine alone."""
+
+
+class Stage:
+    """dlmon with a state on one of its screens, on a machine that it takes for its own.
+
+    The app has still to be run, and `begin` to be called in it.
+    """
+
+    def __init__(self, app: DlmonApp, view: str, state: State, clock: Clock) -> None:
+        self.app = app
+        self.view = view
+        self.state = state
+        self._clock = clock
+
+    async def begin(self, pilot) -> None:
+        """Bring the state on the screen."""
+        self.pilot = pilot
+        await pilot.pause()
+        await self.app.workers.wait_for_complete()
+        if self.view not in _OF_A_SESSION:
+            self._let_sensors_speak()
+        await self.settle()
+        self._clock.advance(self.state.silent_s)
+        if self.view in _ON_TOP:
+            await _ON_TOP[self.view](self)
+        await self.settle()
+
+    @property
+    def sensors(self) -> FakeSensing:
+        """The sensors that run for a screen without a session."""
+        (sensors,) = (sensors for sensors in FakeSensing.started if sensors.running)
+        return sensors
+
+    def _let_sensors_speak(self) -> None:
+        header = self.state.header
+        samples = [record for record in self.state.records if isinstance(record, Machine)]
+        facts = Facts(header.t, header.wall, header.host, header.machine)
+        # What a process says is decoded, and so cleaned, before a screen hears of it.
+        self.sensors.say(*(decode(encode(record)) for record in (facts, *samples)))
+        self._clock.now_ns = folded(self.state.records).last_t
+
+    async def settle(self) -> None:
+        """Let all that follows from a change be drawn, as its timers would have it."""
+        # Twice, for rows take their places before they are drawn in them.
+        self._paint()
+        await self.pilot.pause(0)
+        self._paint()
+        await self.pilot.pause()
+
+    def _paint(self) -> None:
+        for screen in self.app.screen_stack:
+            if hasattr(screen, "tick"):
+                screen.tick()
+            for panel in screen.query(MachinePanel):
+                panel.paint()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def resize(self, size: Size) -> None:
+        """Give the terminal another size."""
+        await self.pilot.resize_terminal(*size)
+        await self.settle()
+
+    @property
+    def text(self) -> str:
+        return screen_text(self.app)
+
+
+async def _push_starting(stage: Stage) -> None:
+    stage.app.push_screen(StartingScreen(lambda: None))
+
+
+_OF_A_SESSION = ("live", "log", "quit", "help", "palette")
+_ON_TOP = {
+    "log": lambda stage: stage.press("l"),
+    "quit": lambda stage: stage.press("q"),
+    "help": lambda stage: stage.press("question_mark"),
+    "palette": lambda stage: stage.press("ctrl+p"),
+    "sessions": lambda stage: stage.app.run_action("sessions"),
+    "home-help": lambda stage: stage.press("f1"),
+    "watch-help": lambda stage: stage.press("f1"),
+    "starting": _push_starting,
+}
+VIEWS = (
+    *_OF_A_SESSION,
+    *("home", "home-help", "sessions", "starting"),
+    *("watch", "watch-help"),
+)
+
+
+@contextmanager
+def staged(
+    state: State, view: str = "live", folder: str = "sessions", **settings
+) -> Iterator[Stage]:
+    """Set the stage; `settings` are those of `config.toml`, such as ascii or theme.
+
+    The sessions lie in a folder of this name.
+    """
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-")))
+        clock = Clock(BEGIN_NS)
+        _be_the_machine(stack, clock, home)
+        # A path from here is the same in every picture.
+        stack.enter_context(chdir(home))
+        log_dir = Path(folder)
+        for number, records in enumerate(state.earlier):
+            write_log(log_dir, records, f"earlier-{number}")
+        log = GrowingLog(log_dir, [replace(state.header, id="shown")])
+        log.path.write_bytes(b"".join(encode(record) for record in state.records))
+        stack.callback(log.drop_lock)
+        if not state.locked:
+            log.drop_lock()
+        if view in _OF_A_SESSION:
+            clock.now_ns = folded(state.records).last_t
+            where = {"log": log.path, "started": FakeLaunch() if state.ours else None}
+        else:
+            where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
+        app = DlmonApp(log_dir, **where, settings=Settings(**settings))
+        yield Stage(app, view, state, clock)
+
+
+def _be_the_machine(stack: ExitStack, clock: Clock, home: Path) -> None:
+    """Let this machine be the one that was recorded, and keep a person's own settings out."""
+    patch = partial(_patch, stack)
+    patch(dlmon.host, "socket", SimpleNamespace(gethostname=lambda: HOST))
+    patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
+    patch(tui.app, "Viewer", partial(Viewer, clock=clock))
+    patch(tui.widgets.machine_panel, "Sensing", FakeSensing)
+    patch(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
+    patch(FakeSensing, "started", [])
+    stack.callback(time.tzset)
+    told = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    stack.enter_context(mock.patch.dict(os.environ, told))
+    time.tzset()
+    for name in ("NO_COLOR", "COLORTERM", "TERM", "DLMON_CONFIG"):
+        os.environ.pop(name, None)
+
+
+def _patch(stack: ExitStack, owner: object, name: str, value: object) -> None:
+    stack.enter_context(mock.patch.object(owner, name, value))
+
+
+async def pictures(state: State, view: str, sizes: tuple[Size, ...], **settings) -> dict[Size, str]:
+    """Open a state at the first size, resize it through the others; return each one's text."""
+    taken = {}
+    with staged(state, view, **settings) as stage:
+        async with stage.app.run_test(size=sizes[0]) as pilot:
+            await stage.begin(pilot)
+            for size in sizes:
+                if size != sizes[0]:
+                    await stage.resize(size)
+                taken[size] = stage.text
+    return taken
+
+
+def main() -> None:
+    """Print the text of states, to be looked at."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("state", choices=[*STATES, "all"])
+    parser.add_argument("sizes", nargs="*", metavar="WIDTHxHEIGHT")
+    parser.add_argument("--view", choices=VIEWS, default="live")
+    parser.add_argument("--ascii", action="store_true")
+    asked = parser.parse_args()
+    sizes = tuple(tuple(map(int, size.split("x"))) for size in asked.sizes) or SIZES
+    for name in STATES if asked.state == "all" else [asked.state]:
+        taken = asyncio.run(pictures(STATES[name], asked.view, sizes, ascii=asked.ascii))
+        for (width, height), text in taken.items():
+            print(f"{f' {asked.view}, {name}, {width}×{height} ':═^{width}}\n{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What is written to the terminal: short, and in the end the picture that was meant."""
+
+import random
+import re
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.screens import of_this_boot, screen_text
+from rich.cells import cell_len
+
+from dlmon.records import Output
+from tui.compositor import SpansUpdate
+
+SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
+
+
+class Grid:
+    """A terminal of one-cell and two-cell characters that knows how to place them, no more."""
+
+    def __init__(self, text, width, height):
+        lines = text.split("\n")
+        self.cells = [[" "] * width for _ in range(height)]
+        for y, line in enumerate(lines):
+            self.write(0, y, line)
+
+    def write(self, x, y, text):
+        for character in text:
+            self.cells[y][x] = character
+            if cell_len(character) == 2:
+                self.cells[y][x + 1] = ""
+            x += cell_len(character)
+        return x
+
+    def take(self, sequence):
+        x = y = 0
+        for numbers, letter, character in SEQUENCE.findall(sequence):
+            if letter == "H":
+                y, x = (int(number) - 1 for number in numbers.split(";"))
+            elif letter:
+                assert letter == "m"
+            else:
+                assert character not in "\r\n"
+                x = self.write(x, y, character)
+
+    @property
+    def text(self):
+        return "\n".join("".join(row).rstrip() for row in self.cells)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Return a function that notes what an app writes from now on."""
+
+    def note(app):
+        sequences = []
+
+        def display(screen, renderable):
+            if renderable is not None:
+                sequences.append(renderable.render_segments(app.console))
+
+        monkeypatch.setattr(app, "_display", display)
+        return sequences
+
+    return note
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_what_is_written_gives_the_picture(show_session, written, clock, size, gpus):
+    records = of_this_boot(recorded_session("training", gpus=gpus, foreign=True))
+    clock.now_ns = folded(records).last_t
+    draw = random.Random(1)
+    keys = ["left", "shift+left", "right", "escape", "minus", "plus", "comma", "f", "up", "home"]
+    async with show_session(records, size=size) as shown:
+        sequences = written(shown.app)
+        grid = Grid(screen_text(shown.app), *size)
+        for number in range(40):
+            clock.advance(draw.uniform(0.2, 3))
+            text = draw.choice(["漢字", "e\u0301", "plain ", "漢"]) * draw.randint(1, 40)
+            if number % 3 == 0:
+                shown.log.write(Output(shown.viewer.now(), "stdout", text))
+            await shown.tick()
+            await shown.press(draw.choice(keys))
+            sequence = "".join(sequences)
+            sequences.clear()
+            grid.take(sequence)
+            assert without_marks(grid.text) == without_marks(screen_text(shown.app))
+
+
+def without_marks(text):
+    """Leave out what takes no cell: the grid above has no place for it."""
+    return "".join(character for character in text if cell_len(character) or character == "\n")
+
+
+async def test_one_more_second_is_a_few_bytes(show_session, written, clock):
+    records = of_this_boot(recorded_session("training"))
+    last_second = folded(records).last_t // 1_000_000_000
+    clock.now_ns = last_second * 1_000_000_000 + 900_000_000
+    async with show_session(records) as shown:
+        sequences = written(shown.app)
+        clock.advance(0.4)
+        await shown.tick()
+        assert 0 < len("".join(sequences)) < 60
+
+
+@pytest.mark.parametrize("reached", ["training", "result"])
+async def test_nothing_is_written_while_nothing_changes(show_session, written, reached):
+    async with show_session(recorded_session(reached)) as shown:
+        await shown.press("left")
+        sequences = written(shown.app)
+        for _ in range(5):
+            await shown.tick()
+        assert sequences == []
+
+
+async def test_an_update_is_of_spans_not_of_whole_widgets(show_session, monkeypatch):
+    async with show_session(recorded_session("training")) as shown:
+        updates = []
+        monkeypatch.setattr(shown.app, "_display", lambda screen, update: updates.append(update))
+        await shown.press("left")
+        assert updates
+        assert all(isinstance(update, SpansUpdate) for update in updates if update is not None)

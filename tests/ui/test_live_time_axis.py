@@ -1,0 +1,406 @@
+"""The charts of the live screen: one time axis, panned, zoomed and read by keys and mouse."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.screens import drag, of_this_boot
+
+import tui.screens.live
+from dlmon.records import Machine, Notice, Output, Result
+from tui.widgets.chart import Chart
+from tui.widgets.output_pane import OutputPane
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
+CHARTS = ("#throughput", "#cpu", "#gpu")
+
+WIDE, NARROW = (120, 40), (80, 24)
+# In columns of whole seconds, the charts of WIDE show more than the last minute.
+MINUTE = "01:44 across"
+# Seven minutes: 40 epochs of 10 s.
+LONG = {"epochs": 50, "ended": 40}
+
+
+def titles(shown):
+    """Return the figures at the right of each chart's title."""
+    return [shown.titles(chart)[0].rpartition("─ ")[2] for chart in CHARTS]
+
+
+def seen(shown):
+    """Return what is told of the part of the run that is on the charts."""
+    return shown.titles("#throughput")[1]
+
+
+def cursors(shown):
+    """Return the columns at which the charts draw a cursor."""
+    return {shown.screen.query_one(chart, Chart)._picture.cursor for chart in CHARTS}
+
+
+def instants(shown):
+    """Return the instants that the titles name."""
+    return {match for title in titles(shown) for match in re.findall("at ([0-9:]+)", title)}
+
+
+def begins(shown):
+    """Return how many epochs are marked, and which is the first."""
+    marks = shown.screen.query_one("#throughput", Chart)._picture.marks
+    return [label for _, label in marks]
+
+
+# ---- the cursor ----
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("reached", ["training", "result"])
+async def test_the_cursor_reads_all_charts_at_one_instant(show_session, size, reached):
+    async with show_session(recorded_session(reached), size=size) as shown:
+        assert instants(shown) == set()
+        await shown.press("left", "shift+left")
+        assert len(cursors(shown) - {None}) == 1
+        assert len(instants(shown)) == 1
+        assert all("at 00:" in title for title in titles(shown))
+        assert "▏" in shown.text or "▕" in shown.text
+        await shown.press("escape")
+        assert cursors(shown) == {None}
+        assert instants(shown) == set()
+
+
+async def test_the_titles_tell_the_values_at_the_cursor(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        assert titles(shown)[1].startswith("39 %")
+        await shown.press("home", "left", "home")
+        throughput, cpu, gpu = titles(shown)
+        assert throughput == "at 00:00  no batch"
+        assert cpu.startswith("at 00:00  ")
+        assert gpu.startswith("at 00:00  ")
+        assert not cpu.startswith("at 00:00  39 %")
+        await shown.press("end")
+        assert re.fullmatch("at 00:1[4-7]  5,[0-9]{3} samples/s", titles(shown)[0])
+
+
+async def test_arrows_move_by_a_sample_and_with_shift_by_ten(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        await shown.press("left")
+        newest = cursors(shown).pop()
+        for key, columns in (("left", -1), ("shift+left", -10), ("right", 1), ("shift+right", 10)):
+            before = cursors(shown).pop()
+            await shown.press(key)
+            assert cursors(shown) == {before + columns}
+        assert cursors(shown) == {newest}
+        await shown.press("right")
+        assert cursors(shown) == {newest}
+
+
+async def test_a_click_sets_the_cursor_in_any_chart(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        for chart, cell in (("#throughput", 3), ("#cpu", 5), ("#gpu", 4)):
+            # The border and the labels stand before the first cell.
+            await shown.pilot.click(chart, offset=(1 + Chart.AXIS_WIDTH + cell, 3))
+            await shown.pilot.pause()
+            assert cursors(shown) == {2 * cell}
+            assert instants(shown) == {f"00:{2 * cell:02}"}
+
+
+async def test_a_click_beside_the_line_takes_the_nearest_column_that_there_is(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        await shown.pilot.click("#cpu", offset=(50, 3))
+        await shown.pilot.pause()
+        newest = cursors(shown)
+        await shown.press("end")
+        assert cursors(shown) == newest
+        await shown.pilot.click("#cpu", offset=(2, 3))
+        await shown.pilot.pause()
+        assert cursors(shown) == {0}
+
+
+async def test_the_cursor_stays_at_its_instant_while_the_run_goes_on(show_session, clock):
+    records = of_this_boot(recorded_session("training", **LONG))
+    clock.now_ns = folded(records).last_t
+    async with show_session(records) as shown:
+        await shown.press("left", "shift+left", "shift+left")
+        instant, before = instants(shown), cursors(shown)
+        clock.advance(24)
+        await shown.tick()
+        assert instants(shown) == instant
+        assert cursors(shown) != before
+        # It would have left at the left by now, and holds the charts instead.
+        clock.advance(300)
+        await shown.tick()
+        assert instants(shown) == instant
+        assert "paused" in seen(shown)
+        await shown.press("escape")
+        assert seen(shown) == MINUTE
+
+
+async def test_resizing_keeps_the_instant_that_is_read(show_session):
+    async with show_session(recorded_session("training", **LONG), size=WIDE) as shown:
+        await shown.press("left", "shift+left", "shift+left")
+        instant = instants(shown)
+        for size in ((80, 24), (61, 17), (20, 5), (200, 60), (300, 80), WIDE):
+            await shown.resize(*size)
+            if size[0] >= 60:
+                assert instants(shown) == instant
+                assert len(cursors(shown)) == 1
+                assert cursors(shown) != {None}
+
+
+async def test_the_title_names_the_column_that_is_read_where_the_cursors_is_not_over(show_session):
+    records = recorded_session("training", epochs=1000, ended=400, samples=1_000)
+    async with show_session(records) as shown:
+        await shown.press("left")
+        at = shown.screen._window.cursor_ns
+        await shown.press("z", "z")
+        axis = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        assert axis.end_ns <= at
+        end_s = (axis.end_ns - shown.viewer.session.header.t) // 1_000_000_000
+        assert instants(shown) == {f"{(end_s - 1) // 60:02}:{(end_s - 1) % 60:02}"}
+
+
+async def test_plain_characters_show_the_cursor(show_session):
+    async with show_session(recorded_session("training"), ascii=True) as shown:
+        await shown.press("left", "shift+left")
+        drawn = shown.rows("#throughput")
+        cell = Chart.AXIS_WIDTH + cursors(shown).pop() // 2
+        assert {row.ljust(60)[cell] for row in drawn} <= {"|", "+"}
+
+
+@pytest.mark.parametrize("reached", ["importing", "compiling"])
+async def test_a_session_without_a_batch_takes_every_key(show_session, reached):
+    async with show_session(recorded_session(reached), size=NARROW) as shown:
+        for key in ("left", "home", "end", "shift+right", "comma", "full_stop", "z", "z", "plus"):
+            await shown.press(key)
+            assert reached in shown.text
+        await shown.resize(*WIDE)
+        assert reached in shown.text
+
+
+async def test_a_session_that_ended_at_once_takes_every_key(show_session):
+    header, *_, result = recorded_session(status="failed")
+    async with show_session([header, result], size=NARROW) as shown:
+        await shown.press("left", "shift+left", "z", "plus", "comma", "home", "end", "f")
+        assert "no batch" in shown.text
+        assert "failed" in shown.text
+
+
+async def test_machine_readings_that_are_missing_are_told_as_missing(show_session):
+    async with show_session(recorded_session("training", silent_s=12), size=WIDE) as shown:
+        await shown.press("left")
+        assert all("stale" in title or "–" in title for title in titles(shown)[1:])
+        await shown.press("shift+left", "shift+left")
+        assert len(cursors(shown) - {None}) == 1
+
+
+# ---- panning and zooming ----
+
+
+@pytest.mark.parametrize(
+    ("size", "minute"),
+    [(NARROW, "01:04 across"), (WIDE, MINUTE), ((200, 60), "01:52 across")],
+)
+async def test_one_zooms_through_the_views_and_back(show_session, size, minute):
+    async with show_session(recorded_session("training", **LONG), size=size) as shown:
+        names = []
+        for key in ("z", "z", "z", "minus", "minus", "minus", "plus", "plus", "equals_sign"):
+            await shown.press(key)
+            names.append(seen(shown))
+        # Of seven minutes, ten show them all.
+        views = [minute, "ten minutes", "whole run"]
+        assert names == [*views[1:], *views, views[2], views[1], views[0], views[0]]
+
+
+async def test_a_larger_view_shows_more_epochs_on_all_charts(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        near = begins(shown)
+        await shown.press("z")
+        assert int(begins(shown)[0]) < int(near[0])
+        marks = {tuple(shown.screen.query_one(c, Chart)._picture.marks) for c in CHARTS}
+        assert len(marks) == 1
+
+
+async def test_panning_back_pauses_and_following_goes_on(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        newest = begins(shown)
+        await shown.press("comma", "comma")
+        assert re.fullmatch("paused at 0[0-9]:[0-9]{2} – 0[0-9]:[0-9]{2}, f follows", seen(shown))
+        assert begins(shown) != newest
+        await shown.press("full_stop", "full_stop")
+        assert begins(shown) == newest
+        for key in ("f", "end"):
+            await shown.press("home")
+            assert begins(shown)[0] == "1"
+            await shown.press(key)
+            assert begins(shown) == newest
+            assert "paused" not in seen(shown)
+
+
+async def test_escape_follows_again(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        await shown.press("comma", "escape")
+        assert "paused" not in seen(shown)
+
+
+async def test_dragging_moves_all_charts_together(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        before = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        await shown.pilot.mouse_down("#cpu", offset=(20, 3))
+        await drag(shown.pilot, "#cpu", (30, 3))
+        await shown.pilot.mouse_up("#cpu", offset=(30, 3))
+        await shown.pilot.pause()
+        after = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        assert before.begin_ns - after.begin_ns == 20 * before.column_ns
+        assert cursors(shown) == {None}
+        assert "paused" in seen(shown)
+
+
+async def test_a_drag_ends_with_the_button_also_where_that_was_let_go_over_another_screen(
+    show_session,
+):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        await shown.pilot.mouse_down("#cpu", offset=(20, 3))
+        await shown.press("question_mark")
+        await shown.pilot.mouse_up(offset=(20, 3))
+        await shown.press("escape")
+        await shown.pilot.hover("#cpu", offset=(30, 3))
+        await drag(shown.pilot, "#cpu", (34, 3))
+        assert "paused" not in seen(shown)
+
+
+async def test_the_wheel_zooms(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        chart = shown.screen.query_one("#gpu", Chart)
+        chart.post_message(Chart.Scrolled(up=False))
+        await shown.pilot.pause()
+        assert seen(shown) == "ten minutes"
+        chart.post_message(Chart.Scrolled(up=True))
+        await shown.pilot.pause()
+        assert seen(shown) == MINUTE
+
+
+async def test_a_session_that_is_over_opens_on_the_whole_run(show_session):
+    async with show_session(recorded_session(epochs=40)) as shown:
+        assert seen(shown) == "whole run"
+        assert begins(shown)[0] in ("1", "2", "5", "10")
+        await shown.press("plus", "plus")
+        assert seen(shown) == MINUTE
+        assert begins(shown)[-1] == "40"
+
+
+async def test_a_short_session_that_is_over_fills_its_charts(show_session):
+    header, *rest = recorded_session(epochs=1, samples=5000)
+    async with show_session([header, *rest]) as shown:
+        columns = shown.screen.query_one("#cpu", Chart)._picture.columns
+        known = [at for at, value in enumerate(columns) if value is not None]
+        assert known[-1] > len(columns) / 2
+
+
+async def test_when_a_session_ends_what_one_looks_at_stays(show_session):
+    records = recorded_session(**{**LONG, "ended": 50})
+    running, ended = records[:-1], records[-1:]
+    assert isinstance(ended[0], Result)
+    async with show_session(running) as shown:
+        await shown.press("comma", "comma", "left")
+        instant = instants(shown)
+        shown.log.write(*ended)
+        await shown.tick()
+        assert instants(shown) == instant
+        assert "paused" in seen(shown)
+
+
+async def test_a_stretch_of_validation_is_shaded_behind_the_throughput_only(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        assert shown.screen.query_one("#throughput", Chart).tall_shades
+        assert not shown.screen.query_one("#cpu", Chart).tall_shades
+        kinds = {
+            kind
+            for chart in CHARTS
+            for _, _, kind in shown.screen.query_one(chart, Chart)._picture.shades
+        }
+        assert kinds == {"compile", "validation"}
+
+
+async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
+    async with show_session(of_this_boot(recorded_session("training"))) as shown:
+        monkeypatch.setattr(tui.screens.live, "time", SimpleNamespace(monotonic_ns=clock))
+        ticks = []
+        monkeypatch.setattr(shown.screen, "tick", lambda: ticks.append(clock.now_ns))
+        for _ in range(40):
+            shown.screen._beat()
+            clock.advance(0.25)
+        assert len(ticks) == 10
+
+
+async def test_new_readings_are_shown_while_the_axis_stands(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        t = shown.viewer.session.last_t + 1
+        shown.log.write(Machine(t, 0.0, cpu=shown.viewer.session.machine.latest.cpu, gpus=()))
+        await shown.tick()
+        assert shown.titles("#gpu")[0].startswith("Memory")
+
+
+# ---- the log ----
+
+
+async def test_with_the_log_open_the_keys_scroll_it_and_leave_the_charts_alone(show_session):
+    records = recorded_session("training")
+    last = folded(records).last_t
+    records += [Output(last + n, "stdout", f"line {n}") for n in range(100)]
+    async with show_session(records, size=NARROW) as shown:
+        await shown.press("l")
+        assert "z Zoom" not in shown.footer
+        rows = shown.rows("OutputPane")
+        assert rows[-1] == "line 99"
+        await shown.press("up", "up")
+        assert shown.rows("OutputPane")[-1] == "line 97"
+        await shown.press("pageup")
+        page = shown.screen.query_one(OutputPane).size.height - 1
+        assert shown.rows("OutputPane")[-1] == f"line {97 - page}"
+        await shown.press("home")
+        assert shown.rows("OutputPane")[0] == "Epoch 1/3"
+        await shown.press("pagedown", "down", "end", "left")
+        assert shown.rows("OutputPane") == rows
+        assert cursors(shown) == {None}
+        charts = shown.rows("#cpu")
+        await shown.press("escape")
+        assert "Throughput" in shown.text
+        assert shown.rows("#cpu") != charts
+        assert any("⣿" in row for row in shown.rows("#cpu"))
+
+
+async def test_notices_stand_in_the_log_whole(show_session):
+    records = recorded_session("training")
+    records.append(Notice(folded(records).last_t, "the disk is full: make room on it " * 4))
+    async with show_session(records, size=NARROW) as shown:
+        await shown.press("l")
+        told = " ".join(" ".join(shown.rows("OutputPane")).split())
+        assert told.count("make room") == 4
+
+
+# ---- launching again ----
+
+
+async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_launched(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        shown.screen._again = lambda: shown.left.append("again")
+        await shown.press("a")
+        assert shown.left == []
+    async with show_session(recorded_session(session_id="over"), size=NARROW) as shown:
+        assert "a Again" not in shown.footer
+        await shown.press("a")
+        shown.screen._again = lambda: shown.left.append("again")
+        shown.screen.refresh_bindings()
+        await shown.pilot.pause()
+        assert shown.footer.startswith("a Again")
+        await shown.press("a")
+        assert shown.left == ["again"]
+
+
+async def test_every_panel_and_every_key_is_explained(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        told = {name for name, _ in shown.screen.TOPICS}
+        assert {"Throughput", "Time axis", "Cursor", "CPU", "Epochs", "Output"} <= told
+        assert len(told) == len(shown.screen.TOPICS)
+        for _, sentence in shown.screen.TOPICS:
+            assert sentence.endswith(".")
+        for binding in shown.screen.BINDINGS:
+            assert bool(binding.tooltip) == bool(binding.description)

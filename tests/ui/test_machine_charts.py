@@ -1,0 +1,208 @@
+"""The hardware under the throughput: one axis, every GPU, and the instant that is read."""
+
+import re
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_NS, folded, recorded_session
+from fakes.screens import OneScreen, screen_text
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from tui.machine_view import MachineView
+from tui.time_axis import TimeAxis
+from tui.widgets.gpu_rows import GpuRows, coarser
+from tui.widgets.machine_charts import MachineCharts
+from tui.widgets.rows import RowWidget
+
+SECOND_NS = 1_000_000_000
+COLUMNS = 30
+
+
+class Charts(Screen):
+    """The charts alone, in a room of some size."""
+
+    def __init__(self, width, height, ascii):
+        super().__init__()
+        self._room = width, height
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        charts = MachineCharts(ascii=self._ascii)
+        charts.styles.width, charts.styles.height = self._room
+        yield charts
+
+
+class Shown:
+    """Charts that show a session's machine."""
+
+    def __init__(self, width, height, ascii, **options):
+        self.app = OneScreen(Charts(width, height, ascii))
+        session = folded(recorded_session("training", **options))
+        self.view = MachineView(
+            history=session.machine,
+            facts=session.header.machine,
+            age_s=0.2,
+            interval_s=1.0,
+            gpu_index=0 if options.get("gpus", 1) else None,
+        )
+        known = (session.machine.latest.t - BEGIN_NS) // SECOND_NS
+        self.axis = TimeAxis(BEGIN_NS, SECOND_NS, COLUMNS, min(COLUMNS, known))
+
+    async def show(self, pilot, **changes):
+        charts = self.app.screen.query_one(MachineCharts)
+        for _ in range(2):
+            charts.show(replace(self.view, **changes), self.axis)
+            await pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    def rows(self, selector):
+        widget = self.app.screen.query_one(selector)
+        return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+    def titles(self, selector):
+        widget = self.app.screen.query_one(selector)
+        return widget._border_title.plain, widget._border_subtitle.plain
+
+
+@asynccontextmanager
+async def charts(width=120, height=13, ascii=False, **options):
+    shown = Shown(width, height, ascii, **options)
+    async with shown.app.run_test(size=(max(width, 60), max(height, 16))) as pilot:
+        await pilot.pause()
+        await shown.show(pilot)
+        shown.pilot = pilot
+        yield shown
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", [(60, 6), (80, 7), (120, 13), (200, 20)])
+@pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8, 16])
+async def test_every_gpu_is_told_and_no_row_is_wider_than_its_room(size, gpus, ascii):
+    async with charts(*size, ascii=ascii, gpus=gpus) as shown:
+        for widget in shown.app.screen.query(RowWidget):
+            for y in range(widget.size.height):
+                assert widget.render_line(y).cell_length == widget.size.width
+        assert "CPU" in shown.text
+        if gpus > 1:
+            rows = "\n".join(shown.rows(GpuRows))
+            told = re.findall(r"(\d+) +[⠀-⣿_.=+*#─━╸-]+ +\d+ %", rows)
+            more = re.search(r"(\d+) more$", rows)
+            left_out = int(more[1]) if more else 0
+            assert [int(index) for index in told] == [*range(gpus - left_out)]
+            assert not left_out or size == (60, 6)
+        elif gpus:
+            assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
+        else:
+            assert shown.titles("#gpu")[1].startswith("no GPU")
+
+
+async def test_both_charts_have_the_columns_of_one_axis():
+    async with charts(gpus=2) as shown:
+        widget = shown.app.screen.query_one(MachineCharts)
+        assert widget.plot_columns == 2 * (60 - 2 - 6)
+
+
+async def test_a_chart_without_room_gives_its_rows_to_the_gpus():
+    async with charts(80, 7, gpus=8) as shown:
+        assert not shown.app.screen.query_one("#gpu").display
+    async with charts(80, 13, gpus=8) as shown:
+        assert shown.app.screen.query_one("#gpu").display
+
+
+@pytest.mark.parametrize(("height", "gpus", "has_chart"), [(12, 8, False), (22, 16, True)])
+async def test_under_each_other_the_gpus_chart_has_room_or_is_not_there(height, gpus, has_chart):
+    async with charts(96, height, gpus=gpus) as shown:
+        shown.app.screen.query_one(MachineCharts).styles.layout = "vertical"
+        for chart in shown.app.screen.query("MachineCharts > *"):
+            chart.styles.height = "1fr"
+        await shown.pilot.pause()
+        await shown.show(shown.pilot)
+        gpu = shown.app.screen.query_one("#gpu")
+        assert gpu.display == has_chart
+        assert not has_chart or gpu.size.height >= 3
+        rows = "\n".join(shown.rows(GpuRows))
+        assert all(re.search(rf"GPU {index}\b", rows) for index in range(gpus))
+
+
+@pytest.mark.parametrize(
+    ("ascii", "first", "second"),
+    [
+        (False, "▸0  ━  96 %", " 1  ─   0 %"),
+        (True, ">0  =  96 %", " 1  .   0 %"),
+    ],
+)
+async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains_is_marked(
+    ascii, first, second
+):
+    async with charts(80, 7, gpus=16, ascii=ascii) as shown:
+        assert shown.rows(GpuRows)[0].startswith(f"{first}  {second}")
+    async with charts(120, 13, gpus=2) as shown:
+        assert not any("▸" in row for row in shown.rows(GpuRows))
+
+
+async def test_a_row_tells_history_and_figures():
+    async with charts(200, 13, gpus=2) as shown:
+        first, second = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
+        figures = r"9\d %  61 °C  118 of 120 W  4\.7 of 6\.0 GiB  1860 MHz  power limit"
+        assert re.fullmatch(rf"GPU 0 [⠀-⣿]+  {figures}", first)
+        # It has no sensor for its power, whose column stays empty.
+        assert re.fullmatch(r"GPU 1 [⠀-⣿]+  0 %  34 °C  0\.0 of 6\.0 GiB  139 MHz", second)
+
+
+async def test_at_the_cursor_the_charts_tell_the_values_of_that_instant():
+    async with charts(gpus=2) as shown:
+        now = shown.titles("#cpu")[0]
+        await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
+        assert "14 %" not in now
+        assert "at 00:01  1" in shown.titles("#cpu")[0]
+        assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
+        assert "at 00:01  0 %" in shown.titles("#gpu")[0]
+        assert "61 °C" not in shown.titles("#gpu")[0]
+        assert re.search(r"GPU 0 .* 0 %", shown.rows(GpuRows)[0])
+        await shown.show(shown.pilot)
+        assert shown.titles("#cpu")[0] == now
+
+
+async def test_where_the_cursor_stands_on_nothing_it_says_so():
+    async with charts() as shown:
+        await shown.show(shown.pilot, cursor=COLUMNS - 1, cursor_label="at 00:29")
+        assert "at 00:29  –" in shown.titles("#cpu")[0]
+        assert "at 00:29  –" in shown.titles("#gpu")[0]
+
+
+async def test_readings_at_the_cursor_are_never_stale():
+    async with charts(gpus=2) as shown:
+        await shown.show(shown.pilot, age_s=12.0)
+        assert shown.titles("#cpu")[0].endswith("stale 12 s")
+        assert "stale 12 s" in shown.rows(GpuRows)[0]
+        await shown.show(shown.pilot, age_s=12.0, cursor=1, cursor_label="at 00:01")
+        assert "stale" not in shown.text
+
+
+async def test_memory_at_the_cursor_is_told_too():
+    async with charts(gpus=0) as shown:
+        await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
+        assert shown.titles("#gpu")[0].endswith("at 00:01  5.1 of 32.0 GiB")
+
+
+def test_a_coarser_axis_moves_by_whole_cells_and_ends_where_a_full_one_does():
+    axis = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=40)
+    coarse = coarser(axis, 20)
+    assert (coarse.column_ns, coarse.count, coarse.known) == (5 * SECOND_NS, 20, 8)
+    begins = set()
+    for second in range(20):
+        full = replace(axis, begin_ns=second * SECOND_NS, known=100)
+        moved = coarser(full, 20)
+        assert moved.known == 20
+        assert full.end_ns - 10 * SECOND_NS < moved.end_ns <= full.end_ns
+        begins.add(moved.begin_ns)
+    assert len(begins) == 2
+
+
+def test_a_coarser_axis_of_no_room_has_no_columns():
+    assert coarser(TimeAxis(0, SECOND_NS, 100, 100), 0).known == 0

@@ -1,0 +1,456 @@
+"""The text panels of the live screen: what they say, in how many rows, at any width."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual import events
+from textual.app import App, ComposeResult
+
+from dlmon.limits import Limit
+from dlmon.records import Epoch, Notice, Output
+from tui.widgets.epoch_headline import EpochHeadline
+from tui.widgets.epoch_table import EpochTable
+from tui.widgets.limit_line import LimitLine
+from tui.widgets.lines import wrapped
+from tui.widgets.output_pane import OutputPane
+from tui.widgets.progress_line import ProgressLine
+from tui.widgets.rows import RowWidget
+from tui.widgets.top_line import TopLine
+
+TRAINING = folded(recorded_session("training")).snapshot()
+COMPLETED = folded(recorded_session()).snapshot()
+FAILED = folded(recorded_session(status="failed")).snapshot()
+WHOLE_RUN = folded(
+    recorded_session("training", workload="mnist-mlp-small", epochs=10, step_us=700)
+).snapshot()
+FOREIGN = folded(recorded_session("training", foreign=True)).snapshot()
+EARLY = folded(recorded_session("compiling")).snapshot()
+HOST_LIMIT = Limit(
+    "host",
+    "The host: it feeds GPU 0 too slowly. The GPU is busy 43 % of the time, while one thread of "
+    "the run takes 98 % of a core.",
+)
+NEAREST, BEFORE = "1.02× as slow as NVIDIA GTX 1060", "1.11× as fast as the run before"
+DISK_FULL = (
+    "the disk that holds the log is full: make room on it; training goes on, and its epochs are "
+    "kept until they can be written"
+)
+WIDE_TEXT = "漢字かな交じり文 한국어 👩🏽‍🚀🇯🇵❤️ é " * 5
+
+
+class PanelApp(App[None]):
+    """One panel in the width of the screen, with the rest of the height below it."""
+
+    def __init__(self, panel: RowWidget) -> None:
+        super().__init__()
+        self.panel = panel
+
+    def compose(self) -> ComposeResult:
+        yield self.panel
+
+
+def texts(panel, width, height):
+    """Return what a panel draws, row by row."""
+    return ["".join(text for text, _ in row).rstrip() for row in panel.draw(width, height)]
+
+
+def shown(panel, *what, width=80, height=1):
+    panel.show(*what)
+    return texts(panel, width, height)
+
+
+def seen(panel):
+    """Return the rows of a panel on a screen."""
+    return [panel.render_line(y).text.rstrip() for y in range(panel.size.height)]
+
+
+def output(*lines, first=0):
+    return tuple(Output(number, "stdout", text) for number, text in enumerate(lines, first))
+
+
+def epochs_with(count, **metrics):
+    return tuple(
+        Epoch(n, n * 10**10, n * 10**10 + 9 * 10**9, (n + 1) * 10**10, True, 50_000, dict(metrics))
+        for n in range(count)
+    )
+
+
+# ---- breaking a sentence ----
+
+
+def test_a_sentence_is_broken_between_words_and_a_word_only_where_it_must_be():
+    assert wrapped("one two three", 7, 3) == ["one two", "three"]
+    assert wrapped("abcdefghij", 4, 3) == ["abcd", "efgh", "ij"]
+    assert wrapped("one two three", 7, 1) == ["one tw…"]
+    assert wrapped("", 7, 3) == wrapped("one", 0, 3) == wrapped("one", 7, 0) == []
+
+
+@given(st.text(max_size=200), st.integers(0, 50), st.integers(0, 5))
+def test_no_line_of_a_broken_text_is_too_wide(text, width, most):
+    lines = wrapped(text, width, most)
+    assert len(lines) <= most
+    assert all(cell_len(line) <= width for line in lines)
+
+
+@given(st.lists(st.text("abc漢é", min_size=1, max_size=9), max_size=20), st.integers(18, 50))
+def test_all_words_of_a_broken_text_are_there(words, width):
+    assert " ".join(wrapped(" ".join(words), width, 100)).split() == words
+
+
+# ---- every panel, at every size ----
+
+
+def panels(ascii):
+    """Return every panel in the states that draw most differently."""
+    snapshots = [TRAINING, COMPLETED, FAILED, WHOLE_RUN, FOREIGN, EARLY]
+    made = []
+    for snapshot in [*snapshots, replace(TRAINING, limit=HOST_LIMIT)]:
+        headline, top = EpochHeadline(ascii=ascii), TopLine(ascii=ascii)
+        limit, progress = LimitLine(ascii=ascii), ProgressLine(ascii=ascii)
+        table, pane = EpochTable(ascii=ascii), OutputPane(ascii=ascii)
+        headline.show(snapshot, NEAREST, BEFORE)
+        top.show(snapshot, "running")
+        limit.show(snapshot)
+        progress.show(snapshot, None)
+        table.show(snapshot.epochs)
+        pane.show((*snapshot.output, *output(WIDE_TEXT, "x" * 5000, first=1)), snapshot.notices)
+        made.extend((headline, top, limit, progress, table, pane))
+    return made
+
+
+PANELS = {ascii: panels(ascii) for ascii in (False, True)}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(1, 200), st.integers(1, 40), st.booleans())
+def test_no_panel_draws_more_than_it_has_room_for(width, height, ascii):
+    for panel in PANELS[ascii]:
+        rows = panel.draw(width, height)
+        assert len(rows) <= height, panel
+        assert all(cell_len("".join(text for text, _ in row)) <= width for row in rows), panel
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_plain_characters_are_enough_for_our_own_words(width):
+    for panel in panels(ascii=True):
+        if isinstance(panel, OutputPane):
+            continue
+        for row in texts(panel, width, 4):
+            assert not set(row) & set("±━╸─▲▶┏┃…"), row
+
+
+# ---- the headline ----
+
+
+def test_the_headline_has_large_digits_where_there_is_room():
+    assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
+        "┏━┓ ╺┓ ┏━╸   s ± 2.15   3 epochs, steady",
+        "┗━┫  ┃ ┣━┓   1.02× as slow as NVIDIA GTX 1060",
+        "╺━┛•╺┻╸┗━┛   1.11× as fast as the run before",
+        "compile 1.50 s",
+    ]
+
+
+def test_the_headline_is_two_rows_of_text_where_it_is_low():
+    assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=70, height=2) == [
+        "9.16 s ± 2.15   3 epochs, steady   compile 1.50 s",
+        "1.02× as slow as NVIDIA GTX 1060   1.11× as fast as the run before",
+    ]
+
+
+def test_the_headline_is_text_where_it_is_narrow_or_plain():
+    narrow = shown(EpochHeadline(), COMPLETED, NEAREST, width=25, height=4)
+    assert narrow[0] == "9.16 s ± 2.15"
+    assert narrow[-1] == "1.02× as slow as NVIDIA…"
+    plain = shown(EpochHeadline(ascii=True), COMPLETED, NEAREST, width=70, height=4)
+    assert plain[0] == "9.16 s +- 2.15   3 epochs, steady   compile 1.50 s"
+
+
+def test_the_digits_say_beside_them_that_they_are_projected():
+    early = folded(recorded_session("training", ended=0)).snapshot()
+    large = shown(EpochHeadline(), early, "", width=56, height=4)
+    assert "projected" in large[0]
+    small = shown(EpochHeadline(), early, "", width=56, height=2)
+    assert small[0].startswith("~ 9.")
+
+
+def test_a_whole_run_tells_its_epochs_beside_it():
+    rows = shown(EpochHeadline(), WHOLE_RUN, "", width=90, height=2)
+    assert re.match(r"~ \d+\.\d s   \d\.\d\d s an epoch   projected without evaluation", rows[0])
+
+
+def test_without_a_figure_the_reason_is_told_in_full():
+    rows = shown(EpochHeadline(), EARLY, "", width=56, height=2)
+    assert " ".join(" ".join(rows).split()) == f"– {EARLY.why['seconds_per_epoch']}"
+
+
+async def test_the_headline_is_higher_in_a_high_terminal():
+    class HighApp(PanelApp):
+        VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
+
+    app = HighApp(EpochHeadline())
+    async with app.run_test(size=(56, 40)) as pilot:
+        app.panel.show(COMPLETED, NEAREST)
+        await pilot.pause()
+        assert app.panel.size.height == 4
+        await pilot.resize_terminal(56, 24)
+        await pilot.pause()
+        assert app.panel.size.height == 2
+        assert seen(app.panel)[0].startswith("9.16 s")
+
+
+# ---- the first line ----
+
+
+def test_the_first_line_tells_what_is_trained_and_where_it_is():
+    (row,) = shown(TopLine(), TRAINING, "running", width=118)
+    left, right = re.split("   +", row)
+    assert left == (
+        "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  float32  synthetic data"
+    )
+    assert right == "training  epoch 2/3  00:18"
+
+
+def test_in_80_columns_our_name_gives_way_to_the_batch_size():
+    (row,) = shown(TopLine(), TRAINING, "running", width=78)
+    assert row.startswith("cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  ")
+    assert row.endswith("training  epoch 2/3  00:18")
+
+
+# ---- what limits it ----
+
+
+def test_without_readings_in_steady_training_it_doesnt_wait_for_that():
+    told = shown(LimitLine(), replace(TRAINING, limit=None), width=120, height=2)
+    assert told == ["What limits it  too few readings of the machine in steady training to tell"]
+
+
+def test_what_limits_it_is_told_in_one_row_where_it_fits():
+    assert shown(LimitLine(), TRAINING, width=118, height=2) == [
+        "What limits it  GPU 0: busy 97 % of the time, held at its power limit of 120 W."
+    ]
+
+
+@pytest.mark.parametrize("width", [76, 116])
+def test_a_long_sentence_is_told_whole_in_two_rows(width):
+    rows = shown(LimitLine(), replace(TRAINING, limit=HOST_LIMIT), width=width, height=2)
+    assert len(rows) == 2
+    assert " ".join(" ".join(rows).split()) == f"What limits it {HOST_LIMIT.text}"
+
+
+async def test_the_line_grows_for_a_long_sentence_and_doesnt_jump_back():
+    app = PanelApp(LimitLine())
+    async with app.run_test(size=(80, 24)) as pilot:
+        heights = []
+        for limit in (None, HOST_LIMIT, None):
+            app.panel.show(replace(TRAINING, limit=limit))
+            await pilot.pause()
+            await pilot.pause()
+            heights.append(app.panel.size.height)
+        assert heights == [1, 2, 2]
+        await pilot.resize_terminal(130, 24)
+        await pilot.pause()
+        assert app.panel.size.height == 1
+
+
+async def test_an_unchanged_sentence_lays_nothing_out(monkeypatch):
+    app = PanelApp(LimitLine())
+    async with app.run_test(size=(80, 24)) as pilot:
+        long = replace(TRAINING, limit=HOST_LIMIT)
+        app.panel.show(long)
+        await pilot.pause()
+        await pilot.pause()
+        asked = []
+        monkeypatch.setattr(app.panel, "refresh", lambda *regions, **options: asked.append(options))
+        app.panel.show(long)
+        app.panel.show(replace(long, elapsed_s=99.0))
+        assert asked == []
+
+
+# ---- progress ----
+
+
+def test_the_time_left_is_told_of_the_epoch_and_of_the_run():
+    (row,) = shown(ProgressLine(), TRAINING, None, width=118)
+    assert row.startswith("step 250 of 500   ")
+    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left$", row)
+
+
+def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch():
+    (row,) = shown(ProgressLine(), TRAINING, None, width=66)
+    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=56)
+    assert re.search(r"step 250 of 500  epoch ━+─+  50 %   run 00:1\d left$", row)
+
+
+def test_in_the_last_epoch_there_is_one_time_left():
+    last = folded(recorded_session("training", ended=2)).snapshot()
+    (row,) = shown(ProgressLine(), last, None, width=118)
+    assert row.count("left") == 1
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "trouble", "text"),
+    [(FAILED, None, f"failed: {FAILED.result.error}"), (TRAINING, DISK_FULL, DISK_FULL)],
+)
+def test_what_went_wrong_is_told_in_full_at_80_columns(snapshot, trouble, text):
+    rows = shown(ProgressLine(), snapshot, trouble, width=78, height=3)
+    assert " ".join(rows) == text
+    assert len(rows) == 2
+
+
+async def test_the_line_grows_for_what_went_wrong_and_shrinks_when_it_is_over():
+    app = PanelApp(ProgressLine())
+    async with app.run_test(size=(80, 24)) as pilot:
+        heights = []
+        for trouble in (None, DISK_FULL, None):
+            app.panel.show(TRAINING, trouble)
+            await pilot.pause()
+            await pilot.pause()
+            heights.append(app.panel.size.height)
+        assert heights == [1, 2, 1]
+
+
+def test_a_long_notice_stays_in_its_row():
+    notice = Notice(TRAINING.header.t + int(TRAINING.elapsed_s * 1e9), "word " * 50)
+    rows = shown(ProgressLine(), replace(TRAINING, notices=(notice,)), None, width=78, height=3)
+    assert len(rows) == 1
+    assert rows[0].startswith("▲ word")
+    assert rows[0].endswith("…")
+
+
+# ---- epochs ----
+
+
+def test_epochs_stand_in_aligned_columns_newest_at_the_bottom():
+    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=8) == [
+        "#   train     val     acc    loss  val_acc  val_loss",
+        "1  10.3 s  0.36 s  0.4000  1.8000   0.3500    1.8000",
+        "2  9.09 s  0.06 s  0.7000  0.9000   0.6750    0.9000",
+        "3  9.09 s  0.06 s  0.8000  0.6000   0.7833    0.6000",
+    ]
+    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("3 ")
+
+
+def test_a_wide_table_tells_the_throughput_of_each_epoch_as_well():
+    rows = shown(EpochTable(), COMPLETED.epochs, width=80, height=8)
+    assert rows[0].endswith("samples/s")
+    assert rows[-1].endswith("5,500")
+
+
+def test_a_narrow_table_keeps_the_losses():
+    assert shown(EpochTable(), COMPLETED.epochs, width=40, height=1)[0].split() == [
+        "#", "train", "val", "loss", "val_loss",
+    ]  # fmt: skip
+
+
+def test_without_validation_there_is_no_column_for_it():
+    heading = shown(EpochTable(), WHOLE_RUN.epochs, width=60, height=2)[0]
+    assert heading.split() == ["#", "train", "acc", "loss", "samples/s"]
+
+
+def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
+    *whole, last = COMPLETED.epochs
+    metrics = {name: value for name, value in last.metrics.items() if "val" not in name}
+    cut = replace(last, whole=False, validation=None, metrics=metrics)
+    rows = shown(EpochTable(), (*whole, cut), width=56, height=8)
+    assert rows[0] == " #   train     val     acc    loss  val_acc  val_loss"
+    assert rows[-1].split() == ["*3", "9.09", "s", "–", "0.8000", "0.6000", "–", "–"]
+
+
+def test_names_of_metrics_are_cut_by_cells_and_keep_the_columns_aligned():
+    metrics = {"漢字かな交じり文漢字かな": 0.5, "a_metric_with_a_long_name": 1.0, "nan": None}
+    rows = shown(EpochTable(), epochs_with(2, **metrics), width=100, height=3)
+    assert "漢字かな交じり" in rows[0]
+    assert "a_metric_with_a…" in rows[0]
+    assert len({cell_len(row) for row in rows}) == 1
+
+
+# ---- output ----
+
+
+def test_the_newest_output_stands_at_the_bottom():
+    pane = OutputPane()
+    lines = output(*(f"line {n}" for n in range(20)))
+    assert shown(pane, lines, (), width=40, height=5) == [f"line {n}" for n in range(15, 20)]
+
+
+def test_a_notice_is_marked_without_colour():
+    assert shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5) == ["hello", "▲ hot"]
+    plain = shown(OutputPane(ascii=True), output("hello"), (Notice(5, "hot"),), height=5)
+    assert plain == ["hello", "! hot"]
+
+
+def test_a_long_line_is_cut_in_a_low_pane_and_broken_in_a_high_one():
+    lines = output("first", "abcdefghij" * 3)
+    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abcdefghija…"]
+    assert shown(OutputPane(), lines, (), width=12, height=20) == [
+        "first", "abcdefghijab", "cdefghijabcd", "efghij",
+    ]  # fmt: skip
+    notice = (Notice(9, "abcdefghij" * 2),)
+    assert shown(OutputPane(), (), notice, width=12, height=20) == ["▲ abcdefghij", "  abcdefghij"]
+
+
+class ScrolledApp(PanelApp):
+    """An output pane of five rows."""
+
+    CSS = "OutputPane, EpochTable { height: 7; border: solid white; }"
+
+    @property
+    def note(self):
+        return self.panel._border_subtitle.plain
+
+
+async def test_scrolled_back_it_stays_in_place_and_says_how_much_is_newer():
+    app = ScrolledApp(OutputPane())
+    async with app.run_test(size=(42, 20)) as pilot:
+        lines = output(*(f"line {n}" for n in range(20)))
+        app.panel.show(lines, ())
+        await pilot.pause()
+        app.panel.scroll_lines(-12)
+        assert seen(app.panel) == [f"line {n}" for n in range(3, 8)]
+        assert app.note == "12 newer below"
+        app.panel.show((*lines, *output("line 20", "line 21", first=20)), ())
+        assert seen(app.panel) == [f"line {n}" for n in range(3, 8)]
+        assert app.note == "14 newer below"
+        app.panel.scroll_lines(14)
+        assert seen(app.panel)[-1] == "line 21"
+        assert app.note == ""
+        app.panel.show((*lines, *output("the newest", first=20)), ())
+        assert seen(app.panel)[-1] == "the newest"
+
+
+async def test_scrolled_back_it_ends_at_the_oldest_line_that_is_kept():
+    app = ScrolledApp(OutputPane())
+    async with app.run_test(size=(42, 20)) as pilot:
+        lines = output(*(f"line {n}" for n in range(20)))
+        app.panel.show(lines, ())
+        await pilot.pause()
+        app.panel.scroll_lines(-100)
+        assert seen(app.panel) == [f"line {n}" for n in range(5)]
+        app.panel.show(lines[8:], ())
+        assert seen(app.panel) == [f"line {n}" for n in range(8, 13)]
+
+
+async def test_epochs_scroll_under_their_heading():
+    app = ScrolledApp(EpochTable())
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.panel.show(epochs_with(30, loss=0.5))
+        await pilot.pause()
+        app.panel.scroll_lines(-100)
+        assert [row.split()[0] for row in seen(app.panel)] == ["#", "1", "2", "3", "4"]
+        assert app.note == "26 newer below"
+
+
+async def test_the_wheel_scrolls():
+    app = ScrolledApp(OutputPane())
+    async with app.run_test(size=(42, 20)) as pilot:
+        app.panel.show(output(*(f"line {n}" for n in range(20))), ())
+        await pilot.pause()
+        await pilot._post_mouse_events([events.MouseScrollUp], app.panel, offset=(3, 3))
+        assert app.note == "3 newer below"

@@ -1,0 +1,356 @@
+"""The screen of recorded sessions: what it tells of each, how one gets to one and back."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_WALL, FOREIGN_NAME, recorded_session, write_log
+from fakes.screens import OneScreen, of_this_boot, screen_text
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dlmon.sessions import SessionEntry, list_sessions
+from tui.screens.sessions import SessionsScreen
+from tui.widgets.session_details import SessionDetails
+from tui.widgets.session_list import SessionList, matching
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+HOUR_S = 3600
+
+
+class ShownSessions:
+    """A screen of the sessions of a directory, and what it asked for."""
+
+    def __init__(self, log_dir, **options):
+        self.shown, self.left, self.reads = [], 0, 0
+        self._log_dir = log_dir
+        self.screen = SessionsScreen(self._read, self.shown.append, self._leave, **options)
+        self.app = OneScreen(self.screen)
+
+    def _read(self):
+        self.reads += 1
+        return list_sessions(self._log_dir)
+
+    def _leave(self):
+        self.left += 1
+
+    async def begin(self, pilot):
+        self.pilot = pilot
+        await pilot.pause()
+        await pilot.pause()
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    def rows(self, selector):
+        widget = self.screen.query_one(selector)
+        rows = [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+        return [row for row in rows if row]
+
+    @property
+    def highlighted(self):
+        entry = self.screen.query_one(SessionList).highlighted
+        return entry.header.id if entry else None
+
+
+@pytest.fixture
+def shown(log_dir):
+    return ShownSessions(log_dir)
+
+
+def write(log_dir, session_id, hours_ago=0, **options):
+    wall = BEGIN_WALL - hours_ago * HOUR_S
+    records = recorded_session(session_id=session_id, begin_wall=wall, **options)
+    return write_log(log_dir, of_this_boot(records))
+
+
+def write_three(log_dir):
+    write(log_dir, "oldest", 30, workload="mnist-mlp-small", step_us=700)
+    write(log_dir, "failed-one", 2, status="failed")
+    write(log_dir, "newest")
+
+
+# ---- what it tells ----
+
+
+async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, log_dir):
+    write_three(log_dir)
+    write(log_dir, "cut", 1, reached="training")
+    async with shown.app.run_test(size=(180, 24)) as pilot:
+        await shown.begin(pilot)
+        heading, *rows = [" ".join(row.split()) for row in shown.rows("#sessions")]
+        assert heading == "started workload device status host time"
+        host = list_sessions(log_dir)[0].header.host
+        device = "NVIDIA GTX 1060 6GB"
+        assert rows == [
+            f"▸ 2026-11-20 14:56 cifar10-cnn {device} completed {host} 9.16 s ± 2.15 an epoch",
+            f"2026-11-20 13:56 cifar10-cnn interrupted {host}",
+            f"2026-11-20 12:56 cifar10-cnn {device} failed {host} memory ran out with batch size "
+            "100 (ResourceExhaustedError: OOM when allocating)",
+            f"2026-11-19 08:56 mnist-mlp-small {device} completed {host} 5.66 s a run",
+        ]
+
+
+async def test_in_80_columns_the_important_is_there(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert shown.rows("#sessions")[:2] == [
+            "   started      workload         device  status     time",
+            " ▸ 11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 2.15 an epoch",
+        ]
+
+
+async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert shown.rows("#details") == [
+            "newest",
+            "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
+            "9.16 s ± 2.15 an epoch",
+            "5,500 ± 3 samples/s   18 ms a step   compile 1.50 s   took 32.2 s",
+            str(log_dir / "newest" / "session.jsonl"),
+        ]
+        await shown.press("down")
+        assert shown.rows("#details")[0] == "failed-one"
+        assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "name"),
+    [
+        ("gpu:0", "gpu:0", "NVIDIA GTX 1060 6GB"),
+        ("cpu", "cpu", "Intel i7-9700K"),
+        ("auto", "auto", ""),
+    ],
+)
+async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_told(
+    shown, log_dir, asked, device, name
+):
+    header, *records = recorded_session("training", session_id="runs")
+    header = replace(header, options={**header.options, "device": asked})
+    write_log(log_dir, of_this_boot([header, *records]))
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert f"  {device} " in shown.rows("#sessions")[1]
+        on = f"on {name}  " if name else ""
+        assert shown.rows("#details")[1] == f"cifar10-cnn  {on}3 epochs"
+        await pilot.resize_terminal(120, 40)
+        await shown.begin(pilot)
+        assert f"  {name or device} " in shown.rows("#sessions")[1]
+
+
+async def test_without_sessions_it_says_how_to_make_one(shown):
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        told = " ".join(shown.rows("#sessions"))
+        assert told.startswith("Nothing is recorded yet.")
+        assert told.endswith("dlmon run cifar10-cnn")
+        assert "Show" not in shown.text.splitlines()[-1]
+        await shown.press("enter", "down", "pagedown")
+        assert shown.shown == []
+
+
+async def test_a_damaged_log_is_passed_over(shown, log_dir):
+    write_three(log_dir)
+    broken = write(log_dir, "broken", 1)
+    broken.write_bytes(b"\x00not a log\n")
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert len(shown.rows("#sessions")) == 1 + 3
+
+
+async def test_foreign_names_are_shown_as_they_are(shown, log_dir):
+    write_log(log_dir, recorded_session(foreign=True, session_id="[b]id[x]"))
+    async with shown.app.run_test(size=(160, 40)) as pilot:
+        await shown.begin(pilot)
+        assert FOREIGN_NAME[:9] in shown.rows("#sessions")[1]
+        assert shown.rows("#details")[0] == "[b]id[x]"
+
+
+async def test_plain_characters_are_enough(log_dir):
+    shown = ShownSessions(log_dir, ascii=True)
+    for number in range(40):
+        write(log_dir, f"session-{number}", number)
+    async with shown.app.run_test(size=(120, 24)) as pilot:
+        await shown.begin(pilot)
+        assert "".join(shown.rows("#sessions")).isascii()
+        assert "".join(shown.rows("#details")).isascii()
+
+
+# ---- keys and the mouse ----
+
+
+async def test_enter_shows_the_highlighted_session(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "enter")
+        assert shown.shown == [log_dir / "failed-one" / "session.jsonl"]
+
+
+@pytest.mark.parametrize("key", ["escape", "q"])
+async def test_one_goes_back(shown, log_dir, key):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(key)
+        assert shown.left == 1
+
+
+async def test_the_highlight_stays_within_the_list(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("up")
+        assert shown.highlighted == "newest"
+        await shown.press("pagedown", "down", "down")
+        assert shown.highlighted == "oldest"
+        await shown.press("ctrl+home")
+        assert shown.highlighted == "newest"
+
+
+async def test_a_click_highlights_and_a_double_click_shows(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await pilot.click("#sessions", offset=(10, 3))
+        await pilot.pause()
+        assert shown.highlighted == "failed-one"
+        assert shown.shown == []
+        for offset in ((10, 1), (10, 9)):  # the heading, and below the last one
+            await pilot.click("#sessions", offset=offset)
+        assert shown.highlighted == "failed-one"
+        await pilot.click("#sessions", offset=(10, 4), times=2)
+        await pilot.pause()
+        assert shown.shown == [log_dir / "oldest" / "session.jsonl"]
+
+
+async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(*"cnn FAIL")
+        assert shown.highlighted == "failed-one"
+        assert len(shown.rows("#sessions")) == 2
+        assert "1 of 3 recorded" in shown.text
+        await shown.press(*"zzq")
+        assert shown.rows("#sessions") == ["No session matches that.", "Esc clears the filter."]
+        assert shown.rows("#details") == []
+        await shown.press("enter")
+        assert shown.shown == []
+        await shown.press("escape")
+        assert shown.left == 0
+        assert len(shown.rows("#sessions")) == 1 + 3
+        await shown.press("escape")
+        assert shown.left == 1
+
+
+async def test_refresh_reads_again_and_keeps_the_highlight(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down")
+        write(log_dir, "brand-new", -1)
+        await shown.press("ctrl+r")
+        assert shown.highlighted == "failed-one"
+        assert len(shown.rows("#sessions")) == 1 + 4
+
+
+async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", *"cnn")
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        assert shown.reads == 1
+        shown.app.push_screen(SessionsScreen(list, print, print))
+        await pilot.pause()
+        shown.app.pop_screen()
+        await pilot.pause()
+        await pilot.pause()
+        assert shown.reads == 2
+
+
+# ---- many ----
+
+
+@pytest.fixture(scope="module")
+def entry():
+    header, *_, result = recorded_session()
+    return SessionEntry(header, None, "completed", result, None)
+
+
+def many(entry, count, tmp_path):
+    return [
+        replace(
+            entry,
+            path=tmp_path / str(n),
+            header=replace(entry.header, id=f"session {n}", wall=BEGIN_WALL + 60 * n),
+        )
+        for n in range(count)
+    ]
+
+
+async def test_of_many_the_highlighted_one_is_in_sight_and_a_thumb_says_where(entry, tmp_path):
+    screen = SessionsScreen(lambda: many(entry, 600, tmp_path), print, print)
+    app = OneScreen(screen)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.pause()
+        sessions = screen.query_one(SessionList)
+        assert sessions.render_line(1).text.endswith("┃")
+        await pilot.press("ctrl+end")
+        await pilot.pause()
+        last = sessions.render_line(sessions.size.height - 1).text
+        assert last.startswith(" ▸")
+        assert last.endswith("┃")
+        assert not sessions.render_line(1).text.endswith("┃")
+        await pilot.press("pageup", "pageup", "up")
+        await pilot.pause()
+        drawn = [sessions.render_line(y).text for y in range(sessions.size.height)]
+        assert sum(row.startswith(" ▸") for row in drawn) == 1
+        sessions.scroll_lines(-1000)
+        assert sessions.render_line(1).text.endswith("┃")
+        await pilot.resize_terminal(80, 18)
+        await pilot.pause()
+        drawn = [sessions.render_line(y).text for y in range(sessions.size.height)]
+        assert sum(row.startswith(" ▸") for row in drawn) == 1
+
+
+def test_a_session_is_found_by_all_that_is_told_of_it(entry, tmp_path):
+    entries = many(entry, 3, tmp_path)
+    assert matching(entries, "") == matching(entries, "CIFAR 2026-11-20 tower gtx") == entries
+    assert matching(entries, "14:58 completed") == [entries[2]]
+    assert matching(entries, "cifar nothing") == []
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    size=st.tuples(st.integers(1, 200), st.integers(1, 20)),
+    text=st.sampled_from(["tower", FOREIGN_NAME, "漢字" * 40, "x" * 500]),
+    ascii=st.booleans(),
+    typed=st.sampled_from(["", "nothing matches"]),
+)
+def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
+    header, *_, result = recorded_session(status="failed")
+    header = replace(header, host=text, workload=text, options={"device": text, "epochs": text})
+    result = replace(result, device_name=text, error=text)
+    failed = SessionEntry(header, None, "failed", result, None)
+    unknown = replace(failed, status=text, result=None)
+    sessions, details = SessionList(ascii=ascii), SessionDetails(ascii=ascii)
+    sessions.show([failed, unknown] * 8)
+    sessions.filter(typed)
+    for entry in (failed, unknown):
+        details.show(entry)
+        for drawn in (sessions.draw(*size), details.draw(*size)):
+            assert len(drawn) <= size[1]
+            assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)

@@ -1,0 +1,158 @@
+"""Every screen in every state and at every size: what must always hold, and how each one looks.
+
+The pictures are texts in `__snapshots__`, one file for a state, to be read by whoever reviews
+a change of them. `python -m tests.fakes.states STATE 120x40` prints one without a test; after
+a change that is meant to show, accept with `pytest tests/ui/test_states.py --snapshot-update`.
+"""
+
+import pytest
+from fakes.recorded import HOST, folded
+from fakes.states import MACHINES, SIZES, STATES, pictures, staged
+from rich.cells import cell_len
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from tui import figures
+
+OVER_ANOTHER = ("help", "palette", "home-help", "watch-help", "starting")
+SHOWN = [
+    *(("live", state) for state in STATES),
+    *(("watch", state) for state in MACHINES),
+    *(("home", state) for state in ("training", "no-gpu", "8-gpus", "256-cores", "wide-names")),
+    *(("sessions", state) for state in ("training", "earlier-runs")),
+    *((view, "training") for view in ("log", "quit", *OVER_ANOTHER)),
+]
+# Those that draw with other characters than the rest.
+SHOWN_IN_ASCII = [
+    *(("live", state) for state in ("importing", "training", "completed", "failed", "lost-gpu")),
+    *(("live", state) for state in ("no-gpu", "unsupported-gpu", "16-gpus", "256-cores")),
+    *(("live", state) for state in ("wide-names", "nan-loss", "earlier-runs", "badges")),
+    *(("watch", state) for state in ("training", "16-gpus", "256-cores", "wide-names")),
+    *(("home", state) for state in ("training", "256-cores")),
+    ("sessions", "earlier-runs"),
+    *((view, "training") for view in ("log", "quit", "help", "palette")),
+]
+CASES = [
+    *((view, state, "unicode") for view, state in SHOWN),
+    *((view, state, "ascii") for view, state in SHOWN_IN_ASCII),
+]
+# The shapes that a screen can have: few of anything, many of everything, another one over it.
+SHAPES = [
+    *((view, "training") for view in ("live", "quit", "help", "home", "watch", "sessions")),
+    *(("live", state) for state in ("failed", "16-gpus", "long-names")),
+    ("watch", "256-cores"),
+]
+ODD_SIZES = ((1, 1), (20, 5), (59, 15), (60, 16), (61, 17), (99, 31), (300, 80))
+FOREIGN = ("long-names", "wide-names", "right-to-left-names")
+
+every_case = pytest.mark.parametrize(("view", "state", "alphabet"), CASES, ids=map("-".join, CASES))
+every_shape = pytest.mark.parametrize(("view", "state"), SHAPES, ids=map("-".join, SHAPES))
+
+
+@pytest.fixture(scope="module")
+def taken():
+    """Return a function that takes the pictures of a case, once for all tests here."""
+    kept = {}
+
+    async def take(view, state, alphabet="unicode"):
+        case = (view, state, alphabet)
+        if case not in kept:
+            plain = alphabet == "ascii"
+            sizes = SIZES[:2] if plain or view in OVER_ANOTHER else SIZES
+            kept[case] = await pictures(STATES[state], view, sizes, ascii=plain)
+        return kept[case]
+
+    return take
+
+
+def assert_it_fits(text, size):
+    width, height = size
+    rows = text.split("\n")
+    assert len(rows) == height
+    assert max(map(cell_len, rows)) <= width
+
+
+# ---- what always holds ----
+
+
+@every_case
+async def test_every_row_fits_and_the_last_one_tells_the_keys(taken, view, state, alphabet):
+    for size, text in (await taken(view, state, alphabet)).items():
+        assert_it_fits(text, size)
+        if view not in ("quit", "palette"):
+            last = text.splitlines()[-1]
+            assert any(way_out in last for way_out in (" Quit", " Back", " Close")), last
+
+
+@pytest.mark.parametrize(("view", "state"), SHOWN_IN_ASCII, ids=map("-".join, SHOWN_IN_ASCII))
+async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state):
+    for text in (await taken(view, state, "ascii")).values():
+        assert not {c for c in text if not " " <= c <= "~"} - {"\n"}
+        # What has no plain character became a question mark.
+        if state not in FOREIGN:
+            assert "?" not in text.replace("? Help", "").replace("? f1", "")
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_the_live_screen_tells_what_matters_most_at_every_size(taken, state):
+    told = STATES[state]
+    session = folded(told.records)
+    snapshot = session.snapshot()
+    speed = snapshot.samples_per_second_now
+    if snapshot.samples_per_second is not None:
+        speed = snapshot.samples_per_second.mean
+    for text in (await taken("live", state)).values():
+        assert told.header.workload in text
+        assert standing(told, session) in text
+        if speed is not None:
+            assert f"{figures.rate(speed)} " in text
+            assert "samples/s" in text
+
+
+def standing(told, session):
+    """Return the word for how a session stands."""
+    if session.result is not None:
+        return session.result.status
+    if not told.locked:
+        return "interrupted" if told.header.host == HOST else "unknown"
+    return session.phase
+
+
+@every_shape
+async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(taken, view, state):
+    resized = await taken(view, state)
+    first, *_, last = resized
+    with staged(STATES[state], view) as stage:
+        async with stage.app.run_test(size=last) as pilot:
+            await stage.begin(pilot)
+            assert stage.text == resized[last], "opened at a size it looks other than resized to it"
+            for size in ODD_SIZES:
+                await stage.resize(size)
+                assert_it_fits(stage.text, size)
+            await stage.resize(first)
+            assert stage.text == resized[first]
+
+
+@pytest.mark.parametrize("view", ["live", "home", "watch", "sessions", "starting"])
+async def test_where_there_is_no_room_the_size_that_is_needed_is_told(view):
+    for size, text in (await pictures(STATES["training"], view, ((59, 24), (80, 15)))).items():
+        assert_it_fits(text, size)
+        assert text.strip() == f"dlmon needs 60 × 16, this is {size[0]} × {size[1]}"
+
+
+# ---- how it looks ----
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+@every_case
+async def test_it_looks_right(taken, snapshot, view, state, alphabet):
+    text = "".join(
+        f"{f' {view}, {state}, {width}×{height} ':═^{width}}\n{picture}\n"
+        for (width, height), picture in (await taken(view, state, alphabet)).items()
+    )
+    assert text == snapshot(extension_class=TextFile)

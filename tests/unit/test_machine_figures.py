@@ -1,0 +1,169 @@
+"""A machine's readings in words, and which of them are near their limit."""
+
+import pytest
+
+from dlmon.records import Cpu, Disk, Gpu, GpuFacts, Machine, MachineFacts, Memory, Network
+from tui.machine_figures import (
+    Figure,
+    cpu_figures,
+    cpu_meter,
+    gpu_figures,
+    identity,
+    machine_meters,
+    memory_figure,
+    without_detail,
+    worst,
+)
+
+FACTS = MachineFacts(cores=8, memory_mib=32_768, swap_mib=2_048)
+NO_DRIVER = "no GPU: no NVIDIA driver: libnvidia-ml.so.1 was not found"
+
+
+def told(found):
+    return {figure.label: figure.text for figure in found}
+
+
+def machine(**readings):
+    return Machine(t=0, wall=0.0, **readings)
+
+
+def test_a_gpu_tells_its_figures_with_their_limits():
+    gpu = Gpu(
+        0,
+        98,
+        memory_used_mib=4_850,
+        power_w=118.2,
+        power_limit_w=120.0,
+        temperature_c=61,
+        sm_mhz=1_860,
+        throttle=("power cap",),
+    )
+    found = gpu_figures(gpu, 6_144)
+    assert told(found) == {
+        "temp": "61 °C",
+        "power": "118 of 120 W",
+        "held by": "power cap",
+        "memory": "4.7 of 6.0 GiB",
+        "clock": "1860 MHz",
+    }
+    assert worst(found) == ""
+
+
+@pytest.mark.parametrize(
+    ("degrees", "text", "level"),
+    [(82, "82 °C", ""), (83, "83 °C hot", "high"), (90, "90 °C too hot", "bad")],
+)
+def test_a_hot_gpu_says_so_in_a_word(degrees, text, level):
+    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), None)
+    assert (temperature.text, temperature.level) == (text, level)
+
+
+@pytest.mark.parametrize(("throttle", "level"), [("power cap", ""), ("thermal slowdown", "high")])
+def test_only_a_throttle_that_tells_of_trouble_stands_out(throttle, level):
+    (held,) = gpu_figures(Gpu(0, throttle=(throttle,)), None)
+    assert (held.text, held.level) == (throttle, level)
+
+
+def test_a_reading_that_is_unknown_has_its_reason():
+    found = gpu_figures(Gpu(0, 50, why={"power_w": "not supported"}), None)
+    assert found == [Figure("power", "not supported", known=False)]
+
+
+@pytest.mark.parametrize(
+    ("used_mib", "text", "level", "marked"),
+    [
+        (8_192, "8.0 of 32.0 GiB", "", "8.0 of 32.0 GiB"),
+        (30_000, "29.3 of 32.0 GiB nearly full", "high", "29.3 of 32.0 GiB!"),
+        (32_000, "31.2 of 32.0 GiB full", "bad", "31.2 of 32.0 GiB!!"),
+        (None, "– of 32.0 GiB", "", "– of 32.0 GiB"),
+    ],
+)
+def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked):
+    figure = memory_figure("memory", used_mib, 32_768)
+    assert (figure.text, figure.level, figure.marked) == (text, level, marked)
+
+
+def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
+    (memory,) = gpu_figures(Gpu(0, memory_used_mib=6_100), 6_144)
+    assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
+
+
+def test_the_cpu_tells_how_many_cores_work():
+    reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
+    assert told(cpu_figures(reading, FACTS)) == {
+        "busy": "3.4 of 8 cores",
+        "clock": "4.6 GHz",
+        "temp": "58 °C",
+    }
+    assert cpu_meter(reading, FACTS).text == "42 %  3.4 of 8 cores"
+
+
+def test_a_cpu_without_a_reading_says_why():
+    assert cpu_figures(None, FACTS) == []
+    assert cpu_meter(None, FACTS).text == "waiting for the first sample"
+    assert cpu_meter(machine(cpu=Cpu(why={"pct": "denied"})), FACTS).text == "denied"
+
+
+def test_a_cpu_held_at_its_quota_says_for_how_long():
+    reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
+    assert told(cpu_figures(reading, FACTS))["limit"] == "limited 30 % of the time"
+
+
+@pytest.mark.parametrize(
+    ("disk", "text"),
+    [
+        (Disk(0.5, 120.3), "0.5 read  120 written MiB/s"),
+        (Disk(0.01, 0.0), "10 read  0 written KiB/s"),
+        (Disk(2_048.0, 512.0), "2.0 read  0.5 written GiB/s"),
+        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "– read  3.0 written MiB/s"),
+        (Disk(why={"read_mib_s": "no physical disk was found"}), "no physical disk was found"),
+    ],
+)
+def test_rates_are_told_in_one_unit_or_with_their_reason(disk, text):
+    assert told(machine_meters(machine(disk=disk), FACTS))["disk"] == text
+
+
+def test_memory_swap_disk_and_network_are_told():
+    reading = machine(
+        memory=Memory(used_mib=8_192, swap_used_mib=512), disk=Disk(1.0, 2.0), network=Network(3, 4)
+    )
+    assert told(machine_meters(reading, FACTS)) == {
+        "memory": "8.0 of 32.0 GiB",
+        "disk": "1.0 read  2.0 written MiB/s",
+        "network": "3.0 in  4.0 out MiB/s",
+        "swap": "0.5 of 2.0 GiB",
+    }
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [(80, NO_DRIVER), (40, "no GPU: no NVIDIA driver"), (20, "no GPU"), (3, "no GPU")],
+)
+def test_a_reason_loses_its_details_first(width, text):
+    assert without_detail(NO_DRIVER, width) == text
+
+
+def test_a_machine_is_told_in_parts_and_equal_gpus_are_counted():
+    gpus = tuple(GpuFacts(n, "NVIDIA GeForce RTX 3090") for n in range(2))
+    facts = MachineFacts(
+        cpu_model="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz",
+        cores=8,
+        cpu_limit=2.5,
+        memory_mib=32_768,
+        gpus=(*gpus, GpuFacts(2, "Tesla T4")),
+        driver="550.54.14",
+        cuda="12.4",
+        on_battery=True,
+    )
+    assert identity(facts) == [
+        "Intel i7-9700K",
+        "8 cores",
+        "limited to 2.5",
+        "32.0 GiB",
+        "2 × NVIDIA RTX 3090",
+        "Tesla T4",
+        "driver 550.54.14",
+        "CUDA 12.4",
+        "on battery",
+    ]
+    assert identity(MachineFacts()) == []

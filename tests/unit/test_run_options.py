@@ -1,0 +1,216 @@
+"""The options of `run`: what is refused, the command they amount to, the job they become."""
+
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import typer
+from fakes.recorded import recorded_session
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tui.cli
+from dlmon.sessions import log_directory
+from tui.jobs import make_job, recorded_options
+from tui.run_options import DATA_CHOICES, RunOptions
+from tui.settings import Settings
+from workloads.catalog import WORKLOADS
+
+CIFAR = WORKLOADS["cifar10-cnn"]
+WRONG = {
+    "device": ("gpu:x", 'there is no device "gpu:x"'),
+    "batch_size": (0, "the batch size must be from 1 to 50,000"),
+    "epochs": (-1, "the number of epochs must be at least 1, not -1"),
+    "steps": (0, "the number of steps must be at least 1, not 0"),
+    "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
+    "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
+    "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
+    "log_dir": (__file__, f"the log directory can't be there: {__file__} is no directory"),
+}
+POSITIVE = st.none() | st.integers(1, 4096)
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
+)
+OPTIONS = st.builds(
+    RunOptions,
+    device=st.sampled_from(["auto", "cpu", "gpu", "gpu:0", "gpu:12"]),
+    batch_size=POSITIVE,
+    epochs=POSITIVE,
+    steps=POSITIVE,
+    threads=POSITIVE,
+    data=st.sampled_from(DATA_CHOICES),
+    interval=st.floats(0.1, 3600),
+    detach=st.booleans(),
+    log_dir=st.none() | NAMES,
+)
+
+
+def configured_of(options):
+    """Return what of these options a config.toml may hold."""
+    return replace(options, detach=False, log_dir=None)
+
+
+def chosen_on(configured, options):
+    """Return options as a form leaves them: what it left empty is as configured."""
+    left = {
+        spec.name: getattr(configured, spec.name)
+        for spec in fields(options)
+        if getattr(options, spec.name) is None
+    }
+    return replace(options, **left)
+
+
+# ---- what is refused ----
+
+
+def test_the_defaults_can_be_run():
+    assert all(RunOptions().complaint(workload) is None for workload in WORKLOADS.values())
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_value_that_can_not_be_is_complained_of_by_the_option(name):
+    value, sentence = WRONG[name]
+    complaints = RunOptions(**{name: value}).complaints(CIFAR)
+    assert list(complaints) == [name]
+    assert complaints[name].startswith(sentence)
+
+
+def test_of_several_wrong_options_the_first_is_complained_of():
+    wrong = RunOptions(**{name: value for name, (value, _) in WRONG.items()})
+    assert list(wrong.complaints(CIFAR)) == list(WRONG)
+    assert wrong.complaint(CIFAR) == wrong.complaints(CIFAR)["device"]
+
+
+@pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
+def test_an_interval_out_of_bounds_is_refused(interval):
+    assert RunOptions(interval=interval).complaint(CIFAR).startswith("the interval must be")
+
+
+def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
+    assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).complaint(CIFAR) is None
+    file = tmp_path / "file"
+    file.touch()
+    told = RunOptions(log_dir=str(file / "logs")).complaint(CIFAR)
+    assert told == f"the log directory can't be there: {file} is no directory"
+
+
+def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("tui.run_options.os.access", lambda path, mode: False)
+    told = RunOptions(log_dir=str(tmp_path)).complaint(CIFAR)
+    assert told == f"the log directory can't be there: {tmp_path} can't be written"
+
+
+# ---- the command line ----
+
+
+def test_the_command_leaves_out_what_is_the_default():
+    assert RunOptions().command_line(CIFAR) == "dlmon run cifar10-cnn"
+
+
+def test_the_command_names_what_differs():
+    options = RunOptions("gpu:1", 64, 2, 10, 4, "synthetic", 0.5, True, "my logs")
+    assert options.command_line(CIFAR) == (
+        "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 --threads 4 "
+        "--data synthetic --interval 0.5 --detach --log-dir 'my logs'"
+    )
+
+
+def test_the_command_says_a_default_that_the_users_settings_would_change():
+    configured = RunOptions(device="cpu", epochs=3)
+    chosen = RunOptions(device="auto", epochs=3)
+    command = chosen.command_line(CIFAR, configured)
+    assert command == "dlmon run cifar10-cnn --device auto --epochs 3"
+
+
+class Launched(Exception):
+    """What the command line made a job of."""
+
+
+@given(
+    workload=st.sampled_from(list(WORKLOADS.values())),
+    configured=OPTIONS.map(configured_of),
+    options=OPTIONS,
+)
+def test_the_command_line_reads_the_command_as_the_same_options(workload, configured, options):
+    chosen = chosen_on(configured, options)
+
+    def launch(*job):
+        raise Launched(*job)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tui.cli, "read_settings", lambda: Settings(run=configured))
+        patch.setattr(tui.cli, "make_job", launch)
+        words = shlex_words(chosen.command_line(workload, configured))
+        command = typer.main.get_command(tui.cli.app)
+        with pytest.raises(Launched) as launched, command.make_context("dlmon", words) as context:
+            command.invoke(context)
+    directory = log_directory(Path(chosen.log_dir) if chosen.log_dir is not None else None)
+    assert launched.value.args == (workload, directory, replace(chosen, log_dir=None))
+
+
+def shlex_words(command):
+    program, *words = shlex.split(command)
+    assert program == "dlmon"
+    return words
+
+
+# ---- the job ----
+
+
+def test_a_job_fills_in_the_workloads_defaults(tmp_path):
+    job = make_job(CIFAR, tmp_path)
+    assert (job.workload, job.device, job.interval_s) == ("cifar10-cnn", "auto", 1.0)
+    assert (job.options["batch_size"], job.options["epochs"], job.options["steps"]) == (
+        100,
+        10,
+        None,
+    )
+    assert (job.log_dir, job.outlives_viewer) == (str(tmp_path), False)
+
+
+def test_a_job_takes_the_options(tmp_path):
+    chosen = RunOptions("cpu", 64, 2, 10, 4, "synthetic", 0.5)
+    job = make_job(CIFAR, tmp_path, chosen)
+    assert (job.device, job.interval_s) == ("cpu", 0.5)
+    assert job.options == {
+        "workload": "cifar10-cnn",
+        "device": "cpu",
+        "batch_size": 64,
+        "epochs": 2,
+        "steps": 10,
+        "threads": 4,
+        "data": "synthetic",
+        "interval": 0.5,
+    }
+
+
+def test_the_log_directory_of_the_options_takes_the_place_of_the_usual_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    job = make_job(CIFAR, tmp_path / "usual", RunOptions(log_dir="mine"))
+    assert job.log_dir == str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize(("option", "word"), [(True, False), (False, True)])
+def test_a_detached_job_outlives_its_viewer(tmp_path, option, word):
+    job = make_job(CIFAR, tmp_path, RunOptions(detach=option), detach=word)
+    assert job.outlives_viewer
+
+
+@given(options=OPTIONS)
+def test_the_options_of_a_recorded_job_come_back(options):
+    job = make_job(CIFAR, Path("logs"), replace(options, log_dir=None))
+    header = replace(recorded_session()[0], options=job.options)
+    expected = replace(
+        options,
+        batch_size=options.batch_size or CIFAR.batch_size,
+        epochs=options.epochs or CIFAR.epochs,
+        detach=False,
+        log_dir=None,
+    )
+    assert recorded_options(header) == expected
+
+
+@pytest.mark.parametrize("told", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
+def test_a_log_that_tells_no_options_has_none(told):
+    assert recorded_options(replace(recorded_session()[0], options=told)) is None

@@ -1,0 +1,167 @@
+"""config.toml: what may stand in it, and what is said of what may not."""
+
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.run_options import RunOptions
+from tui.settings import (
+    Settings,
+    SettingsError,
+    read_settings,
+    remember_theme,
+    remembered_theme,
+    settings_path,
+)
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Return a function that writes config.toml where it is looked for."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("DLMON_CONFIG", raising=False)
+
+    def write(text):
+        path = settings_path()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_without_a_file_the_defaults_hold(config):
+    assert read_settings() == Settings()
+
+
+def test_an_empty_file_changes_nothing(config):
+    config("")
+    assert read_settings() == Settings()
+
+
+def test_every_key_is_taken(config):
+    config("""
+        theme = "dlmon-light"
+        ascii = true
+        bell = true
+        notification = true
+        log_dir = "/data/sessions"
+
+        [run]
+        device = "gpu:1"
+        batch_size = 64
+        epochs = 2
+        steps = 50
+        threads = 4
+        data = "synthetic"
+        interval = 2
+        """)
+    assert read_settings() == Settings(
+        theme="dlmon-light",
+        ascii=True,
+        bell=True,
+        notification=True,
+        log_dir="/data/sessions",
+        run=RunOptions(
+            device="gpu:1",
+            batch_size=64,
+            epochs=2,
+            steps=50,
+            threads=4,
+            data="synthetic",
+            interval=2.0,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("themes = 'nord'", "there is no key themes; did you mean theme?"),
+        ("colour = 1", "there is no key colour; known are theme, ascii, bell"),
+        ("[run]\nepoch = 2", "there is no key run.epoch; did you mean run.epochs?"),
+        ("[run]\ndetach = true", "there is no key run.detach"),
+        ("ascii = 'yes'", "ascii must be true or false, not 'yes'"),
+        ("ascii = 1", "ascii must be true or false, not 1"),
+        ("theme = 3", "theme must be text in quotes, not 3"),
+        ("[run]\nepochs = 2.5", "run.epochs must be a whole number, not 2.5"),
+        ("[run]\nepochs = true", "run.epochs must be a whole number, not True"),
+        ("[run]\ninterval = '1'", "run.interval must be a number, not '1'"),
+        ("[run]\nepochs = 0", "in [run], the number of epochs must be at least 1"),
+        ("[run]\ninterval = nan", "in [run], the interval must be from"),
+        ("[run]\ndevice = 'tpu'", "in [run], "),
+        ("[run]\ndata = 'fake'", 'run.data must be auto or synthetic or real, not "fake"'),
+        ("run = 3", "run must be a table"),
+        ("theme = 'nrod'", 'there is no theme "nrod"; did you mean nord?'),
+        ("theme = 'xyzzy'", 'there is no theme "xyzzy"; F3 in dlmon lists'),
+        ("[run]\ninterval = 1" + "0" * 400, "run.interval"),
+        ("[run]\nepochs = 1" + "0" * 5000, "config.toml"),
+        ('log_dir = "a\\u0000b"', "log_dir"),
+        ('log_dir = ""', "log_dir"),
+        ("theme = ", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_that_names_the_file(config, text, said):
+    path = config(text)
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    assert str(refused.value).startswith(f"{path}: ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@given(text=st.text(max_size=80))
+def test_whatever_stands_in_the_file_is_followed_or_refused(text, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_text(text, encoding="utf-8", errors="replace")
+    try:
+        read = read_settings(path)
+    except SettingsError as refused:
+        told = str(refused)
+        assert told.startswith(f"{path}")
+    else:
+        assert isinstance(read, Settings)
+
+
+def test_another_place_can_be_named(tmp_path, monkeypatch):
+    path = tmp_path / "mine.toml"
+    path.write_text("bell = true")
+    monkeypatch.setenv("DLMON_CONFIG", str(path))
+    assert read_settings().bell
+
+
+def test_a_named_file_that_is_missing_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "gone.toml"))
+    with pytest.raises(SettingsError, match=r"gone\.toml, which does not exist"):
+        read_settings()
+
+
+def test_a_folder_in_its_place_is_told(config):
+    path = config("")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SettingsError, match="can't be read"):
+        read_settings()
+
+
+def test_bytes_that_are_no_text_are_told(config):
+    config("").write_bytes(b"theme = '\xff'")
+    with pytest.raises(SettingsError, match="can't be read"):
+        read_settings()
+
+
+def test_the_theme_is_remembered(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "not there yet"))
+    assert remembered_theme() is None
+    remember_theme("nord")
+    assert remembered_theme() == "nord"
+
+
+def test_a_place_that_can_not_be_written_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "dlmon").write_text("a file where a folder should be")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(OSError, match="dlmon"):
+        remember_theme("nord")
+    assert stat.S_ISREG((tmp_path / "dlmon").stat().st_mode)

@@ -1,0 +1,105 @@
+"""dlmon's own themes: legible, and the same for people who are colour-blind."""
+
+from itertools import combinations
+
+import pytest
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
+from textual.color import Color
+
+from tui.themes import DARK, LIGHT, OWN_THEMES, theme_names
+
+THEMES = {theme.name: theme for theme in OWN_THEMES}
+
+# Full deuteranopia, protanopia and tritanopia on linear RGB: Machado, Oliveira and
+# Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009).
+SIGHT = {
+    "usual": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "tritanopia": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
+}
+
+
+def linear(color):
+    values = (part / 255 for part in Color.parse(color).rgb)
+    return [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
+
+
+def seen(color, sight):
+    """Return a colour in CIE Lab as an eye sees it."""
+    told = linear(color)
+    red, green, blue = (
+        min(1.0, max(0.0, sum(weight * part for weight, part in zip(row, told, strict=True))))
+        for row in SIGHT[sight]
+    )
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.95047
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.08883
+    fx, fy, fz = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def difference(one, other, sight):
+    pairs = zip(seen(one, sight), seen(other, sight), strict=True)
+    return sum((a - b) ** 2 for a, b in pairs) ** 0.5
+
+
+def contrast(one, other):
+    light, dark = sorted(
+        (0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in map(linear, (one, other))),
+        reverse=True,
+    )
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+@pytest.mark.parametrize(
+    "role", ["foreground", "primary", "secondary", "accent", "warning", "error", "success"]
+)
+def test_every_colour_of_text_can_be_read_on_the_background(name, role):
+    """WCAG 2.2 asks 4.5 to 1 of text."""
+    theme = THEMES[name]
+    assert contrast(getattr(theme, role), theme.background) >= 4.5
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+def test_this_run_and_earlier_ones_and_what_is_shaded_can_be_told_apart(name, sight):
+    """A difference of 10 in CIE Lab is seen at a glance."""
+    theme = THEMES[name]
+    roles = ("primary", "accent", "secondary")
+    for one, other in combinations(roles, 2):
+        assert difference(getattr(theme, one), getattr(theme, other), sight) > 15, (one, other)
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+def test_good_and_bad_can_be_told_apart(name, sight):
+    theme = THEMES[name]
+    assert difference(theme.success, theme.error, sight) > 15
+    assert difference(theme.success, theme.warning, sight) > 15
+
+
+def test_textuals_own_themes_can_be_chosen_too():
+    assert {DARK, LIGHT, "nord", "textual-light", "solarized-dark"} <= set(theme_names())
+
+
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+@pytest.mark.parametrize("role", ["background", "surface", "panel"])
+def test_what_lies_behind_stays_grey_in_256_colours(name, role):
+    told = RichColor.parse(getattr(THEMES[name], role)).downgrade(ColorSystem.EIGHT_BIT)
+    red, green, blue = told.get_truecolor()
+    assert max(red, green, blue) - min(red, green, blue) <= 8

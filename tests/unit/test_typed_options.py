@@ -1,0 +1,101 @@
+"""What was typed into a form is read as options, or refused in one sentence."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.run_options import RunOptions, as_text
+from tui.typed_options import read_options
+from workloads.catalog import WORKLOADS
+
+CIFAR = WORKLOADS["cifar10-cnn"]
+NAMES = [spec.name for spec in fields(RunOptions)]
+
+
+def complaint(name, text):
+    """Return the only complaint that a text in one field leads to."""
+    complaints = read_options({name: text}, RunOptions()).complaints(CIFAR)
+    assert list(complaints) == [name]
+    return complaints[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("batch_size", "64", 64),
+        ("batch_size", " 1,024 ", 1024),
+        ("epochs", "+2", 2),
+        ("interval", "0.5", 0.5),
+        ("interval", "2", 2.0),
+        ("device", "gpu:1", "gpu:1"),
+        ("data", "synthetic", "synthetic"),
+        ("detach", "yes", True),
+        ("detach", "no", False),
+        ("log_dir", " ~/my runs ", "~/my runs"),
+    ],
+)
+def test_a_text_is_read_as_its_option(name, text, value):
+    typed = read_options({name: text}, RunOptions())
+    assert not typed.unreadable
+    assert getattr(typed.options, name) == value
+
+
+def test_what_is_empty_stays_as_it_is_configured():
+    configured = RunOptions(device="cpu", epochs=3, interval=2.0)
+    typed = read_options(dict.fromkeys(NAMES, "  "), configured)
+    assert typed.options == configured
+    assert not typed.complaints(CIFAR)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("batch_size", "abc", 'the batch size must be a whole number, not "abc"'),
+        ("batch_size", "1.5", 'the batch size must be a whole number, not "1.5"'),
+        ("batch_size", "1e9", 'the batch size must be a whole number, not "1e9"'),
+        ("batch_size", "1,5", 'the batch size must be a whole number, not "1,5"'),
+        ("batch_size", "٣", 'the batch size must be a whole number, not "٣"'),
+        ("batch_size", "0", "the batch size must be from 1 to 50,000"),
+        ("batch_size", "50001", "the batch size must be from 1 to 50,000"),
+        ("epochs", "-1", "the number of epochs must be at least 1, not -1"),
+        ("epochs", "1000000001", "the number of epochs must be at most 1,000,000,000"),
+        ("epochs", "9" * 5000, "the number of epochs can't be as large as \"99999"),
+        ("steps", "0x10", 'the number of steps must be a whole number, not "0x10"'),
+        ("threads", "4097", "the number of threads must be from 1 to 4,096, not 4,097"),
+        ("threads", "\x1b[31m4", 'the number of threads must be a whole number, not "4"'),
+        ("interval", "0", "the interval must be from 0.1 to 3,600 seconds, not 0"),
+        ("interval", "nan", "the interval must be from 0.1 to 3,600 seconds, not nan"),
+        ("interval", "-inf", "the interval must be from 0.1 to 3,600 seconds, not -inf"),
+        ("interval", "1e400", "the interval must be from 0.1 to 3,600 seconds, not inf"),
+        ("interval", "0,5", "the interval must be a number of seconds, such as 0.5"),
+        ("device", "tpu", 'there is no device "tpu"'),
+        ("log_dir", __file__, "the log directory can't be there"),
+    ],
+)
+def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence):
+    told = complaint(name, text)
+    assert told.startswith(sentence)
+    assert len(told) < 200
+
+
+def test_complaints_come_in_the_order_of_the_form():
+    texts = {"interval": "x", "epochs": "0", "batch_size": "y", "device": "tpu"}
+    typed = read_options(texts, RunOptions())
+    assert list(typed.complaints(CIFAR)) == ["device", "batch_size", "epochs", "interval"]
+
+
+@given(texts=st.dictionaries(st.sampled_from(NAMES), st.text()))
+def test_whatever_is_typed_is_an_option_or_a_complaint(texts):
+    typed = read_options(texts, RunOptions())
+    assert typed.complaints(CIFAR).keys() <= set(NAMES)
+    for name, text in texts.items():
+        if name not in typed.unreadable and not text.strip():
+            assert getattr(typed.options, name) == getattr(RunOptions(), name)
+
+
+@given(interval=st.floats(0.1, 3600))
+def test_a_number_that_was_written_is_read_as_itself(interval):
+    typed = read_options({"interval": as_text(interval)}, RunOptions())
+    assert typed.options.interval == interval

@@ -1,0 +1,16 @@
+"""Tell a person who looks elsewhere that a run has ended."""
+
+from __future__ import annotations
+
+from dlmon.sanitize import clean
+
+TEXT_LENGTH = 200
+
+
+def desktop_notification(text: str) -> str:
+    """Return the escape sequence (OSC 9) that lets a terminal notify the desktop.
+
+    Known to iTerm2, kitty, WezTerm, Ghostty, foot and Windows Terminal; others ignore it.
+    The name in front keeps it from being read as ConEmu's progress report, `OSC 9 ; 4`.
+    """
+    return f"\x1b]9;dlmon: {clean(text, TEXT_LENGTH)}\x07"

@@ -1,0 +1,196 @@
+"""Where each part of a machine stands in the room there is. Pure.
+
+What has no room is left out rather than squeezed: what the machine is comes
+first, then one figure of each part, then cores, then charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from textual.geometry import Region
+
+from tui.widgets.core_rows import core_rows_wanted
+from tui.widgets.gpu_rows import gpu_rows_wanted
+from tui.widgets.meters import meter_rows_wanted
+
+ABOUT, CORES, METERS, CPU, MEMORY, GPU_ROWS = "about", "cores", "meters", "cpu", "memory", "gpus"
+
+# From here on parts stand side by side.
+_WIDE, _TWO_COLUMNS, _LEAST_WIDE_HEIGHT, _LEAST_TWO_COLUMNS_HEIGHT = 76, 100, 15, 22
+_LEAST_CHART, _GOOD_CHART = 5, 7
+_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT = 28, 6
+_BORDERS = 2
+_TALL = 28
+# A cell is about twice as tall as wide, and a chart reads well when it is longer than tall.
+_TILE_SHAPE = 3.2
+_METERS = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many of its parts a machine has, and how long it is to say what it is."""
+
+    cores: int
+    gpus: int
+    about_cells: int = 0
+
+
+def gpu_name(number: int) -> str:
+    """Return the name of a GPU's chart, which is its widget's id."""
+    return f"gpu-{number}"
+
+
+class Place(NamedTuple):
+    """Where a part stands, and whether it has a border; a chart always has one."""
+
+    region: Region
+    border: bool = True
+
+
+Places = dict[str, Place]
+"""The parts that are shown: by name, or by `gpu_name`."""
+
+
+def machine_places(width: int, height: int, shape: Shape) -> Places:
+    """Return where the parts stand in a panel of this size; borders lie inside."""
+    if width < 1 or height < 1:
+        return {}
+    if width >= _TWO_COLUMNS and height >= _LEAST_TWO_COLUMNS_HEIGHT:
+        return _two_columns(width, height, shape)
+    if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
+        return _full_rows(width, height, shape)
+    return _stacked(width, height, shape)
+
+
+def _two_columns(width: int, height: int, shape: Shape) -> Places:
+    """Put cores, memory and meters beside the CPU's chart, and the GPUs below."""
+    body = height - 1
+    share = 1.0 if shape.gpus == 0 else 0.5 if shape.gpus == 1 else 0.42
+    top = max(_METERS + 2 * _BORDERS + 3, round(body * share))
+    left = width * 11 // 20
+    right = width - left
+    meters = _METERS + _BORDERS
+    cores = top - meters
+    most = cores - _BORDERS - _LEAST_TILE_HEIGHT
+    most = most if most >= _METERS else cores - _BORDERS
+    wanted = core_rows_wanted(shape.cores, right - 4, most, roomy=True) + _BORDERS
+    places = {ABOUT: Place(Region(0, 0, width, 1), False), CPU: Place(Region(0, 1, left, top))}
+    # Memory has a chart of its own, and no meter, where cores leave it the room.
+    spare = cores - wanted + 1
+    if spare >= _LEAST_TILE_HEIGHT:
+        cores, meters = wanted, meters - 1
+        places[MEMORY] = Place(Region(left, 1 + cores, right, spare))
+    places[CORES] = Place(Region(left, 1, right, cores))
+    places[METERS] = Place(Region(left, 1 + top - meters, right, meters))
+    if shape.gpus:
+        places |= _below(Region(0, 1 + top, width, body - top), shape)
+    return places
+
+
+def _full_rows(width: int, height: int, shape: Shape) -> Places:
+    """Put one below the other over the full width."""
+    cores = core_rows_wanted(shape.cores, width - 2, 4 if height >= 20 else 2)
+    meters = 2
+    left = height - 1 - cores - meters
+    gpus = _gpus_height(shape, left)
+    cpu = left - gpus
+    below = Region(0, height - gpus, width, gpus)
+    rows = (ABOUT, 1), (CPU, cpu), (CORES, cores), (METERS, meters)
+    return _column(width, rows) | _below(below, shape)
+
+
+def _gpus_height(shape: Shape, left: int) -> int:
+    """Return the rows that GPUs, or the memory in their place, get of those that are left."""
+    wanted = (left + 1) // 2
+    if shape.gpus > 2:
+        wanted = max(wanted, min(gpu_rows_wanted(shape.gpus, _WIDE)[0] + _BORDERS, left - 6))
+    return wanted
+
+
+def _below(room: Region, shape: Shape) -> Places:
+    """Put the GPUs into a grid of charts, or into rows where charts have no room; else memory."""
+    if shape.gpus == 0:
+        return {MEMORY: Place(room)}
+    best: tuple[float, list[Region]] = (0.0, [])
+    for columns in range(1, shape.gpus + 1):
+        rows = -(-shape.gpus // columns)
+        width, height = room.width // columns, room.height // rows
+        if width < _LEAST_TILE_WIDTH or height < _LEAST_TILE_HEIGHT:
+            continue
+        # Places of the grid that stay empty are room that is lost.
+        score = min(width / _TILE_SHAPE, height) * (shape.gpus / (columns * rows)) ** 2
+        if score > best[0]:
+            tiles = [_tile(room, n, columns, rows, shape.gpus) for n in range(shape.gpus)]
+            best = (score, tiles)
+    if best[1]:
+        return {gpu_name(n): Place(region) for n, region in enumerate(best[1])}
+    return {GPU_ROWS: Place(room)}
+
+
+def _tile(room: Region, number: int, columns: int, rows: int, count: int) -> Region:
+    """Return a tile of the grid; those of a last row that is not full share its width."""
+    row, column = divmod(number, columns)
+    in_row = min(columns, count - row * columns)
+    left, right = (room.width * edge // in_row for edge in (column, column + 1))
+    top, bottom = (room.height * edge // rows for edge in (row, row + 1))
+    return Region(room.x + left, room.y + top, right - left, bottom - top)
+
+
+def _stacked(width: int, height: int, shape: Shape) -> Places:
+    """Put one below the other in a narrow column, the essentials first."""
+    inner = width - 2
+    wanted, least = gpu_rows_wanted(shape.gpus, inner) if shape.gpus else (0, 0)
+    about, meters, gpus, cores = 1, min(2, height - 1), min(least, max(0, height - 3)), 0
+    left = height - about - meters - gpus
+    more_gpus = min(left, wanted - gpus)
+    gpus, left = gpus + more_gpus, left - more_gpus
+    if left and shape.cores:
+        most = 8 if height >= _TALL else max(1, min(4, left - _LEAST_CHART))
+        cores = min(left, core_rows_wanted(shape.cores, inner, most))
+        left -= cores
+    if left and shape.about_cells > inner:
+        about, left = 2, left - 1
+    # The CPU's chart tells what its meter would, and the memory's chart what the memory's would.
+    charts = _charts(left + gpus + 1, gpus, shape)
+    if charts:
+        if len(charts) > 1:
+            gpus = 0
+        told = MEMORY in charts
+        room = height - about - cores - gpus
+        meters = meter_rows_wanted(_METERS - told, inner)
+        meters = max(1 - told, min(meters, room - len(charts) * _GOOD_CHART))
+        room -= meters
+    else:
+        room = 0
+        more = min(left, _METERS - meters)
+        meters, cores = meters + more, cores + left - more
+    edges = [room * n // max(1, len(charts)) for n in range(len(charts) + 1)]
+    shares = ((name, edges[n + 1] - edges[n]) for n, name in enumerate(charts))
+    rows = (ABOUT, about), (CORES, cores), (METERS, meters), *shares, (GPU_ROWS, gpus)
+    return _column(width, rows)
+
+
+def _column(width: int, rows: Iterable[tuple[str, int]]) -> Places:
+    """Put parts one below the other; those without a row are left out."""
+    places: Places = {}
+    y = 0
+    for name, height in rows:
+        if height > 0:
+            chart = name in (CPU, MEMORY) or name.startswith("gpu-")
+            places[name] = Place(Region(0, y, width, height), chart)
+            y += height
+    return places
+
+
+def _charts(left: int, gpu_rows: int, shape: Shape) -> list[str]:
+    """Return which charts have room: of the CPU, and of all GPUs or of the memory.
+
+    GPUs that had to do with rows give them up for charts where all have room.
+    """
+    names = [CPU, *(gpu_name(n) for n in range(shape.gpus))] if shape.gpus else [CPU, MEMORY]
+    if left >= len(names) * _GOOD_CHART or (shape.gpus == 1 and left >= 2 * _LEAST_CHART):
+        return names
+    return [CPU] if left - gpu_rows >= _LEAST_CHART else []

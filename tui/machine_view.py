@@ -1,0 +1,96 @@
+"""What the machine's charts are told: readings over time, facts, and the instant that is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dlmon.records import Gpu, GpuFacts, MachineFacts
+from dlmon.series import Series
+from dlmon.session import MachineHistory, Stretch
+from tui.time_axis import TimeAxis
+
+STALE_INTERVALS = 3.0
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """What the charts show: readings over time, facts, and how old the last sample is.
+
+    `cursor` is the column of the axis whose values are told in place of the
+    latest ones, and `cursor_label` names its time, as in "at 00:42".
+    """
+
+    history: MachineHistory
+    facts: MachineFacts
+    age_s: float | None
+    interval_s: float
+    gpu_index: int | None = None
+    epoch_begins: tuple[tuple[int, int], ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    cursor: int | None = None
+    cursor_label: str = ""
+
+    @property
+    def stale(self) -> str:
+        """Say how old the latest readings are when they are too old; not of those at a cursor."""
+        too_old_s = STALE_INTERVALS * max(self.interval_s, 1.0)
+        if self.cursor is not None or self.age_s is None or self.age_s <= too_old_s:
+            return ""
+        return f"stale {self.age_s:.0f} s"
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, with those that are known but told of no more."""
+        machine = self.history.latest
+        if machine is not None and machine.gpus is not None:
+            return machine.gpus
+        lost = machine.why.get("gpus") if machine is not None else None
+        why = {"utilization_pct": lost} if lost else {}
+        return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
+
+    @property
+    def main_gpu(self) -> Gpu | None:
+        """The GPU that trains, else the first."""
+        gpus = self.gpus
+        return next((g for g in gpus if g.index == self.gpu_index), gpus[0] if gpus else None)
+
+    @property
+    def no_gpus(self) -> str:
+        """Say that there is no GPU, and why; empty where there is one, or nobody knows yet."""
+        machine = self.history.latest
+        why = self.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None)
+        if self.gpus or (why is None and self.facts.gpus is None):
+            return ""
+        return f"no GPU: {why}" if why else "no GPU"
+
+    def facts_of(self, gpu: Gpu) -> GpuFacts | None:
+        """Return what does not change about a GPU."""
+        return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
+
+    def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
+        """Return a GPU's readings at the cursor, as far as they were kept; now without one."""
+        if self.cursor is None:
+            return gpu
+        history = self.history
+
+        def value(of_gpus: dict[int, Series]) -> float | None:
+            return self.value_at_cursor(of_gpus.get(gpu.index, Series()), axis)
+
+        utilization_pct = value(history.gpu_utilization_pct)
+        memory_mib = value(history.gpu_memory_mib)
+        return replace(
+            gpu,
+            utilization_pct=None if utilization_pct is None else round(utilization_pct),
+            memory_used_mib=None if memory_mib is None else round(memory_mib),
+            power_w=value(history.gpu_power_w),
+            temperature_c=None,
+            sm_mhz=None,
+            throttle=None,
+            why={"utilization_pct": "no reading"},
+        )
+
+    def value_at_cursor(self, series: Series, axis: TimeAxis) -> float | None:
+        """Return a series' mean over the cursor's column."""
+        columns = axis.columns(series)
+        inside = self.cursor is not None and 0 <= self.cursor < len(columns)
+        return columns[self.cursor] if inside and self.cursor is not None else None

@@ -1,0 +1,170 @@
+"""The user's own defaults: `config.toml`, checked key by key, and the theme chosen last."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import platformdirs
+
+from tui.run_options import RunOptions
+from workloads.catalog import WORKLOADS
+
+
+class SettingsError(ValueError):
+    """`config.toml` can't be followed; the message is a sentence that says what to mend."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `config.toml` may hold; its table `run` holds defaults for the options of `run`.
+
+    Attributes:
+        theme: the theme that dlmon starts with; None for the one chosen last.
+        ascii: draw with plain characters.
+        bell: ring the terminal's bell when a run ends.
+        notification: send a desktop notification (OSC 9) when a run ends.
+        log_dir: where sessions are kept; None for the platform's state directory.
+    """
+
+    theme: str | None = None
+    ascii: bool = False
+    bell: bool = False
+    notification: bool = False
+    log_dir: str | None = None
+    run: RunOptions = field(default_factory=RunOptions)
+
+
+# `run` options that belong to one launch, not to a person's defaults.
+_NOT_DEFAULTS = ("detach", "log_dir")
+DATA_CHOICES = ("auto", "synthetic", "real")
+_WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def settings_path() -> Path:
+    """Return where `config.toml` is looked for: DLMON_CONFIG, else the platform's own place."""
+    chosen = os.environ.get("DLMON_CONFIG")
+    if chosen:
+        return Path(chosen)
+    return Path(platformdirs.user_config_path("dlmon", appauthor=False)) / "config.toml"
+
+
+def read_settings(path: Path | None = None) -> Settings:
+    """Read the user's settings; without a file, the defaults.
+
+    Raises:
+        SettingsError: the file can't be read, is no TOML, or holds a wrong key or value.
+    """
+    path = path or settings_path()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        if os.environ.get("DLMON_CONFIG"):
+            raise SettingsError(f"DLMON_CONFIG names {path}, which does not exist") from None
+        return Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} can't be read: {error}") from None
+    try:
+        return _settings(_parsed(text))
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    # Only who has a file pays for the parser, at every start.
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
+        raise SettingsError(f"not valid TOML: {error}") from None
+
+
+def _settings(told: Mapping[str, Any]) -> Settings:
+    run = told.get("run", {})
+    if not isinstance(run, dict):
+        raise SettingsError("run must be a table: write [run], and its keys below it")
+    values = _checked(Settings, {key: value for key, value in told.items() if key != "run"}, "")
+    options = RunOptions(**_checked(RunOptions, run, "run.", _NOT_DEFAULTS))
+    if options.data not in DATA_CHOICES:
+        raise SettingsError(f'run.data must be {" or ".join(DATA_CHOICES)}, not "{options.data}"')
+    # What even the largest workload refuses, none can run.
+    complaint = options.complaint(max(WORKLOADS.values(), key=lambda workload: workload.samples))
+    if complaint:
+        raise SettingsError(f"in [run], {complaint}")
+    theme = values.get("theme")
+    if theme is not None:
+        _check_theme(theme)
+    log_dir = values.get("log_dir")
+    if log_dir is not None and (not log_dir.strip() or "\0" in log_dir):
+        raise SettingsError(f"log_dir can't be {log_dir!r}")
+    return Settings(**values, run=options)
+
+
+def _checked(
+    kind: type[Any], told: Mapping[str, Any], prefix: str, left_out: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the values of a table whose keys are the fields of `kind`, with their types right."""
+    types = get_type_hints(kind)
+    names = [spec.name for spec in fields(kind) if spec.name not in (*left_out, "run")]
+    values = {}
+    for key, value in told.items():
+        if key not in names:
+            raise SettingsError(_unknown_key(key, names, prefix))
+        wanted = next(t for t in _WORDS if t in _alternatives(types[key]))
+        accepted = (int, float) if wanted is float else (wanted,)
+        if type(value) not in accepted:
+            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {value!r}")
+        try:
+            values[key] = wanted(value)
+        except OverflowError:
+            raise SettingsError(f"{prefix}{key} is too large") from None
+    return values
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__args__", (annotation,))
+
+
+def _unknown_key(key: str, names: list[str], prefix: str) -> str:
+    nearest = difflib.get_close_matches(key, names, n=1)
+    known = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
+    return f"there is no key {prefix}{key}; {known}"
+
+
+def _check_theme(name: str) -> None:
+    from tui.themes import theme_names
+
+    names = theme_names()
+    if name not in names:
+        nearest = difflib.get_close_matches(name, names, n=1)
+        told = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists what there is"
+        raise SettingsError(f'there is no theme "{name}"; {told}')
+
+
+def remembered_theme() -> str | None:
+    """Return the theme that was chosen last; None when none was, or it can't be read."""
+    try:
+        name = _memory().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return name or None
+
+
+def remember_theme(name: str) -> None:
+    """Keep the theme for the next start.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    path = _memory()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(name + "\n", encoding="utf-8")
+
+
+def _memory() -> Path:
+    return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "theme"

@@ -1,0 +1,51 @@
+"""dlmon's own themes, dark and light; all that Textual brings can be chosen too.
+
+Their colours follow the palette of Okabe and Ito ("Color Universal Design", 2008), which
+people with any common kind of colour blindness can tell apart: the darker hues stand on
+the light theme, the lighter ones on the dark. What lies behind them is close to grey, so
+that a terminal of 256 colours has something like it.
+"""
+
+from __future__ import annotations
+
+from textual.theme import BUILTIN_THEMES, Theme
+
+DARK, LIGHT = "dlmon-dark", "dlmon-light"
+
+OWN_THEMES = (
+    Theme(
+        name=DARK,
+        primary="#56b4e9",
+        secondary="#cc79a7",
+        accent="#e69f00",
+        warning="#f0e442",
+        error="#ff7a3d",
+        success="#2bc49a",
+        foreground="#dfe4ea",
+        background="#121416",
+        surface="#1a1d20",
+        panel="#262a2e",
+        dark=True,
+        variables={"footer-key-foreground": "#e69f00", "border-blurred": "#1a1d20"},
+    ),
+    Theme(
+        name=LIGHT,
+        primary="#0072b2",
+        secondary="#b0307a",
+        accent="#9a5a00",
+        warning="#7a6a00",
+        error="#b84a00",
+        success="#00704f",
+        foreground="#1d2329",
+        background="#f7f8fa",
+        surface="#eeeff0",
+        panel="#dfe1e3",
+        dark=False,
+        variables={"footer-key-foreground": "#0072b2", "border-blurred": "#eeeff0"},
+    ),
+)
+
+
+def theme_names() -> list[str]:
+    """Return the names of all themes that can be chosen."""
+    return [*(theme.name for theme in OWN_THEMES), *BUILTIN_THEMES]

@@ -1,0 +1,93 @@
+"""Read the options of `run` from what was typed into a form. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from dlmon.sanitize import clean
+from tui.run_options import RunOptions
+from workloads.catalog import Workload
+
+_SHOWN_LENGTH = 24
+"""How much of a wrong text a sentence repeats."""
+
+_LONGEST_NUMBER = 15
+_WHOLE_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)", re.ASCII)
+
+
+class _Unreadable(ValueError):
+    """A text that says nothing an option could be; the message is a sentence."""
+
+
+@dataclass(frozen=True)
+class TypedOptions:
+    """What a form amounts to: options, and a sentence for each text that can't be read."""
+
+    options: RunOptions
+    unreadable: Mapping[str, str]
+
+    def complaints(self, workload: Workload) -> dict[str, str]:
+        """Say in one sentence each which options can't be run, in the order of the form."""
+        told = {**self.options.complaints(workload), **self.unreadable}
+        return {spec.name: told[spec.name] for spec in fields(RunOptions) if spec.name in told}
+
+
+def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptions:
+    """Read a form; an empty text leaves an option as it is configured."""
+    values: dict[str, Any] = {}
+    unreadable = {}
+    for name, text in texts.items():
+        stripped = text.strip()
+        if stripped:
+            try:
+                values[name] = _READERS[name](stripped)
+            except _Unreadable as error:
+                unreadable[name] = str(error)
+    return TypedOptions(replace(configured, **values), unreadable)
+
+
+def _whole_number(subject: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not _WHOLE_NUMBER.fullmatch(text):
+            raise _Unreadable(f"{subject} must be a whole number, not {_quoted(text)}")
+        digits = text.replace(",", "")
+        if len(digits) > _LONGEST_NUMBER:
+            raise _Unreadable(f"{subject} can't be as large as {_quoted(text)}")
+        return int(digits)
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _Unreadable(
+            f"the interval must be a number of seconds, such as 0.5, not {_quoted(text)}"
+        ) from None
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise _Unreadable(f"answer yes or no, not {_quoted(text)}")
+    return text == "yes"
+
+
+def _quoted(text: str) -> str:
+    return f'"{clean(text, _SHOWN_LENGTH)}"'
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "device": str,
+    "batch_size": _whole_number("the batch size"),
+    "epochs": _whole_number("the number of epochs"),
+    "steps": _whole_number("the number of steps"),
+    "threads": _whole_number("the number of threads"),
+    "data": str,
+    "interval": _seconds,
+    "detach": _yes_or_no,
+    "log_dir": str,
+}

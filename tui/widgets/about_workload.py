@@ -1,0 +1,87 @@
+"""What the highlighted workload is: its size, its defaults, its last result here, its source."""
+
+from __future__ import annotations
+
+import textwrap
+
+from tui import figures
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines
+from tui.widgets.rows import Row
+from tui.workload_choice import LastResult
+from workloads.catalog import Workload
+
+_WIDTH_FOR_WHOLE = 40
+"""Where there is less room, a large number of parameters is rounded."""
+
+_Sentence = tuple[str, str, tuple[str, ...]]
+"""What begins a sentence, quietly; the rest of it; its style."""
+
+
+class AboutWorkload(Lines):
+    """Describes one workload, as spaciously as there is room for."""
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self._workload: Workload | None = None
+        self._last: LastResult | None = None
+
+    def show(self, workload: Workload | None, last: LastResult | None) -> None:
+        """Describe a workload and its last result here; None describes nothing."""
+        self._workload, self._last = workload, last
+        self.set_titles(workload.name if workload is not None else "")
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the sentences, apart from each other where there is room."""
+        if self._workload is None:
+            return []
+        paragraphs = [
+            [row for sentence in paragraph for row in wrapped(sentence, width)]
+            for paragraph in described(self._workload, self._last, width, self.ascii)
+        ]
+        spacious = [row for rows in paragraphs for row in (*rows, ())][:-1]
+        return spacious if len(spacious) <= height else [row for rows in paragraphs for row in rows]
+
+
+def described(
+    workload: Workload, last: LastResult | None, width: int, ascii: bool = False
+) -> list[list[_Sentence]]:
+    """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
+    if last is None:
+        result: _Sentence = ("", "not trained here yet", MUTED)
+    else:
+        unit = "a run" if workload.metric == "run_seconds" else "an epoch"
+        when = figures.day_and_time(last.wall)
+        result = ("last here: ", f"{figures.band(last.timing, ascii)} {unit}, {when}", PLAIN)
+    whole = f"{workload.parameters:,}"
+    parameters = whole if width >= _WIDTH_FOR_WHOLE else figures.count(workload.parameters)
+    flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"
+    return [
+        [("", workload.title, STRONG)],
+        [
+            ("", f"{parameters} parameters, {flops}", PLAIN),
+            (
+                "",
+                f"batch {workload.batch_size}, {workload.epochs} epochs "
+                f"of {workload.samples:,} samples",
+                PLAIN,
+            ),
+        ],
+        [result],
+        [("source: ", workload.source, MUTED)],
+    ]
+
+
+def mega_or_more(operations: int) -> str:
+    """Write a number of operations with a prefix: 0.409 M, 236 M or 24.6 G."""
+    return figures.count(operations) if operations >= 1e6 else f"{operations / 1e6:.3g} M"
+
+
+def wrapped(sentence: _Sentence, width: int) -> list[Row]:
+    """Break a sentence into rows."""
+    begin, rest, style = sentence
+    first, *more = textwrap.wrap(begin + rest, max(1, width)) or [""]
+    quiet = first[: len(begin)] if first.startswith(begin) else ""
+    rows: list[Row] = [((quiet, MUTED), (first[len(quiet) :], style))]
+    return [*rows, *(((line, style),) for line in more)]

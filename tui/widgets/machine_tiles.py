@@ -1,0 +1,374 @@
+"""A chart of one part of the machine, with its figures beside it or in its border."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.color import Color
+
+from dlmon.records import Cpu, Gpu, Memory
+from dlmon.series import Series
+from tui import figures
+from tui.machine_figures import (
+    BUSY_PCT,
+    Figure,
+    Level,
+    cpu_figures,
+    gpu_figures,
+    machine_meters,
+    without_detail,
+    worst,
+)
+from tui.machine_view import MachineView
+from tui.time_axis import TimeAxis
+from tui.widgets.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
+from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.lines import BAD, PLAIN, cut, row_width
+from tui.widgets.meters import meter_rows
+from tui.widgets.plot import COLUMNS_PER_CELL
+from tui.widgets.rows import Row, fit
+
+# Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
+# and in its border else.
+_ABOVE_WIDTH = 44
+_BESIDE_WIDTH, _BESIDE_HEIGHT = 56, 5
+_NARROW_SIDE, _WIDE_SIDE, _WIDE_FROM = 30, 40, 84
+_LARGE_FROM_HEIGHT = 12
+# In a narrower border a mark stands in place of a word.
+_WORDS_WIDTH = 36
+_DIGITS_WIDTH = 19
+_LABEL = 8
+_ROW_ORDER = ("memory", "swap", "busy", "power", "temp", "clock", "run", "limit", "held by")
+_LEVEL_STYLES = {"": "tile--digits", "high": "meters--high", "bad": "lines--bad"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a tile tells: its headline and its figures, or the trouble with them.
+
+    In the border the figures are words alone: `first` before all, then of
+    `more` as many as have room (`marked` where there is little), and `below`
+    at the bottom. There the `note` stands too, wherever the figures are.
+    """
+
+    title: str
+    name: str = ""
+    headline: str = ""
+    level: Level = ""
+    figures: tuple[Figure, ...] = ()
+    trouble: str = ""
+    first: str = ""
+    more: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
+    below: str = ""
+    note: str = ""
+
+
+class ChartTile(Chart):
+    """A filled chart, with its figures large beside it where there is room.
+
+    Args:
+        side: whether figures may stand beside or above the chart at all.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "tile--digits",
+        "lines--plain",
+        "lines--muted",
+        "lines--bad",
+        "meters--bar",
+        "meters--track",
+        "meters--high",
+    }
+
+    DEFAULT_CSS = """
+    ChartTile {
+        & > .tile--digits { color: $text-primary; }
+        & > .lines--muted { color: $text-muted; }
+        & > .lines--bad { color: $text-error; text-style: bold; }
+        & > .meters--bar { color: $primary; }
+        & > .meters--track { color: $surface-lighten-2; }
+        & > .meters--high { color: $text-warning; }
+    }
+    """
+
+    def __init__(
+        self,
+        *,
+        side: bool = False,
+        ascii: bool = False,
+        id: str | None = None,
+        classes: str | None = None,
+    ):
+        """Start empty."""
+        super().__init__(filled=True, ascii=ascii, id=id, classes=classes)
+        self._side = side
+        self._told = Told("")
+        self._title_colours: tuple[Color | None, Color | None] = (None, None)
+
+    @property
+    def plot_columns(self) -> int:
+        """How many columns of data fit now, beside the figures."""
+        width = self.size.width - self._side_width(*self.size)
+        return COLUMNS_PER_CELL * max(0, width - self._axis_width(width))
+
+    def tell(self, told: Told, picture: ChartPicture) -> None:
+        """Show figures and chart, repainting only the rows that they change."""
+        changed = told != self._told or picture != self._picture
+        self._told, self._picture = told, picture
+        form = self._form(*self.size)
+        if form is _Form.BORDER:
+            self._tell_in_border()
+        else:
+            title = "  ".join(filter(None, (told.title, told.name)))
+            left_out = self._ordered[self._digits_rows :] if form is _Form.ABOVE else []
+            texts = [told.trouble] if told.trouble else [f.text for f in left_out if f.known]
+            right, *more = texts or [""]
+            self.set_titles(title, self._below(told.note), right=right, more=tuple(more))
+            self._colour_titles(())
+        if changed:
+            self.redraw()
+
+    def _tell_in_border(self) -> None:
+        told = self._told
+        below = told.note or ("" if told.trouble else told.below)
+        more = told.more if self.outer_size.width >= _WORDS_WIDTH else told.marked
+        self.set_titles(
+            told.title,
+            self._below(below, told.name),
+            right=told.trouble or told.first,
+            more=() if told.trouble else more,
+        )
+        self._colour_titles(told.figures)
+
+    def _colour_titles(self, in_border: tuple[Figure, ...]) -> None:
+        """Let a title stand out in which a figure is near its limit, or is too old."""
+        told = self._told
+        above = worst(figure for figure in in_border if figure.text != told.below)
+        below = worst(figure for figure in in_border if figure.text == told.below)
+        colours = self._colour("high" if told.trouble else above), self._colour(below)
+        if colours != self._title_colours:
+            self._title_colours = colours
+            self.styles.border_title_color, self.styles.border_subtitle_color = colours
+
+    def _colour(self, level: Level) -> Color | None:
+        if not level:
+            return None
+        return self.get_component_styles(_LEVEL_STYLES[level]).color
+
+    def _below(self, text: str, more: str = "") -> str:
+        """Return what has room in the border at the bottom: `more` only where all of it has."""
+        room = max(0, self.outer_size.width - 6)
+        longer = "  ".join(filter(None, (text, more)))
+        if cell_len(longer) <= room:
+            return longer
+        short = without_detail(text or more, room)
+        return short if cell_len(short) <= room else fit(short, room, self.ellipsis)
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the rows of the chart, with those of the figures where they have room."""
+        form = self._form(width, height)
+        if form is _Form.BORDER:
+            return super().draw(width, height)
+        if form is _Form.ABOVE:
+            above = self._above(width)
+            return [*above, (), *super().draw(width, height - len(above) - 1)]
+        side = self._side_width(width, height)
+        chart = super().draw(width - side, height)
+        beside = self._beside(side - 2, height)
+        beside += [()] * (height - len(beside))
+        return [(*_padded(told, side), *row) for told, row in zip(beside, chart, strict=True)]
+
+    def _above(self, width: int) -> list[Row]:
+        """Return the headline, and at its right as many figures as it has rows."""
+        told, tall = self._told, self._digits_rows
+        digits = big_digits(told.headline, ascii=self.ascii)
+        shown = self._ordered[:tall]
+        meters = meter_rows(shown, width - _DIGITS_WIDTH - 1, self.ascii, _LABEL)
+        if told.trouble and not told.figures:
+            meters = [cut(((told.trouble, BAD),), width - _DIGITS_WIDTH, self.ellipsis)]
+        meters += [()] * (tall - len(meters))
+        return [
+            (*_padded(((f" {text}", (_LEVEL_STYLES[told.level],)),), _DIGITS_WIDTH), *meter)
+            for text, meter in zip(digits, meters, strict=True)
+        ]
+
+    def _beside(self, width: int, height: int) -> list[Row]:
+        """Return the headline, and the figures below it."""
+        told, ordered = self._told, self._ordered
+        large = width >= _WIDE_SIDE - 2 and height >= _LARGE_FROM_HEIGHT
+        tall = LARGE_ROWS if large else self._digits_rows
+        style = (_LEVEL_STYLES[told.level],)
+        rows: list[Row] = [((f" {told.headline}", style),)]
+        if height >= tall + min(3, len(ordered)):
+            digits = big_digits(told.headline, large=large, ascii=self.ascii)
+            rows = [((f" {text}", style),) for text in digits]
+        if told.trouble and not told.figures:
+            return [*rows, cut(((f" {told.trouble}", BAD),), width, self.ellipsis)]
+        if height > len(rows) + len(ordered):
+            rows.append(())
+        shown = ordered[: height - len(rows)]
+        meters = meter_rows(shown, width - 1, self.ascii, _LABEL)
+        return [*rows, *(((" ", PLAIN), *row) for row in meters)]
+
+    @property
+    def _ordered(self) -> list[Figure]:
+        """The figures in the order in which they stand in rows."""
+        by_label = {figure.label: figure for figure in self._told.figures}
+        return [by_label[label] for label in _ROW_ORDER if label in by_label]
+
+    @property
+    def _digits_rows(self) -> int:
+        return LARGE_ROWS if self.ascii else SMALL_ROWS
+
+    def _form(self, width: int, height: int) -> _Form:
+        if not self._side:
+            return _Form.BORDER
+        if _ABOVE_WIDTH <= width < _WIDE_FROM and height >= self._digits_rows + 1 + _BESIDE_HEIGHT:
+            return _Form.ABOVE
+        if width >= _BESIDE_WIDTH and height >= _BESIDE_HEIGHT:
+            return _Form.BESIDE
+        return _Form.BORDER
+
+    def _side_width(self, width: int, height: int) -> int:
+        if self._form(width, height) is not _Form.BESIDE:
+            return 0
+        return _WIDE_SIDE if width >= _WIDE_FROM else _NARROW_SIDE
+
+
+class _Form(Enum):
+    """Where the figures stand: in the border, or large above or beside the chart."""
+
+    BORDER, ABOVE, BESIDE = range(3)
+
+
+def show_cpu(tile: ChartTile, view: MachineView, axis: TimeAxis, note: str = "") -> None:
+    """Show the CPU's utilisation; the note stands below."""
+    machine = view.history.latest
+    if machine is not None and machine.cpu is not None and view.cursor is not None:
+        pct = view.value_at_cursor(view.history.cpu_pct, axis)
+        then = Cpu(pct=pct, cores=machine.cpu.cores, why={"pct": "no reading"})
+        machine = replace(machine, cpu=then, process=None)
+    cpu = machine.cpu if machine is not None else None
+    pct = cpu.pct if cpu is not None else None
+    told_figures = cpu_figures(machine, view.facts)
+    told = Told(
+        "CPU",
+        headline=figures.percent(pct) if cpu is not None else "",
+        level=_busy(pct),
+        figures=tuple(told_figures),
+        trouble=view.stale,
+        first=_at(view, figures.percent(pct)) if cpu is not None else "",
+        more=_words(told_figures),
+        marked=_marked(told_figures),
+        note=note,
+    )
+    reason = "waiting for the first sample"
+    if cpu is not None:
+        reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
+    tile.tell(told, _percent_picture(view.history.cpu_pct, axis, view, reason))
+
+
+def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> None:
+    """Show one GPU's utilisation."""
+    facts = view.facts_of(gpu)
+    reason = ""
+    if gpu.utilization_pct is None:
+        reason = gpu.why.get("utilization_pct", "no reading yet")
+    then = view.gpu_at_cursor(gpu, axis)
+    pct = then.utilization_pct
+    lost = reason if view.cursor is None and pct is None else ""
+    told_figures = [] if lost else gpu_figures(then, facts.memory_mib if facts else None)
+    memory = [figure for figure in told_figures if figure.label == "memory" and figure.known]
+    others = [figure for figure in told_figures if figure not in memory]
+    told = Told(
+        f"GPU {gpu.index}",
+        name=figures.device(facts.name) if facts else "",
+        headline=figures.percent(pct),
+        level=_busy(pct),
+        figures=tuple(told_figures),
+        trouble=view.stale or lost,
+        first=_at(view, figures.percent(pct)),
+        more=_words(others),
+        marked=_marked(others),
+        below=memory[0].text if memory else "",
+    )
+    series = view.history.gpu_utilization_pct.get(gpu.index, Series())
+    tile.tell(told, _percent_picture(series, axis, view, reason))
+
+
+def show_memory(tile: ChartTile, view: MachineView, axis: TimeAxis) -> None:
+    """Show the memory in use, and why there is no GPU where there is none."""
+    machine = view.history.latest
+    if machine is not None and view.cursor is not None:
+        used_mib = view.value_at_cursor(view.history.memory_mib, axis)
+        then = Memory(used_mib=None if used_mib is None else round(used_mib))
+        machine = replace(machine, memory=then, disk=None, network=None)
+    in_use, *others = machine_meters(machine, view.facts)
+    known = machine is not None or view.facts.memory_mib is not None
+    share = None if in_use.fraction is None else 100 * in_use.fraction
+    told = Told(
+        "Memory",
+        headline=figures.percent(share) if known else "",
+        level=in_use.level,
+        figures=(in_use, *(figure for figure in others if figure.label == "swap")),
+        trouble=view.stale,
+        first=_at(view, in_use.text) if known else "",
+        note=view.no_gpus,
+    )
+    top_mib = view.facts.memory_limit_mib or view.facts.memory_mib
+    picture = ChartPicture(
+        columns=axis.columns(view.history.memory_mib),
+        top=float(top_mib or 1),
+        marks=axis.marks(view.epoch_begins),
+        shades=axis.shades(view.stretches),
+        left_labels=(f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
+        reason="" if known else "no reading yet",
+        cursor=view.cursor,
+    )
+    tile.tell(told, picture)
+
+
+def _at(view: MachineView, text: str) -> str:
+    """Say when, where it is the cursor's time."""
+    return f"{view.cursor_label}  {text}".strip() if view.cursor is not None else text
+
+
+def _busy(pct: float | None) -> Level:
+    return "high" if pct is not None and pct >= BUSY_PCT else ""
+
+
+def _words(told: list[Figure]) -> tuple[str, ...]:
+    return tuple(_named(figure, figure.text) for figure in told if figure.known)
+
+
+def _marked(told: list[Figure]) -> tuple[str, ...]:
+    return tuple(_named(figure, figure.marked) for figure in told if figure.known)
+
+
+def _named(figure: Figure, text: str) -> str:
+    """Return a figure for a border, where its unit says what it is, or else its name."""
+    return f"run {text}" if figure.label == "run" else text
+
+
+def _percent_picture(
+    series: Series, axis: TimeAxis, view: MachineView, reason: str
+) -> ChartPicture:
+    return ChartPicture(
+        columns=axis.columns(series),
+        top=100.0,
+        marks=axis.marks(view.epoch_begins),
+        shades=axis.shades(view.stretches),
+        left_labels=("100%", "50%", "0"),
+        reason=reason,
+        cursor=view.cursor,
+    )
+
+
+def _padded(row: Row, width: int) -> Row:
+    """Return a row that takes exactly `width` cells; its last run is made longer."""
+    *before, (text, style) = cut(row, width) or (("", PLAIN),)
+    return (*before, (text + " " * (width - row_width((*before, (text, style)))), style))

@@ -1,0 +1,88 @@
+"""Figures in rows: what each is, a bar where there is a most, and its value in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+
+from tui.machine_figures import Figure
+from tui.widgets.lines import BAD, MUTED, PLAIN, Lines
+from tui.widgets.plot import bar
+from tui.widgets.rows import Row, fit
+
+_LEAST_BAR, _LONGEST_BAR = 6, 20
+_GAP = 2
+_LEAST_WIDTH = 34
+
+
+class Meters(Lines):
+    """A row for each figure; in two columns where rows are fewer than figures."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"meters--bar", "meters--track", "meters--high"}
+
+    DEFAULT_CSS = """
+    Meters {
+        & > .meters--bar { color: $primary; }
+        & > .meters--track { color: $surface-lighten-2; }
+        & > .meters--high { color: $text-warning; }
+    }
+    """
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id, classes=classes)
+        self._figures: tuple[Figure, ...] = ()
+
+    def show(self, told: list[Figure]) -> None:
+        """Show figures, the most important first."""
+        self._figures = tuple(told)
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return as many figures as have room."""
+        if width < 1 or height < 1 or not self._figures:
+            return []
+        in_a_row = max(1, min(2, width // _LEAST_WIDTH, -(-len(self._figures) // height)))
+        each = (width - _GAP * (in_a_row - 1)) // in_a_row
+        meters = meter_rows(self._figures[: height * in_a_row], each, self.ascii)
+        gap: Row = ((" " * _GAP, PLAIN),)
+        rows = []
+        for start in range(0, len(meters), in_a_row):
+            first, *more = meters[start : start + in_a_row]
+            rows.append((*first, *(run for row in more for run in (*gap, *row))))
+        return rows
+
+
+def meter_rows_wanted(count: int, width: int) -> int:
+    """Return in how many rows figures stand."""
+    return -(-count // max(1, min(2, width // _LEAST_WIDTH)))
+
+
+def meter_rows(told: Sequence[Figure], width: int, ascii: bool, label: int = 0) -> list[Row]:
+    """Return figures in rows of exactly `width` cells; their bars begin and end together.
+
+    Their names take `label` cells at least.
+    """
+    label = max((label, *(cell_len(figure.label) + 1 for figure in told)))
+    values = [cell_len(figure.text) for figure in told if figure.fraction is not None]
+    length = min(_LONGEST_BAR, width - label - 1 - max(values, default=0))
+    return [_meter(figure, label, length, width, ascii) for figure in told]
+
+
+def _meter(figure: Figure, label: int, length: int, width: int, ascii: bool) -> Row:
+    name: Row = ((fit(figure.label, label), MUTED),)
+    room = width - label
+    style = {"": PLAIN, "high": ("meters--high",), "bad": BAD}[figure.level]
+    if figure.fraction is None or length < _LEAST_BAR:
+        return (*name, (fit(figure.text, room), style if figure.known else MUTED))
+    drawn = bar(figure.fraction, length, ascii).rstrip()
+    track = ("." if ascii else "─") * (length - len(drawn))
+    of_bar: tuple[str, ...] = ("meters--bar",) if not figure.level else style
+    return (
+        *name,
+        (drawn, of_bar),
+        (f"{track} ", ("meters--track",)),
+        (fit(figure.text, room - length - 1), style),
+    )

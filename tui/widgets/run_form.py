@@ -1,0 +1,229 @@
+"""The options of `run` as a form: a field each, filled in only where the default won't do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.events import DescendantBlur, DescendantFocus
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from dlmon.records import MachineFacts
+from tui import figures
+from tui.run_options import DATA_CHOICES, RunOptions, as_text
+from tui.typed_options import TypedOptions, read_options
+from tui.widgets.choice import Choice
+from tui.widgets.text_field import TextField
+from workloads.catalog import Workload
+
+
+class OptionField(NamedTuple):
+    """An option of `run`, as the form shows it."""
+
+    name: str
+    label: str
+    hint: str
+    explanation: str
+
+
+OPTIONS = (
+    OptionField(
+        "device",
+        "Device",
+        "auto: a GPU if there is one",
+        "What to train on: the processor (cpu), a certain GPU, or what is best here (auto).",
+    ),
+    OptionField(
+        "batch_size",
+        "Batch size",
+        "samples in a batch",
+        "How many samples the network sees before its parameters are adjusted once.",
+    ),
+    OptionField(
+        "epochs",
+        "Epochs",
+        "how often all samples are seen",
+        "How many times training goes through all samples.",
+    ),
+    OptionField(
+        "steps",
+        "Steps",
+        "most batches in an epoch",
+        "Cuts each epoch short after so many batches, to try something out; the time of a whole "
+        "epoch is then projected.",
+    ),
+    OptionField(
+        "threads",
+        "Threads",
+        "CPU threads that may compute",
+        "How many threads of the processor may compute at once.",
+    ),
+    OptionField(
+        "data",
+        "Data",
+        "auto: real where it is cached",
+        "Real samples, or synthetic ones of the same size, which train as fast but teach nothing; "
+        "auto takes real ones where they were downloaded before.",
+    ),
+    OptionField(
+        "interval",
+        "Interval",
+        "seconds between hardware samples",
+        "How many seconds pass between two readings of the hardware.",
+    ),
+    OptionField(
+        "detach",
+        "Detach",
+        "yes: it goes on without dlmon",
+        "Whether training goes on when dlmon is closed.",
+    ),
+    OptionField(
+        "log_dir",
+        "Log dir",
+        "where the session is recorded",
+        "The directory in which this session is recorded, in place of the usual one.",
+    ),
+)
+
+
+class RunForm(Container):
+    """A field for every option; empty fields mean the default, which they show.
+
+    Args:
+        configured: the user's own defaults.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "screen.next_option", "Next option", show=False),
+        Binding("up", "screen.previous_option", "Previous option", show=False),
+    ]
+
+    class Changed(Message):
+        """Something was typed or chosen."""
+
+    class Entered(Message):
+        """Another field has the focus, or none."""
+
+    def __init__(self, configured: RunOptions, *, ascii: bool = False) -> None:
+        """Start with nothing typed."""
+        super().__init__(id="options", classes="panel")
+        self._configured = configured
+        self._ascii = ascii
+        self._workload: Workload | None = None
+        self._devices = device_choices(MachineFacts())
+        self._fields: dict[str, TextField | Choice] = {}
+        self._labels: dict[str, Static] = {}
+        self.border_title = "Options"
+
+    def add_fields(self) -> None:
+        """Put the fields in: there are many, so the screen is painted first."""
+        if not self.is_attached:  # left before the first paint
+            return
+        for option in OPTIONS:
+            self._labels[option.name] = Static(Content(f"  {option.label}"))
+            self._fields[option.name] = self._new_field(option)
+            self.mount(self._labels[option.name], self._fields[option.name])
+        self._show_placeholders()
+        self.post_message(self.Changed())
+
+    @property
+    def typed(self) -> TypedOptions:
+        """What the form amounts to."""
+        texts = {name: field.value for name, field in self._fields.items()}
+        return read_options(texts, self._configured)
+
+    @property
+    def focused_option(self) -> str | None:
+        """The option whose field has the focus."""
+        focused = self.screen.focused
+        return focused.id if focused is not None and focused.parent is self else None
+
+    def show_defaults(self, workload: Workload) -> None:
+        """Let empty fields show what they stand for."""
+        self._workload = workload
+        self._show_placeholders()
+
+    def show_devices(self, machine: MachineFacts) -> None:
+        """Offer the devices of this machine."""
+        self._devices = device_choices(machine)
+        field = self._fields.get("device")
+        if isinstance(field, Choice):
+            field.offer(self._devices)
+
+    def mark(self, complaints: Mapping[str, str]) -> None:
+        """Mark the fields of options that can't be run."""
+        for option in OPTIONS:
+            label, wrong = self._labels.get(option.name), option.name in complaints
+            if label is not None and label.has_class("-wrong") != wrong:
+                label.update(Content(f"{'!' if wrong else ' '} {option.label}"), layout=False)
+                label.set_class(wrong, "-wrong")
+
+    def focus_option(self, name: str) -> None:
+        """Go to the field of an option."""
+        if name in self._fields:
+            self._fields[name].focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Tell of what is typed."""
+        event.stop()
+        self.post_message(self.Changed())
+
+    def on_choice_changed(self, event: Choice.Changed) -> None:
+        """Tell of what is chosen."""
+        event.stop()
+        self.post_message(self.Changed())
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Say what the field is for that has the focus."""
+        hints = {option.name: option.hint for option in OPTIONS}
+        self.border_subtitle = hints.get(event.widget.id or "", "")
+        self.post_message(self.Entered())
+
+    def on_descendant_blur(self, event: DescendantBlur) -> None:
+        """Say no more."""
+        self.border_subtitle = ""
+        self.post_message(self.Entered())
+
+    def _new_field(self, option: OptionField) -> TextField | Choice:
+        values = {
+            "device": self._devices,
+            "data": [(value, value) for value in DATA_CHOICES],
+            "detach": [("no", "no"), ("yes", "yes, leave it running")],
+        }.get(option.name)
+        if values is None:
+            return TextField(id=option.name, tooltip=option.explanation)
+        configured = getattr(self._configured, option.name)
+        chosen = {True: "yes", False: "no"}.get(configured, configured)
+        return Choice(values, chosen, ascii=self._ascii, id=option.name, tooltip=option.explanation)
+
+    def _show_placeholders(self) -> None:
+        for name, field in self._fields.items():
+            if isinstance(field, TextField) and self._workload is not None:
+                field.placeholder = default_text(name, self._workload, self._configured)
+
+
+def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
+    """Return the devices that a machine offers, each with what to show for it."""
+    gpus = [
+        (f"gpu:{gpu.index}", f"gpu:{gpu.index} {figures.device(gpu.name)}")
+        for gpu in machine.gpus or ()
+    ]
+    return [("auto", "auto"), ("cpu", "cpu"), *gpus]
+
+
+def default_text(name: str, workload: Workload, configured: RunOptions) -> str:
+    """Return what an empty field stands for."""
+    value = getattr(configured, name)
+    if value is not None:
+        return as_text(value)
+    return {
+        "batch_size": f"{workload.batch_size}",
+        "epochs": f"{workload.epochs}",
+        "steps": "all",
+        "threads": "automatic",
+        "log_dir": "the usual one",
+    }[name]

@@ -1,0 +1,103 @@
+"""A panel whose newest line stands at the bottom; one can scroll back in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from textual import events
+
+from tui.widgets.lines import Lines
+from tui.widgets.rows import Row
+
+Line = TypeVar("Line")
+
+WHEEL_LINES = 3
+
+
+class Wheel:
+    """What a turn of the mouse wheel does to a widget with `scroll_lines`."""
+
+    def scroll_lines(self, delta: int) -> None:
+        """Scroll; up is negative."""
+        raise NotImplementedError
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll towards the top."""
+        event.stop()
+        self.scroll_lines(-WHEEL_LINES)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll towards the bottom."""
+        event.stop()
+        self.scroll_lines(WHEEL_LINES)
+
+
+class Tail(Wheel, Lines, Generic[Line]):
+    """Follows the newest line, unless one has scrolled back; then what is seen stays in place.
+
+    A subclass draws one line in `rows_of`.
+    """
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty, and follow."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self._lines: Sequence[Line] = ()
+        self._lowest: Line | None = None
+        self._titled = ("", "")
+
+    def show_lines(self, lines: Sequence[Line], title: str, note: str = "") -> None:
+        """Show lines, oldest first, under a title; `note` stands in the bottom of the border."""
+        self._lines, self._titled = lines, (title, note)
+        self._put_note()
+        self.redraw()
+
+    def rows_of(self, line: Line, width: int, height: int) -> list[Row]:
+        """Return at least one row, and at most `height`, for a line."""
+        raise NotImplementedError
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the lines that end at the newest, or where one has scrolled to."""
+        rows: list[Row] = []
+        for line in reversed(self._lines[: self._end()]):
+            if len(rows) >= height:
+                break
+            room = height - len(rows)
+            rows[:0] = self.rows_of(line, width, height)[-room:]
+        return rows
+
+    def lines_from_top(self, width: int, height: int) -> int:
+        """Return how many lines fit, from the oldest on: further back there is nothing."""
+        rows = 0
+        for count, line in enumerate(self._lines):
+            rows += len(self.rows_of(line, width, height))
+            if rows > height:
+                return max(1, count)
+        return len(self._lines)
+
+    @property
+    def newer_below(self) -> int:
+        """How many newer lines lie below what is in view."""
+        return len(self._lines) - self._end()
+
+    def scroll_lines(self, delta: int) -> None:
+        """Scroll by lines: back is negative; at the newest it follows again."""
+        least = self.lines_from_top(*self.size)
+        end = min(max(self._end() + delta, least), len(self._lines))
+        self._lowest = None if end == len(self._lines) else self._lines[end - 1]
+        self._put_note()
+        self.redraw()
+
+    def _end(self) -> int:
+        """Return the number of lines down to the lowest in view."""
+        if self._lowest is None:
+            return len(self._lines)
+        for index in range(len(self._lines) - 1, -1, -1):
+            if self._lines[index] is self._lowest:
+                return index + 1
+        return min(len(self._lines), self.lines_from_top(*self.size))
+
+    def _put_note(self) -> None:
+        title, note = self._titled
+        below = f"{self.newer_below} newer below" if self.newer_below else ""
+        self.set_titles(title, "  ".join(part for part in (note, below) if part))

@@ -1,0 +1,61 @@
+"""A line to type into: one row high, and never blinking."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+
+class TextField(Input):
+    """An input of one row; the app cleans what is pasted into it."""
+
+    DEFAULT_CSS = """
+    TextField.-textual-compact { padding: 0 1; }
+    """
+
+    def __init__(
+        self,
+        *,
+        placeholder: str = "",
+        select_on_focus: bool = True,
+        tooltip: str | None = None,
+        id: str | None = None,
+    ) -> None:
+        """Start empty."""
+        super().__init__(
+            placeholder=placeholder,
+            select_on_focus=select_on_focus,
+            tooltip=tooltip,
+            id=id,
+            compact=True,
+        )
+        self.cursor_blink = False
+
+
+class FilterField(TextField):
+    """What a list is filtered by: typed at once, so letters are no commands here.
+
+    But `q` quits while nothing is typed, and `?` asks for help: no workload has such a name.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "clear", "Clear the filter", show=False),
+    ]
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Leave the keys alone that are commands."""
+        return not self._is_command(character) and super().check_consume_key(key, character)
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._is_command(event.character):
+            event.prevent_default()
+
+    def action_clear(self) -> None:
+        """Forget what was typed."""
+        self.value = ""
+
+    def _is_command(self, character: str | None) -> bool:
+        return character == "?" or (character == "q" and not self.value)

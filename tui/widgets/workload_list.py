@@ -1,0 +1,188 @@
+"""The workloads, grouped by family: one of them is highlighted, and what is typed filters them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.message import Message
+
+from tui import figures
+from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
+from tui.widgets.rows import Row, Run
+from tui.widgets.tail import Wheel
+from tui.workload_choice import LastResult, matching, pieces, with_headings
+from workloads.catalog import Workload
+
+_HIGHLIGHTED: tuple[str, ...] = ("workload-list--highlighted",)
+_MATCH: tuple[str, ...] = ("workload-list--match",)
+_HIGHLIGHTED_MATCH: tuple[str, ...] = ("workload-list--highlighted", "workload-list--match")
+
+_PARAMETERS_WIDTH, _LAST_WIDTH = 11, 11
+# Where there is less room, a column on the right gives way to the names.
+_WIDTH_FOR_LAST, _WIDTH_FOR_PARAMETERS = 32, 42
+_MARGIN = 1
+"""Cells on the right, for the thumb that says which part is shown."""
+
+
+class WorkloadList(Wheel, Lines):
+    """A list that scrolls; its headings can't be highlighted.
+
+    It never has the focus: keys go to the field that filters it, and the
+    screen moves the highlight.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "workload-list--highlighted",
+        "workload-list--match",
+    }
+    DEFAULT_CSS = """
+    WorkloadList {
+        & > .workload-list--highlighted {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: bold;
+        }
+        & > .workload-list--match { text-style: bold underline; }
+    }
+    """
+
+    class Highlighted(Message):
+        """Another workload is highlighted, or none is left."""
+
+    class Picked(Message):
+        """A workload was clicked."""
+
+    class Chosen(Message):
+        """A workload was clicked twice."""
+
+    def __init__(
+        self, workloads: Sequence[Workload], *, ascii: bool = False, id: str | None = None
+    ) -> None:
+        """Show all workloads, the first one highlighted."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self._all = workloads
+        self._shown = matching(workloads, "")
+        self._typed = ""
+        self._last: Mapping[str, LastResult] = {}
+        self._first_line = 0
+        self.highlighted: Workload | None = self._shown[0] if self._shown else None
+
+    def show_results(self, last: Mapping[str, LastResult]) -> None:
+        """Take what each workload took here the last time."""
+        self._last = last
+        self.redraw()
+
+    def filter(self, typed: str) -> None:
+        """Show only what matches; the highlight stays where it can."""
+        self._typed = typed
+        self._shown = matching(self._all, typed)
+        kept = self.highlighted in self._shown
+        self._highlight(self.highlighted if kept else next(iter(self._shown), None))
+        self._name_columns()
+
+    def move(self, steps: int) -> None:
+        """Move the highlight, as far as there are workloads."""
+        if self.highlighted is not None:
+            index = self._shown.index(self.highlighted) + steps
+            self._highlight(self._shown[min(max(index, 0), len(self._shown) - 1)])
+
+    def move_page(self, direction: int) -> None:
+        """Move the highlight by about as many rows as are shown."""
+        if self.highlighted is None:
+            return
+        lines = with_headings(self._shown)
+        row = lines.index(self.highlighted) + direction * max(2, self.size.height - 1)
+        self._highlight(min(self._shown, key=lambda workload: abs(lines.index(workload) - row)))
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down; the highlight stays where it is."""
+        self._first_line = max(0, self._first_line + delta)
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the rows that are in sight."""
+        lines = with_headings(self._shown)
+        if not lines:
+            return [
+                cut(((" No workload matches that.", PLAIN),), width),
+                cut(((" Esc clears the filter.", MUTED),), width),
+            ]
+        self._first_line = min(self._first_line, max(0, len(lines) - height))
+        room = width - _MARGIN
+        in_sight = lines[self._first_line : self._first_line + height]
+        rows = [self._row(line, room) for line in in_sight]
+        if len(lines) <= height:
+            return rows
+        return with_thumb(rows, self._first_line, len(lines), width, self.ascii)
+
+    def on_mount(self) -> None:
+        """Tell what is highlighted at first."""
+        self._name_columns()
+        self.post_message(self.Highlighted())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the highlight in sight, and name the columns that there is room for."""
+        self._name_columns()
+        self._bring_into_sight()
+
+    def on_click(self, event: events.Click) -> None:
+        """Highlight what is clicked; a double click chooses it."""
+        clicked = event.get_content_offset(self)
+        lines = with_headings(self._shown)
+        if clicked is None or self._first_line + clicked.y >= len(lines):
+            return
+        line = lines[self._first_line + clicked.y]
+        if isinstance(line, Workload):
+            self._highlight(line)
+            self.post_message(self.Chosen() if event.chain == 2 else self.Picked())
+
+    def _highlight(self, workload: Workload | None) -> None:
+        changed = workload is not self.highlighted
+        self.highlighted = workload
+        self._bring_into_sight()
+        if changed:
+            self.post_message(self.Highlighted())
+
+    def _bring_into_sight(self) -> None:
+        """Scroll so that the highlighted row is seen, and the heading right above it."""
+        lines = with_headings(self._shown)
+        if self.highlighted is not None and self.size.height:
+            row = lines.index(self.highlighted)
+            top = row - 1 if isinstance(lines[row - 1], str) and self.size.height > 1 else row
+            self._first_line = max(min(self._first_line, top), row - self.size.height + 1)
+        self.redraw()
+
+    def _row(self, line: Workload | str, width: int) -> Row:
+        if isinstance(line, str):
+            return joined(((f" {line}", MUTED),), (), width)
+        highlighted = line is self.highlighted
+        plain, match = (_HIGHLIGHTED, _HIGHLIGHTED_MATCH) if highlighted else (PLAIN, _MATCH)
+        pointer = (">" if self.ascii else "▸") if highlighted else " "
+        name: tuple[Run, ...] = tuple(
+            (text, match if matches else plain) for text, matches in pieces(line.name, self._typed)
+        )
+        figures_of = ((self._figures(line, width), _HIGHLIGHTED if highlighted else MUTED),)
+        row = joined(((f" {pointer} ", plain), *name), figures_of, width)
+        return tuple((text, plain if style == PLAIN else style) for text, style in row)
+
+    def _figures(self, workload: Workload, width: int) -> str:
+        text = ""
+        if width >= _WIDTH_FOR_PARAMETERS:
+            text += f"{figures.count(workload.parameters):>{_PARAMETERS_WIDTH}}"
+        if width >= _WIDTH_FOR_LAST:
+            last = self._last.get(workload.name)
+            mark = "~ " if last is not None and last.timing.projected else ""
+            took = f"{mark}{figures.seconds(last.timing.value)}" if last is not None else ""
+            text += f"{took:>{_LAST_WIDTH}}"
+        return f"{text} " if text else ""
+
+    def _name_columns(self) -> None:
+        """Name the columns in the border, and say how many workloads there are."""
+        width = self.size.width - _MARGIN
+        names = f"{'parameters':>{_PARAMETERS_WIDTH}}" if width >= _WIDTH_FOR_PARAMETERS else ""
+        names += f"{'last here':>{_LAST_WIDTH}}" if width >= _WIDTH_FOR_LAST else ""
+        total = len(self._all)
+        count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total} workloads"
+        self.set_titles("Workloads", count, right=names.strip())

@@ -1,0 +1,83 @@
+"""Filter the workloads, group them by family, and say how long each took here. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dlmon.records import RunSeconds, SecondsPerEpoch
+from dlmon.sessions import SessionEntry
+from workloads.catalog import Workload
+
+
+@dataclass(frozen=True)
+class LastResult:
+    """How long a workload took here the last time, and when that was."""
+
+    timing: SecondsPerEpoch | RunSeconds
+    wall: float
+
+
+def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
+    """Return the workloads that hold every word of `typed`, families together."""
+    words = typed.lower().split()
+    found = [workload for workload in workloads if all(w in _searched(workload) for w in words)]
+    families = list(dict.fromkeys(workload.family for workload in found))
+    return sorted(found, key=lambda workload: families.index(workload.family))
+
+
+def _searched(workload: Workload) -> str:
+    return f"{workload.name} {workload.family} {workload.title}".lower()
+
+
+def with_headings(workloads: Sequence[Workload]) -> list[Workload | str]:
+    """Put the name of each family before its workloads."""
+    lines: list[Workload | str] = []
+    family = None
+    for workload in workloads:
+        if workload.family != family:
+            family = workload.family
+            lines.append(family)
+        lines.append(workload)
+    return lines
+
+
+def pieces(text: str, typed: str) -> list[tuple[str, bool]]:
+    """Cut `text` where it begins or ceases to hold a word of `typed`."""
+    lowered = text.lower()
+    marked = [False] * len(text)
+    for word in typed.lower().split():
+        start = lowered.find(word)
+        while start >= 0:
+            marked[start : start + len(word)] = [True] * len(word)
+            start = lowered.find(word, start + 1)
+    cut: list[tuple[str, bool]] = []
+    for character, mark in zip(text, marked, strict=False):
+        if cut and cut[-1][1] == mark:
+            cut[-1] = (cut[-1][0] + character, mark)
+        else:
+            cut.append((character, mark))
+    return cut
+
+
+def last_results(
+    workloads: Iterable[Workload], entries: Sequence[SessionEntry], host: str
+) -> dict[str, LastResult]:
+    """Return the newest result of each workload on `host`; entries come oldest first.
+
+    A run that was not trained to its end tells its time only where no other did.
+    """
+    metrics = {workload.name: workload.metric for workload in workloads}
+    newest: dict[str, LastResult] = {}
+    completed = set()
+    for entry in entries:
+        name, result = entry.header.workload, entry.result
+        metric = metrics.get(name)
+        if metric is None or result is None or entry.header.host != host:
+            continue
+        timing = result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
+        whole = result.status == "completed"
+        if timing is not None and (whole or name not in completed):
+            newest[name] = LastResult(timing, entry.header.wall)
+            completed |= {name} if whole else set()
+    return newest

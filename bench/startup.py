@@ -42,7 +42,7 @@ HEAVY_MODULES = ("tensorflow", "keras", "numpy")
 PICKER = """
 import sys
 from pathlib import Path
-from tui.cli import main
+from tui.start import main
 try:
     main()
 finally:

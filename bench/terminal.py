@@ -42,6 +42,7 @@ class Terminal:
         self._command = list(command)
         self._marker = marker.encode() if marker else None
         self._seen = threading.Event()
+        self._lock = threading.Lock()
         self._seen_at = 0.0
         self._tail = b""
         self.bytes_received = 0
@@ -80,6 +81,20 @@ class Terminal:
             )
         return self._seen_at - self.started_at
 
+    def answer_s(self, keys: str, marker: str, timeout_s: float) -> float:
+        """Press keys, and return the seconds until text that they bring has arrived.
+
+        Raises:
+            CannotRun: it never came.
+        """
+        with self._lock:
+            self._seen.clear()
+            self._tail, self._marker = b"", marker.encode()
+        pressed_at = time.monotonic()
+        self.press(keys)
+        self.first_seen(timeout_s)
+        return self._seen_at - pressed_at
+
     @property
     def last_words(self) -> str:
         """The end of what it wrote, without the escape sequences."""
@@ -115,15 +130,18 @@ class Terminal:
                 self._seen.set()
                 return
             now = time.monotonic()
-            self.bytes_received += len(data)
-            self._tail = (self._tail + data)[-TAIL_BYTES - len(data) :]
-            if self._marker and not self._seen.is_set() and self._marker in self._tail:
-                self._seen_at = now
-                self._seen.set()
+            with self._lock:
+                self.bytes_received += len(data)
+                self._tail = (self._tail + data)[-TAIL_BYTES - len(data) :]
+                if self._marker and not self._seen.is_set() and self._marker in self._tail:
+                    self._seen_at = now
+                    self._seen.set()
 
 
 def _terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+    # Installed programs are compiled: a shell that forbids it would measure the compiler.
+    left_out = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if k not in left_out}
     return {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", **more}
 
 

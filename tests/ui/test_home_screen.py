@@ -6,8 +6,9 @@ from dataclasses import fields, replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
-from textual.events import MouseScrollDown, Paste
+from textual.events import Key, MouseScrollDown, Paste
 from textual.widgets import Static
+from textual.widgets._footer import FooterKey
 
 import tui.screens.home
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
@@ -90,7 +91,9 @@ def show_home(home):
     async def show(size=(120, 40), **options):
         shown = home(**options)
         async with shown.app.run_test(size=size) as pilot:
-            await pilot.pause()
+            # The keys in the footer are what comes last.
+            while not shown.screen.query(FooterKey):
+                await pilot.pause()
             await pilot.pause()
             shown.pilot = pilot
             yield shown
@@ -338,6 +341,47 @@ async def test_a_q_within_a_word_belongs_to_it(show_home):
         await press(shown, "i", "q")
         assert shown.typed("filter") == "iq"
         assert shown.app.is_running
+
+
+@pytest.mark.parametrize("field", ["device", "data", "detach"])
+async def test_q_in_the_form_does_not_quit(show_home, field):
+    async with show_home((80, 24)) as shown:
+        shown.screen.query_one(f"#{field}").focus()
+        await press(shown, "q")
+        assert shown.focused == field
+        assert shown.app.is_running
+        assert shown.app._exit is False
+
+
+async def burst(shown, *keys):
+    """Press keys faster than any of them is handled, as a paste or a slow machine does."""
+    for key in keys:
+        character = key if len(key) == 1 else None
+        shown.app.post_message(Key(key, character))
+    for _ in range(6):
+        await shown.pilot.pause()
+
+
+async def test_enter_right_after_other_keys_trains_what_they_chose(show_home):
+    async with show_home((80, 24)) as shown:
+        await burst(shown, "down", "enter")
+        assert [workload.name for workload, _ in shown.launched] == [NAMES[1]]
+
+
+async def test_enter_right_after_a_filter_trains_what_it_leaves(show_home):
+    async with show_home((80, 24)) as shown:
+        await burst(shown, *"wide", "enter")
+        assert [workload.name for workload, _ in shown.launched] == ["mnist-mlp-wide"]
+
+
+async def test_what_is_typed_around_tab_goes_to_the_field_on_each_side(show_home):
+    async with show_home((80, 24)) as shown:
+        shown.screen.query_one("#batch_size").focus()
+        await shown.pilot.pause()
+        await burst(shown, *"30000", "tab", *"7", "tab", "tab", *"12")
+        assert shown.typed("batch_size") == "30000"
+        assert shown.typed("epochs") == "7"
+        assert shown.typed("threads") == "12"
 
 
 async def test_control_c_quits_from_the_form_too(show_home):
@@ -740,6 +784,8 @@ async def test_results_that_came_meanwhile_are_taken(home, log_dir):
 async def test_until_the_sensors_answer_it_says_that_they_are_waited_for(home, sensing):
     shown = home()
     async with shown.app.run_test(size=(80, 24)) as pilot:
+        while not shown.screen.query(MachinePanel):
+            await pilot.pause()
         await paint(pilot)
         assert [sensors.running for sensors in sensing] == [True]
         assert "waiting for the sensors" in shown.text
@@ -749,7 +795,8 @@ async def test_until_the_sensors_answer_it_says_that_they_are_waited_for(home, s
 async def test_the_machine_stands_beside_live(home, sensing, clock):
     shown = home()
     async with shown.app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
+        while not sensing:
+            await pilot.pause()
         clock.now_ns = speak(sensing[0])
         await paint(pilot)
         assert "i7-9700K" in shown.text

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
@@ -41,10 +42,16 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     CSS_PATH = "home.tcss"
     AUTO_FOCUS = "#filter"
     # Letters go to the filter, so no letter is a command; in order of importance for the footer.
+    # A key that moves the focus goes before those that wait in the queue of a field, so that what
+    # is typed after it goes to the next one.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "launch", "Train", priority=True, tooltip="Train the chosen workload"),
-        Binding("tab", "next_option", "Options", tooltip="Go to the options, one by one"),
-        Binding("escape", "pick", "Workloads", tooltip="Go back to the list of workloads"),
+        Binding(
+            "tab", "next_option", "Options", priority=True, tooltip="Go to the options, one by one"
+        ),
+        Binding(
+            "escape", "pick", "Workloads", priority=True, tooltip="Go back to the list of workloads"
+        ),
         Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Look at what was recorded"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
@@ -59,8 +66,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         ),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
-        Binding("q", "app.quit", "Quit", show=False),
-        Binding("shift+tab", "previous_option", "Previous option", show=False),
+        Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
+        Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
         Binding("up", "move(-1)", "Previous workload", show=False),
         Binding("down", "move(1)", "Next workload", show=False),
         Binding("pageup", "move_page(-1)", "A page up", show=False),
@@ -101,6 +108,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         ),
     )
 
+    class LaunchAsked(Message):
+        """Enter was pressed."""
+
     def __init__(
         self,
         entries: list[SessionEntry],
@@ -109,7 +119,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         ascii: bool = False,
     ) -> None:
         """Take what was recorded; the machine is read once the screen is shown."""
-        super().__init__()
+        super().__init__(classes="-first")
         self._compositor = SpansCompositor()
         self._workloads = tuple(WORKLOADS.values())
         self._launch = launch
@@ -123,25 +133,31 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self._command = CommandLine()
 
     def compose(self) -> ComposeResult:
-        """Lay out the workloads, the machine and the form."""
-        with Horizontal():
-            with Vertical(id="pick"):
-                with Horizontal(id="heading"):
-                    yield Static(Content("dlmon"))
-                    yield self._filter
-                yield self._list
-                yield self._about
-            with Vertical():
-                yield self._machine
-                yield self._form
-        yield self._command
-        yield Footer(show_command_palette=False)
-        yield TooSmall()
+        """Lay out the workloads, for the first paint; the rest follows at once."""
+        with Horizontal(), Vertical(id="pick"):
+            with Horizontal(id="heading"):
+                yield Static(Content("dlmon"))
+                yield self._filter
+            yield self._list
 
     def on_mount(self) -> None:
-        """Show what each workload took here; the form comes after the first paint."""
+        """Show what each workload took here."""
         self._list.show_results(self._last)
-        self.call_after_refresh(self._form.add_fields)
+        # The app paints nothing before its own queue is read.
+        self.app.call_later(self.call_after_refresh, self._complete)
+
+    async def _complete(self) -> None:
+        """Lay out the machine and the form, where the first paint left room for them."""
+        if not self.is_attached:  # left before the first paint
+            return
+        with self.app.batch_update():
+            self.remove_class("-first")
+            await self.query_one("#pick").mount(self._about)
+            await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
+            await self.mount(self._command, Footer(show_command_palette=False), TooSmall())
+            self._form.add_fields()
+        # The footer has missed when they were told first.
+        self.refresh_bindings()
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top, but let it be painted first."""
@@ -186,7 +202,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_workload_list_chosen(self) -> None:
         """Train what was clicked twice."""
-        self.action_launch()
+        self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
         """Check the options, and show the command that they amount to."""
@@ -205,10 +221,21 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.action_copy_command()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back to the list only in the form."""
+        """Offer the way back to the list only in the form; `q` never leaves from there."""
+        if action == "quit_while_nothing_is_typed":
+            return self._filter.has_focus
         return action != "pick" or not self._filter.has_focus
 
     def action_launch(self) -> None:
+        """Train, once what was typed before has arrived: fields take their keys one by one."""
+        field = self.focused or self
+        field.call_later(field.post_message, self.LaunchAsked())
+
+    def on_home_screen_launch_asked(self) -> None:
+        """Train; a key that no field takes runs its action from the app, so it goes there too."""
+        self.app.call_later(self._launch_highlighted)
+
+    def _launch_highlighted(self) -> None:
         """Train what is highlighted, or go to the option that can't be."""
         workload = self._list.highlighted
         if workload is None:
@@ -219,6 +246,10 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self._launch(workload, typed.options)
         elif self._form.focused_option not in complaints:
             self._form.focus_option(next(iter(complaints)))
+
+    async def action_quit_while_nothing_is_typed(self) -> None:
+        """Leave dlmon; the filter takes the key as a letter otherwise."""
+        await self.run_action("app.quit")
 
     def action_pick(self) -> None:
         """Go back to the list of workloads."""

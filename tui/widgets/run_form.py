@@ -98,8 +98,8 @@ class RunForm(Container):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "screen.next_option", "Next option", show=False),
-        Binding("up", "screen.previous_option", "Previous option", show=False),
+        Binding("down", "screen.next_option", "Next option", show=False, priority=True),
+        Binding("up", "screen.previous_option", "Previous option", show=False, priority=True),
     ]
 
     class Changed(Message):
@@ -120,9 +120,7 @@ class RunForm(Container):
         self.border_title = "Options"
 
     def add_fields(self) -> None:
-        """Put the fields in: there are many, so the screen is painted first."""
-        if not self.is_attached:  # left before the first paint
-            return
+        """Put the fields in."""
         for option in OPTIONS:
             self._labels[option.name] = Static(Content(f"  {option.label}"))
             self._fields[option.name] = self._new_field(option)
@@ -139,7 +137,7 @@ class RunForm(Container):
     @property
     def focused_option(self) -> str | None:
         """The option whose field has the focus."""
-        focused = self.screen.focused
+        focused = self.screen.focused if self.is_attached else None
         return focused.id if focused is not None and focused.parent is self else None
 
     def show_defaults(self, workload: Workload) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import struct
 import sys
 import time
@@ -49,7 +48,7 @@ def new_session_id(workload: str, wall: float) -> str:
     """Return an id such as 20261120-145600-cifar10-cnn-7f3a (local time)."""
     started = time.strftime("%Y%m%d-%H%M%S", time.localtime(wall))
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in workload)[:40]
-    return f"{started}-{name}-{secrets.token_hex(2)}"
+    return f"{started}-{name}-{os.urandom(2).hex()}"
 
 
 class LogWriter:

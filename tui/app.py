@@ -89,7 +89,10 @@ class DlmonApp(App[int]):
     CSS_PATH = "dlmon.tcss"
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", show=False),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
+    ]
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),
         (60, "-narrow"),
@@ -144,7 +147,7 @@ class DlmonApp(App[int]):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         if self._first_viewer is not None:
-            self.push_screen(self._session_screen(self._first_viewer, self._first_launch))
+            self._read_session(self._first_viewer)
         elif self._first_launch is not None:
             self._await_session(_Starting(self._first_launch))
         elif self._watch_interval_s is not None:
@@ -267,9 +270,25 @@ class DlmonApp(App[int]):
         from tui.screens.starting import StartingScreen
 
         self._starting = starting
-        self._starting_screen = StartingScreen(self._give_up)
+        sentence = "starting the session: asking the sensors what this machine is …"
+        self._starting_screen = StartingScreen(sentence, self._give_up)
         self.push_screen(self._starting_screen)
         self.run_worker(self._take_answer(starting))
+
+    def _read_session(self, viewer: Viewer) -> None:
+        """Show a recorded session once it is read: one of a day takes a while."""
+        from tui.screens.starting import StartingScreen
+
+        waiting = StartingScreen(f"reading {viewer.session.header.id} …", partial(self.exit, 0))
+
+        async def read() -> None:
+            await asyncio.to_thread(viewer.poll)
+            self._uncover(waiting)
+            # Not a pop and a push: the screen below would begin to work in between.
+            self.switch_screen(self._session_screen(viewer, self._first_launch))
+
+        self.push_screen(waiting)
+        waiting.call_after_refresh(lambda: self.run_worker(read()))
 
     async def _take_answer(self, starting: _Starting) -> None:
         answer = await asyncio.to_thread(starting.launch.answer)
@@ -292,9 +311,8 @@ class DlmonApp(App[int]):
 
     def _show_started(self, viewer: Viewer, starting: _Starting) -> None:
         """Show a session that was just launched, in place of what waited for it."""
-        # A palette or the help may lie on top.
-        while self.screen is not self._starting_screen:
-            self.pop_screen()
+        if self._starting_screen is not None:
+            self._uncover(self._starting_screen)
         if starting.replaces is not None:
             self.pop_screen()
             self._forget(starting.replaces)
@@ -302,8 +320,12 @@ class DlmonApp(App[int]):
             starting.launch.say("detach")
             starting.launch.release()
         lifeline = None if starting.detach else starting.launch
-        # Not a pop and a push: the screen below would begin to work in between.
         self.switch_screen(self._session_screen(viewer, lifeline))
+
+    def _uncover(self, waiting: StartingScreen) -> None:
+        """Take off what may lie on top of it: a palette, the help."""
+        while self.screen is not waiting:
+            self.pop_screen()
 
     def _pop_starting_screen(self) -> None:
         while self._starting_screen in self.screen_stack:

@@ -299,7 +299,8 @@ class Stage:
 
 
 async def _push_starting(stage: Stage) -> None:
-    stage.app.push_screen(StartingScreen(lambda: None))
+    sentence = "starting the session: asking the sensors what this machine is …"
+    stage.app.push_screen(StartingScreen(sentence, lambda: None))
 
 
 _OF_A_SESSION = ("live", "log", "quit", "help", "palette")

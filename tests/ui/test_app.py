@@ -58,7 +58,13 @@ def launched(monkeypatch):
 
 def run(app, actions):
     """Run the app without a terminal, have `actions` done in it, and return its exit code."""
-    app.run = partial(app.run, headless=True, size=(80, 24), auto_pilot=actions)
+
+    async def once_read(pilot):
+        if app._first_viewer is not None:
+            await until(pilot, lambda: live(app))
+        await actions(pilot)
+
+    app.run = partial(app.run, headless=True, size=(80, 24), auto_pilot=once_read)
     return app.run_to_exit_code()
 
 
@@ -83,7 +89,7 @@ def comparison(app):
 
 
 def live(app):
-    return isinstance(app.screen, LiveScreen)
+    return isinstance(app.screen, LiveScreen) and app.screen.is_mounted
 
 
 # ---- how it is opened and left ----
@@ -340,6 +346,7 @@ async def test_a_finished_session_is_shown_from_its_log_alone(log_dir):
     assert isinstance(records[-1], Result)
     app = DlmonApp(log_dir, write_log(log_dir, records))
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
 
 
@@ -399,6 +406,7 @@ async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
     launches = launched(Started("20261120-150600-second", str(log.path)))
     app = DlmonApp(log_dir, first)
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
         before = app.screen
         await pilot.press("a")
@@ -422,6 +430,7 @@ async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_t
     launched(Refused("GPU 0 is not there any more", 2))
     app = DlmonApp(log_dir, log)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
         before = app.screen
         await pilot.press("a")
@@ -438,6 +447,7 @@ async def test_a_log_whose_options_can_not_be_is_not_launched_again(log_dir, lau
     launches = launched(Refused("never", 1))
     app = DlmonApp(log_dir, write_log(log_dir, [header, *records]))
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
         await pilot.press("a")
         await pilot.pause()
@@ -468,6 +478,7 @@ async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
     app = DlmonApp(log_dir, running[0].path, FakeLaunch())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
+        await until(pilot, lambda: live(app))
         shown = app.screen
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
@@ -481,6 +492,7 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, r
     lifeline = FakeLaunch()
     app = DlmonApp(log_dir, running[0].path, lifeline)
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
         await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
@@ -553,6 +565,7 @@ async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
         here.rmdir()
     app = DlmonApp(log_dir, write_log(log_dir, of_this_boot(recorded_session())))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
         commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
         commands["Picture"]()
@@ -593,6 +606,7 @@ async def test_without_colour_none_is_sent(log_dir, sensing, monkeypatch):
     app = DlmonApp(log_dir, log)
     assert os.environ["NO_COLOR"] == "1"
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
         colours = {
             colour.name
@@ -618,6 +632,7 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
     rung, written = [], []
     monkeypatch.setattr(app, "bell", lambda: rung.append(True))
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
         monkeypatch.setattr(app._driver, "write", written.append)
         log.write(result)
@@ -649,6 +664,7 @@ async def test_opening_a_session_that_is_over_rings_nothing(log_dir, monkeypatch
         rung = []
         monkeypatch.setattr(app, "bell", lambda rung=rung: rung.append(True))
         async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, lambda app=app: live(app))
             await until(pilot, lambda app=app: "running" not in app.screen._viewer.status)
             app.screen.tick()
             await pilot.pause()
@@ -703,6 +719,7 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(log_dir, two_se
     app = DlmonApp(log_dir, log.path, FakeLaunch())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
+        await until(pilot, lambda: live(app))
         first = app.screen
         await pilot.press("q", "s")
         await open_the_other(pilot, app)
@@ -723,6 +740,7 @@ async def test_no_second_run_is_launched_while_one_of_ours_runs(log_dir, two_ses
     app = DlmonApp(log_dir, log.path, lifeline)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
+        await until(pilot, lambda: live(app))
         await open_the_other(pilot, app)
         await pilot.press("a")
         await until(pilot, lambda: "is still running: stop" in screen_text(app))
@@ -736,6 +754,7 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(log_dir, two_s
     launched(Started(ID, str(log.path)))
     app = DlmonApp(log_dir, over)
     async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
         await until(pilot, lambda: " completed " in screen_text(app))
         first = app.screen
         await pilot.press("r")

@@ -1,4 +1,4 @@
-"""What is shown until the supervisor has answered."""
+"""What is shown until there is a session to show: one line, painted at once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tui.widgets.waiting import Waiting
 
 
 class StartingScreen(Screen[None]):
-    """A line that says what is on its way, for the half second that it takes.
+    """A line that says what is on its way, for as long as that takes.
 
     Args:
+        sentence: what is waited for.
         leave: called when the user doesn't want to wait.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit", tooltip="Leave before it has begun; nothing is trained then"),
+        Binding("q", "leave", "Quit", tooltip="Don't wait; what has not begun is not trained then"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -31,16 +32,18 @@ class StartingScreen(Screen[None]):
             "The sensors say what this machine is before training begins, so that every run is "
             "recorded with what it ran on. It takes about a second.",
         ),
+        ("Reading", "A long session takes a moment to read."),
     )
 
-    def __init__(self, leave: Callable[[], None]) -> None:
+    def __init__(self, sentence: str, leave: Callable[[], None]) -> None:
         """Wait for nothing: whoever shows this screen replaces it."""
         super().__init__()
+        self._sentence = sentence
         self._leave = leave
 
     def compose(self) -> ComposeResult:
         """Lay out the line."""
-        yield Waiting("starting the session: asking the sensors what this machine is …")
+        yield Waiting(self._sentence)
         yield Footer(show_command_palette=False)
         yield TooSmall()
 

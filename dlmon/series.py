@@ -107,7 +107,12 @@ class Series:
             at_us = next_us
 
     def columns(self, begin_ns: int, column_ns: int, count: int) -> list[float | None]:
-        """Return the mean over each of `count` columns from `begin_ns` on; None where unknown."""
+        """Return the mean over each of `count` columns from `begin_ns` on; None where unknown.
+
+        Where the last value ends within a column, that column is the mean of a
+        whole one up to there, as far as the one before it is known: else a slow
+        batch at the end would look like a drop.
+        """
         column_ns = max(1, column_ns)
         fine_reaches_back = (
             not self._fine.sums or begin_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
@@ -132,7 +137,20 @@ class Series:
                 sums[column] += value * share
                 covered[column] += share
         pairs = zip(sums, covered, strict=True)
-        return [total / share if share else None for total, share in pairs]
+        means = [total / share if share else None for total, share in pairs]
+        if self.end_ns is None:
+            return means
+        last = (self.end_ns - 1 - begin_ns) // column_ns
+        # A bucket may reach further than what it is told of.
+        first_after = min(count, max(0, last + 1))
+        means[first_after:] = [None] * (count - first_after)
+        if 0 < last < count:
+            before, mean = means[last - 1], means[last]
+            if before is not None and mean is not None:
+                open_ns = begin_ns + (last + 1) * column_ns - self.end_ns
+                told_ns = covered[last]
+                means[last] = (mean * told_ns + before * open_ns) / (told_ns + open_ns)
+        return means
 
 
 def _interpolate(ends: list[int], done: list[int], at_us: float) -> float:

@@ -68,7 +68,8 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     elif "temperature_c" in cpu.why:
         found.append(_unknown("temp", cpu.why["temperature_c"]))
     if machine.process is not None and machine.process.rss_mib is not None:
-        found.append(Figure("run", figures.gibibytes(machine.process.rss_mib)))
+        held = figures.gibibytes(machine.process.rss_mib)
+        found.append(Figure("run", f"{held} of memory"))
     if cpu.throttled_pct:
         found.append(
             Figure("limit", f"limited {cpu.throttled_pct:.0f} % of the time", level="high")

@@ -70,6 +70,9 @@ def _two_columns(width: int, height: int, shape: Shape) -> Places:
     body = height - 1
     share = 1.0 if shape.gpus == 0 else 0.5 if shape.gpus == 1 else 0.42
     top = max(_METERS + 2 * _BORDERS + 3, round(body * share))
+    if shape.gpus and GPU_ROWS in _below(Region(0, 0, width, body - top), shape):
+        # What a row for each GPU leaves.
+        top = max(top, body - shape.gpus - _BORDERS)
     left = width * 11 // 20
     right = width - left
     meters = _METERS + _BORDERS
@@ -95,19 +98,19 @@ def _full_rows(width: int, height: int, shape: Shape) -> Places:
     cores = core_rows_wanted(shape.cores, width - 2, 4 if height >= 20 else 2)
     meters = 2
     left = height - 1 - cores - meters
-    gpus = _gpus_height(shape, left)
+    gpus = _gpus_height(shape, width, left)
     cpu = left - gpus
     below = Region(0, height - gpus, width, gpus)
     rows = (ABOUT, 1), (CPU, cpu), (CORES, cores), (METERS, meters)
     return _column(width, rows) | _below(below, shape)
 
 
-def _gpus_height(shape: Shape, left: int) -> int:
+def _gpus_height(shape: Shape, width: int, left: int) -> int:
     """Return the rows that GPUs, or the memory in their place, get of those that are left."""
-    wanted = (left + 1) // 2
-    if shape.gpus > 2:
-        wanted = max(wanted, min(gpu_rows_wanted(shape.gpus, _WIDE)[0] + _BORDERS, left - 6))
-    return wanted
+    half = (left + 1) // 2
+    if GPU_ROWS in _below(Region(0, 0, width, half), shape):
+        return min(gpu_rows_wanted(shape.gpus, width)[0] + _BORDERS, max(half, left - 6))
+    return half
 
 
 def _below(room: Region, shape: Shape) -> Places:
@@ -121,20 +124,19 @@ def _below(room: Region, shape: Shape) -> Places:
         if width < _LEAST_TILE_WIDTH or height < _LEAST_TILE_HEIGHT:
             continue
         # Places of the grid that stay empty are room that is lost.
-        score = min(width / _TILE_SHAPE, height) * (shape.gpus / (columns * rows)) ** 2
+        score = min(width / _TILE_SHAPE, height) * (shape.gpus / (columns * rows)) ** 3
         if score > best[0]:
-            tiles = [_tile(room, n, columns, rows, shape.gpus) for n in range(shape.gpus)]
+            tiles = [_tile(room, n, columns, rows) for n in range(shape.gpus)]
             best = (score, tiles)
     if best[1]:
         return {gpu_name(n): Place(region) for n, region in enumerate(best[1])}
     return {GPU_ROWS: Place(room)}
 
 
-def _tile(room: Region, number: int, columns: int, rows: int, count: int) -> Region:
-    """Return a tile of the grid; those of a last row that is not full share its width."""
+def _tile(room: Region, number: int, columns: int, rows: int) -> Region:
+    """Return a tile of the grid, in which all are as wide."""
     row, column = divmod(number, columns)
-    in_row = min(columns, count - row * columns)
-    left, right = (room.width * edge // in_row for edge in (column, column + 1))
+    left, right = (room.width * edge // columns for edge in (column, column + 1))
     top, bottom = (room.height * edge // rows for edge in (row, row + 1))
     return Region(room.x + left, room.y + top, right - left, bottom - top)
 
@@ -163,6 +165,10 @@ def _stacked(width: int, height: int, shape: Shape) -> Places:
         meters = meter_rows_wanted(_METERS - told, inner)
         meters = max(1 - told, min(meters, room - len(charts) * _GOOD_CHART))
         room -= meters
+        # A row each, where there are figures to tell, before a single chart grows tall.
+        own_rows = shape.gpus - gpus
+        if gpus and room - own_rows >= _GOOD_CHART:
+            gpus, room = shape.gpus, room - own_rows
     else:
         room = 0
         more = min(left, _METERS - meters)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dlmon.records import Gpu, GpuFacts, MachineFacts
+from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
 from dlmon.series import Series
 from dlmon.session import MachineHistory, Stretch
 from tui.time_axis import TimeAxis
 
 STALE_INTERVALS = 3.0
+
+
+def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:
+    """Return NVML's number of the GPU that trains; until there is a model, of the one asked for."""
+    if model is not None:
+        return model.gpu_index
+    asked = header.options.get("device")
+    gpus = header.machine.gpus or ()
+    return next((gpu.index for gpu in gpus if asked == f"gpu:{gpu.index}"), None)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from textual.screen import Screen
 
 from tui.machine_view import MachineView
 from tui.time_axis import TimeAxis
-from tui.widgets.gpu_rows import GpuRows, coarser
+from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.machine_charts import MachineCharts
+from tui.widgets.machine_tiles import ChartTile
 from tui.widgets.rows import RowWidget
 
 SECOND_NS = 1_000_000_000
@@ -93,6 +94,14 @@ async def test_every_gpu_is_told_and_no_row_is_wider_than_its_room(size, gpus, a
             told = re.findall(r"(\d+) +[⠀-⣿_.=+*#─━╸-]+ +\d+ %", rows)
             more = re.search(r"(\d+) more$", rows)
             left_out = int(more[1]) if more else 0
+            if not shown.app.screen.query_one(GpuRows).display:
+                told = []
+            charted = [
+                title
+                for tile in shown.app.screen.query(ChartTile)
+                if tile.display and (title := tile._border_title.plain).startswith("GPU")
+            ]
+            told = [re.match(r"GPU (\d+)", title)[1] for title in charted] + told
             assert [int(index) for index in told] == [*range(gpus - left_out)]
             assert not left_out or size == (60, 6)
         elif gpus:
@@ -126,36 +135,59 @@ async def test_under_each_other_the_gpus_chart_has_room_or_is_not_there(height, 
         assert gpu.display == has_chart
         assert not has_chart or gpu.size.height >= 3
         rows = "\n".join(shown.rows(GpuRows))
-        assert all(re.search(rf"GPU {index}\b", rows) for index in range(gpus))
+        assert all(re.search(rf"GPU {index}\b", rows) for index in range(has_chart, gpus))
 
 
 @pytest.mark.parametrize(
     ("ascii", "first", "second"),
     [
-        (False, "▸0  ━  96 %", " 1  ─   0 %"),
-        (True, ">0  =  96 %", " 1  .   0 %"),
+        (False, "▸GPU 0  ⣀", " 1  ─   0 %   2"),
+        (True, ">GPU 0  _", " 1  .   0 %   2"),
     ],
 )
 async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains_is_marked(
     ascii, first, second
 ):
     async with charts(80, 7, gpus=16, ascii=ascii) as shown:
-        assert shown.rows(GpuRows)[0].startswith(f"{first}  {second}")
+        rows = shown.rows(GpuRows)
+        assert rows[0].startswith(first)
+        assert rows[1] == "  61 °C  118 of 120 W  4.7 of 6.0 GiB"
+        assert rows[2].startswith(second)
     async with charts(120, 13, gpus=2) as shown:
         assert not any("▸" in row for row in shown.rows(GpuRows))
 
 
 async def test_a_row_tells_history_and_figures():
-    async with charts(200, 13, gpus=2) as shown:
-        first, second = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
-        figures = r"9\d %  61 °C  118 of 120 W  4\.7 of 6\.0 GiB  1860 MHz  power limit"
-        assert re.fullmatch(rf"GPU 0 [⠀-⣿]+  {figures}", first)
+    async with charts(200, 13, gpus=4) as shown:
+        first, second, _ = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
         # It has no sensor for its power, whose column stays empty.
-        assert re.fullmatch(r"GPU 1 [⠀-⣿]+  0 %  34 °C  0\.0 of 6\.0 GiB  139 MHz", second)
+        assert re.fullmatch(r"GPU 1 [⠀-⣿]+  0 %  34 °C  0\.0 of 6\.0 GiB  139 MHz", first)
+        figures = r"0 %  34 °C  10 of 120 W  0\.0 of 6\.0 GiB  139 MHz"
+        assert re.fullmatch(rf"GPU 2 [⠀-⣿]+  {figures}", second)
+
+
+@pytest.mark.parametrize("height", [11, 13, 20])
+async def test_a_second_gpu_has_a_chart_too_where_there_is_room(height):
+    async with charts(height=height, gpus=2) as shown:
+        assert not shown.app.screen.query_one(GpuRows).display
+        assert shown.titles("#gpu-0")[0].startswith("GPU 1 ─")
+        heights = [shown.app.screen.query_one(name).size.height for name in ("#gpu", "#gpu-0")]
+        assert heights[0] >= heights[1] >= 3
+        await shown.show(shown.pilot, history=shown.view.history, gpu_index=1)
+        assert shown.titles("#gpu")[0].startswith("GPU 1 ─")
+        assert shown.titles("#gpu-0")[0].startswith("GPU 0 ─")
+
+
+async def test_a_gpu_with_a_chart_is_not_told_a_second_time():
+    async with charts(80, 7, gpus=2) as shown:
+        assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
+        (row,) = shown.rows(GpuRows)
+        assert re.match("GPU 1 ", row)
 
 
 async def test_at_the_cursor_the_charts_tell_the_values_of_that_instant():
-    async with charts(gpus=2) as shown:
+    async with charts(gpus=4, height=7) as shown:
+        await shown.pilot.pause()
         now = shown.titles("#cpu")[0]
         await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
         assert "14 %" not in now
@@ -163,7 +195,8 @@ async def test_at_the_cursor_the_charts_tell_the_values_of_that_instant():
         assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
         assert "at 00:01  0 %" in shown.titles("#gpu")[0]
         assert "61 °C" not in shown.titles("#gpu")[0]
-        assert re.search(r"GPU 0 .* 0 %", shown.rows(GpuRows)[0])
+        assert re.search(r"GPU 1 .* 0 %", shown.rows(GpuRows)[0])
+        assert "°C" not in shown.rows(GpuRows)[0]
         await shown.show(shown.pilot)
         assert shown.titles("#cpu")[0] == now
 
@@ -176,7 +209,7 @@ async def test_where_the_cursor_stands_on_nothing_it_says_so():
 
 
 async def test_readings_at_the_cursor_are_never_stale():
-    async with charts(gpus=2) as shown:
+    async with charts(gpus=8) as shown:
         await shown.show(shown.pilot, age_s=12.0)
         assert shown.titles("#cpu")[0].endswith("stale 12 s")
         assert "stale 12 s" in shown.rows(GpuRows)[0]
@@ -188,21 +221,3 @@ async def test_memory_at_the_cursor_is_told_too():
     async with charts(gpus=0) as shown:
         await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
         assert shown.titles("#gpu")[0].endswith("at 00:01  5.1 of 32.0 GiB")
-
-
-def test_a_coarser_axis_moves_by_whole_cells_and_ends_where_a_full_one_does():
-    axis = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=40)
-    coarse = coarser(axis, 20)
-    assert (coarse.column_ns, coarse.count, coarse.known) == (5 * SECOND_NS, 20, 8)
-    begins = set()
-    for second in range(20):
-        full = replace(axis, begin_ns=second * SECOND_NS, known=100)
-        moved = coarser(full, 20)
-        assert moved.known == 20
-        assert full.end_ns - 10 * SECOND_NS < moved.end_ns <= full.end_ns
-        begins.add(moved.begin_ns)
-    assert len(begins) == 2
-
-
-def test_a_coarser_axis_of_no_room_has_no_columns():
-    assert coarser(TimeAxis(0, SECOND_NS, 100, 100), 0).known == 0

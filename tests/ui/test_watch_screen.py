@@ -47,7 +47,7 @@ class ShownWatch:
     def stands_out(self, selector):
         """Return the style in whose colour a tile's title is; empty for the usual one."""
         tile = self.screen.query_one(selector)
-        own = tile.styles.border_title_color
+        own = tile._get_title_style_information(tile.background_colors[1])[0]
         styles = ("meters--high", "lines--bad")
         return next((s for s in styles if tile.get_component_styles(s).color == own), "")
 
@@ -157,6 +157,31 @@ async def test_a_gpu_has_its_figures_large_beside_its_chart(watch, sensing, cloc
         assert shown.titles("#gpu-0")[0] == "GPU 0  NVIDIA GTX 1060 6GB"
 
 
+async def test_a_figure_in_the_border_says_what_it_is_of(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0]).t
+        await shown.paint(pilot)
+        assert shown.titles("#cpu")[0].endswith("─ run 1.9 GiB of memory")
+
+
+@pytest.mark.parametrize("theme", ["dlmon-dark", "dlmon-light"])
+async def test_the_track_of_an_empty_bar_can_be_seen(watch, sensing, theme):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        shown.app.theme = theme
+        await pilot.pause()
+        for selector, name in (
+            ("#cpu", "meters--track"),
+            ("#meters", "meters--track"),
+            ("#gpus", "gpus--track"),
+        ):
+            style = shown.screen.query_one(selector).get_visual_style(name)
+            behind = style.background
+            assert abs(style.foreground.brightness - behind.brightness) > 0.15, selector
+
+
 async def test_each_of_several_gpus_has_a_chart(watch, sensing, clock):
     shown = watch()
     async with shown.app.run_test(size=(120, 40)) as pilot:
@@ -228,6 +253,64 @@ async def test_readings_that_are_too_old_say_how_old(watch, sensing, clock):
         assert shown.rows("#about")[-1].startswith("the sensors ended (killed)")
 
 
+async def test_a_title_is_as_ever_again_once_the_trouble_is_over(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        last = speak(sensing[0], gpus=2)
+        for later_s, style in ((1, ""), (7, "meters--high"), (1, "")):
+            clock.now_ns = last.t + later_s * 1_000_000_000
+            await shown.paint(pilot)
+            for tile in ("#cpu", "#gpu-0"):
+                assert shown.stands_out(tile) == style
+            # The sheet's own is an automatic colour, muted.
+            automatic = shown.screen.query_one("#gpu-0").styles.auto_border_title_color
+            assert automatic == (not style)
+
+
+async def test_readings_that_are_too_old_are_muted_wherever_they_stand(watch, sensing, clock):
+    def styles_of(selector):
+        widget = shown.screen.query_one(selector)
+        rows = widget.draw(*widget.size)
+        return {name for row in rows for text, names in row for name in names if text.strip()}
+
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        last = speak(sensing[0])
+        clock.now_ns = last.t + 1_000_000_000
+        await shown.paint(pilot)
+        bright = {"tile--digits", "meters--bar", "meters--high", "cores--low", "cores--middle"}
+        for selector in ("#cpu", "#gpu-0", "#cores", "#meters"):
+            assert styles_of(selector) & {*bright, "lines--plain"}, selector
+        clock.now_ns = last.t + 7_000_000_000
+        await shown.paint(pilot)
+        for selector in ("#cpu", "#gpu-0", "#cores", "#meters"):
+            assert not styles_of(selector) & {*bright, "lines--plain"}, selector
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_an_unknown_value_has_no_digits_and_its_reason_stands_in_the_chart(
+    watch, sensing, clock, size
+):
+    def unanswered(sample):
+        why = {spec.name: "not supported" for spec in fields(Gpu) if spec.default is None}
+        return replace(sample, gpus=(Gpu(0, why=why),))
+
+    shown = watch()
+    async with shown.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        clock.now_ns = speak(sensing[0], change=unanswered).t
+        await shown.paint(pilot)
+        rows = shown.rows("#gpu-0")
+        assert not any("█" in row or "▀" in row for row in rows)
+        (told,) = (row for row in rows if "not supported" in row)
+        # As far from the left as from the right, so that no label runs into it.
+        before, after = told.index("not"), size[0] - 4 - len(told)
+        assert abs(before - 6 - after) <= 4
+        assert "50%" not in told or before > 20
+
+
 async def test_what_is_near_its_limit_stands_out_by_a_word(watch, sensing, clock):
     def hot(sample):
         gpus = tuple(replace(gpu, temperature_c=91) for gpu in sample.gpus)
@@ -271,6 +354,8 @@ async def test_one_zooms_from_the_last_minute_out_to_everything_and_back(watch, 
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0]).t
+        # All is more than ten minutes by then.
+        clock.advance(1_800)
         panel = shown.screen.query_one(MachinePanel)
         await shown.paint(pilot)
         seen = [panel.time_shown]
@@ -278,7 +363,7 @@ async def test_one_zooms_from_the_last_minute_out_to_everything_and_back(watch, 
             await pilot.press(key)
             seen.append(panel.time_shown)
         # The narrowest chart has 92 columns, of whole seconds.
-        minute, ten, whole = "01:32 across", "ten minutes", "all since the start"
+        minute, ten, whole = "last 01:32", "last 10:44", "all since the start"
         assert seen == [minute, ten, whole, whole, ten, minute, minute]
 
 

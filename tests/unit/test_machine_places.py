@@ -67,10 +67,28 @@ def test_without_a_gpu_memory_has_its_chart():
         assert MEMORY in machine_places(*size, Shape(8, 0))
 
 
-def test_the_last_row_of_gpus_fills_the_width():
-    places = machine_places(120, 39, Shape(8, 3))
-    bottoms = [places[gpu_name(number)].region for number in range(3)]
-    assert sum(region.width for region in bottoms if region.y == bottoms[-1].y) == 120
+@pytest.mark.parametrize("gpus", [3, 5, 7, 16])
+@pytest.mark.parametrize("size", [(120, 39), (200, 59)])
+def test_no_gpu_has_a_larger_chart_than_another(size, gpus):
+    places = machine_places(*size, Shape(8, gpus))
+    regions = [places[gpu_name(n)].region for n in range(gpus) if gpu_name(n) in places]
+    for side in ("width", "height"):
+        lengths = {getattr(region, side) for region in regions}
+        assert not lengths or max(lengths) - min(lengths) <= 1
+
+
+@pytest.mark.parametrize("size", [(80, 23), (120, 39)])
+@pytest.mark.parametrize("gpus", [8, 16])
+def test_rows_of_gpus_leave_none_of_their_room_blank(size, gpus):
+    places = machine_places(*size, Shape(64, gpus))
+    if GPU_ROWS in places:
+        assert places[GPU_ROWS].region.height - 2 in (gpus, gpus // 2)
+
+
+def test_in_a_narrow_column_gpus_have_a_row_each_before_the_cpus_chart_grows_tall():
+    places = machine_places(72, 29, Shape(2, 8))
+    assert places[GPU_ROWS].region.height == 8
+    assert places[CPU].region.height >= 7
 
 
 @pytest.mark.parametrize("height", range(8, 24))

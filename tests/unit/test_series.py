@@ -70,11 +70,29 @@ def test_the_mean_is_the_same_however_wide_the_columns(stretches, count):
         at, total = at + took, total + took * value
     # Columns of whole buckets: what lies in each is then known exactly.
     width = max(1, -(-at // (count * SECOND))) * SECOND
+    series.add(at, count * width, 0.0)
     columns = series.columns(0, width, count)
-    covered = [min(at, (number + 1) * width) - number * width for number in range(count)]
-    pairs = [(v, c) for v, c in zip(columns, covered, strict=True) if v is not None]
-    assert sum(v * c for v, c in pairs) == pytest.approx(total, rel=1e-6, abs=1e-3)
-    assert sum(c for _, c in pairs) == at
+    assert None not in columns
+    assert sum(columns) * width == pytest.approx(total, rel=1e-6, abs=1e-3)
+
+
+def test_a_slow_batch_at_the_very_end_is_no_drop():
+    series = Series()
+    series.add(0, 3 * SECOND, 5_500.0)
+    series.add(3 * SECOND, 3 * SECOND + SECOND // 20, 4_600.0)
+    # The mean over the second up to 3.05 s.
+    assert series.columns(0, SECOND, 5) == [5_500, 5_500, 5_500, pytest.approx(5_455), None]
+    # A column that begins after the end tells nothing, though its bucket began before.
+    halves = series.columns(0, SECOND // 2, 8)
+    assert halves[6] == pytest.approx(5_500, rel=0.02)
+    assert halves[7] is None
+
+
+def test_a_last_column_behind_a_gap_is_the_mean_of_what_it_covers():
+    series = Series()
+    series.add(0, SECOND, 10.0)
+    series.add(2 * SECOND, 2 * SECOND + SECOND // 4, 30.0)
+    assert series.columns(0, SECOND, 4) == [10, None, 30, None]
 
 
 @given(

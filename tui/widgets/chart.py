@@ -12,6 +12,7 @@ from textual import events
 from textual.message import Message
 from textual.style import Style
 
+from tui.widgets.lines import wrapped
 from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, mark_row, short_number
 from tui.widgets.rows import Row, RowWidget, Run, fit
 
@@ -156,9 +157,10 @@ class Chart(RowWidget):
         if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
             rows = [_crossed(row, axis_width, picture.cursor, self.ascii) for row in rows]
         if picture.reason and all(value is None for value in picture.columns):
-            reason = fit(picture.reason, plot_width, "~" if self.ascii else "…")
-            y = plot_height // 2
-            rows[y] = _runs(labels[y], reason, "chart--reason", [(0, len(reason), ())])
+            lines = wrapped(picture.reason, plot_width - 2, plot_height, self.ellipsis)
+            for y, line in enumerate(lines, (plot_height - len(lines)) // 2):
+                text = _centred(line, plot_width)
+                rows[y] = _runs(labels[y], text, "chart--reason", [(0, len(text), ())])
         return rows
 
     def style_of(self, components: tuple[str, ...], y: int) -> Style:
@@ -314,6 +316,10 @@ def _cursor_cell(character: str, side: int, components: tuple[str, ...], ascii: 
     if character == " ":
         return ("|" if ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
     return ("+" if ascii else character), (*components, "chart--crossed")
+
+
+def _centred(text: str, width: int) -> str:
+    return fit(" " * ((width - cell_len(text)) // 2) + text, width)
 
 
 def _right_aligned(text: str, width: int) -> str:

@@ -41,9 +41,11 @@ class CoreRows(Lines):
         super().__init__(ascii=ascii, id=id, classes=classes)
         self._cores: tuple[int, ...] = ()
         self._reason = ""
+        self._stale = False
 
-    def show(self, cpu: Cpu | None) -> None:
-        """Show cores, or the reason why nothing is known of them."""
+    def show(self, cpu: Cpu | None, *, stale: bool = False) -> None:
+        """Show cores, muted where they are too old; or the reason why nothing is known of them."""
+        self._stale = stale
         self._cores = (cpu.cores if cpu is not None else None) or ()
         self._reason = cpu.why.get("cores", "") if cpu is not None else ""
         self.redraw()
@@ -56,9 +58,8 @@ class CoreRows(Lines):
             style = BAD if self._reason else MUTED
             return [cut(((self._reason or "no reading yet", style),), width)]
         in_a_row = bars_in_a_row(len(self._cores), width, height)
-        if in_a_row:
-            return self._bars(in_a_row, width)
-        return self._columns(width, height)
+        rows = self._bars(in_a_row, width) if in_a_row else self._columns(width, height)
+        return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
 
     def _bars(self, in_a_row: int, width: int) -> list[Row]:
         entry = (width + _GAP) // in_a_row

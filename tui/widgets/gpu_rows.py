@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from dlmon.records import Gpu
@@ -20,11 +19,11 @@ HISTORY: tuple[str, ...] = ("gpus--history",)
 HIGH: tuple[str, ...] = ("gpus--high",)
 TRACK: tuple[str, ...] = ("gpus--track",)
 
-# The cells that a GPU needs with its whole name, and with its number alone.
-_NAMED, _SHORT = 24, 11
+# The cells that a GPU needs with its number alone.
+_SHORT = 11
 # A history in fewer cells tells nothing: a bar of the reading takes its place, and needs less.
-_LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 6, 40, 5
-_GAP = 2
+_LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 5
+_PERCENT, _GAP = 6, 2
 
 
 class GpuRows(Lines):
@@ -36,7 +35,7 @@ class GpuRows(Lines):
     GpuRows {
         & > .gpus--history { color: $primary; }
         & > .gpus--high { color: $text-warning; }
-        & > .gpus--track { color: $surface-lighten-2; }
+        & > .gpus--track { color: $foreground 25%; }
     }
     """
 
@@ -46,26 +45,74 @@ class GpuRows(Lines):
         self._view: MachineView | None = None
         self._axis = TimeAxis(0, 1, 0, 0)
         self._mark = False
+        self._without: frozenset[int] = frozenset()
 
-    def show(self, view: MachineView, axis: TimeAxis, *, mark: bool = False) -> None:
-        """Show the GPUs of `view`, with their histories along `axis`; `mark` the one that trains.
+    def show(
+        self,
+        view: MachineView,
+        axis: TimeAxis,
+        *,
+        mark: bool = False,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
+        """Show the GPUs of `view`, with their histories along `axis`, `without` those of a chart.
 
-        Where a history has no room there is a bar of the reading.
+        Where a history has no room there is a bar of the reading. To `mark`
+        the GPU that trains gives it the rows that are to spare as well.
         """
         self._view, self._axis = view, axis
         self._mark = mark and view.gpu_index is not None
+        self._without = without
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return the GPUs in rows from left to right, and how many have no room."""
         view = self._view
         gpus = view.gpus if view is not None else ()
+        gpus = tuple(gpu for gpu in gpus if gpu.index not in self._without)
         if view is None or not gpus or height < 1 or width < 1:
             return []
+        digits = max(len(str(gpu.index)) for gpu in gpus)
+        others = tuple(gpu for gpu in gpus if gpu.index != view.gpu_index)
+        spare = height - gpu_rows_wanted(len(others), width)[0]
+        if spare < 1:
+            spare = height - gpu_rows_wanted(len(others), width)[1]
+        if not self._mark or not 0 < len(others) < len(gpus) or spare < 1:
+            return self._grid(view, gpus, digits, width, height)
+        trains = next(gpu for gpu in gpus if gpu.index == view.gpu_index)
+        rows = self._with_all_figures(view, trains, digits, width, spare)
+        return [*rows, *self._grid(view, others, digits, width, height - len(rows))]
+
+    def _with_all_figures(
+        self, view: MachineView, gpu: Gpu, digits: int, width: int, spare: int
+    ) -> list[Row]:
+        """Return a GPU in a row of its own, and its figures in more where those are to spare."""
+        then = view.gpu_at_cursor(gpu, self._axis)
+        if spare == 1 or view.stale or then.utilization_pct is None:
+            return [self._gpu_cell(view, gpu, digits, width)]
+        rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
+        below: Row = ()
+        by_label = {figure.label: figure for figure in self._figures_of(view, then)}
+        for figure in (by_label[label] for label, _ in _COLUMNS if label in by_label):
+            if not figure.known:
+                continue
+            part: Row = ((f"  {figure.text}", _style_of(figure)),)
+            if below and row_width(below) + row_width(part) > width:
+                rows.append(below)
+                below = ()
+            below = (*below, *part)
+        return [*rows, cut(below, width, self.ellipsis)][:spare]
+
+    def _figures_of(self, view: MachineView, gpu: Gpu) -> list[Figure]:
+        facts = view.facts_of(gpu)
+        return gpu_figures(gpu, facts.memory_mib if facts else None)
+
+    def _grid(
+        self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
+    ) -> list[Row]:
         in_a_row = gpus_in_a_row(len(gpus), width, height)
         each = (width - _GAP * (in_a_row - 1)) // in_a_row
         room = height * in_a_row
-        digits = max(len(str(gpu.index)) for gpu in gpus)
         cells = [self._gpu_cell(view, gpu, digits, each) for gpu in gpus[:room]]
         if len(gpus) > room:
             cells[-1] = ((fit(f"{self.ellipsis} {len(gpus) - room + 1} more", each), MUTED),)
@@ -77,10 +124,14 @@ class GpuRows(Lines):
             rows.append(cut(row, width))
         return rows
 
-    def _gpu_cell(self, view: MachineView, gpu: Gpu, digits: int, width: int) -> Row:
+    def _gpu_cell(
+        self, view: MachineView, gpu: Gpu, digits: int, width: int, *, with_figures: bool = True
+    ) -> Row:
         """Return a GPU in exactly `width` cells."""
-        name = f"{'GPU ' if width >= _NAMED else ''}{gpu.index:<{digits}} "
+        name = f"{gpu.index:<{digits}} "
         trains = gpu.index == view.gpu_index
+        if width >= self._mark + len("GPU ") + len(name) + _LEAST_HISTORY + _PERCENT:
+            name = f"GPU {name}"
         if self._mark:
             pointer = ">" if self.ascii else "▸"
             name = f"{pointer if trains else ' '}{name}"
@@ -91,24 +142,24 @@ class GpuRows(Lines):
         if gpu.utilization_pct is None:
             reason = gpu.why.get("utilization_pct", "no reading yet")
             return (*told, (fit(reason, width - len(name)), BAD))
-        facts = view.facts_of(gpu)
-        percent = f"{figures.percent(gpu.utilization_pct):>5}"
-        room = width - len(name) - len(percent) - _GAP
-        more = self._figures_with_room(
-            gpu_figures(gpu, facts.memory_mib if facts else None), room - _LEAST_BAR
-        )
+        percent = f"{figures.percent(gpu.utilization_pct):>{_PERCENT}}"
+        room = width - len(name) - len(percent)
+        told_figures = self._figures_of(view, gpu) if with_figures else []
+        more = self._figures_with_room(told_figures, room - _LEAST_BAR - 1)
         cells = min(room - row_width(more), _LONGEST_HISTORY)
         drawn: Row
         if cells >= _LEAST_HISTORY:
-            drawn = (self._history(view, gpu.index, cells), HISTORY), (" ", PLAIN)
+            drawn = ((self._history(view, gpu.index, cells), HISTORY),)
         else:
-            drawn = self._bar(gpu.utilization_pct, max(0, cells + 1))
+            drawn = self._bar(gpu.utilization_pct, max(0, cells))
         style = HIGH if gpu.utilization_pct >= BUSY_PCT else PLAIN
-        row: Row = (*told, *drawn, (f" {percent}", style), *more)
+        row: Row = (*told, *drawn, (percent, style), *more)
         return (*row, (" " * (width - row_width(row)), PLAIN))
 
     def _figures_with_room(self, told: list[Figure], room: int) -> Row:
         """Return as many figures as have room, each in a column of its own."""
+        if not told:
+            return ()
         by_label = {figure.label: figure for figure in told}
         row: Row = ()
         for label, cells in _COLUMNS:
@@ -117,8 +168,7 @@ class GpuRows(Lines):
                 break
             room -= cells
             text = figure.marked if figure is not None and figure.known else ""
-            level = figure.level if figure is not None else ""
-            style = {"": PLAIN, "high": HIGH, "bad": BAD}[level]
+            style = _style_of(figure) if figure is not None else PLAIN
             row = (*row, (f"  {fit(text, cells - _GAP):>{cells - _GAP}}", style))
         return row
 
@@ -135,6 +185,10 @@ class GpuRows(Lines):
         if self.ascii:
             return _ramp(columns, cells)
         return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
+
+
+def _style_of(figure: Figure) -> tuple[str, ...]:
+    return {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
 
 
 def _ramp(columns: Sequence[float | None], cells: int) -> str:
@@ -155,8 +209,8 @@ _COLUMNS = (("temp", 9), ("power", 14), ("memory", 19), ("clock", 10), ("held by
 
 
 def gpus_in_a_row(count: int, width: int, height: int) -> int:
-    """Return how many GPUs to put in a row: two where there are many, more where rows are few."""
-    wanted = max(1 if count <= 4 or count <= height // 2 else 2, -(-count // max(1, height)))
+    """Return how many GPUs to put in a row: as few as there are rows for."""
+    wanted = -(-count // max(1, height))
     most = max(1, (width + _GAP) // (_SHORT + _GAP))
     in_a_row = min(wanted, most)
     return -(-count // -(-count // in_a_row))
@@ -170,18 +224,18 @@ def gpu_rows_wanted(count: int, width: int) -> tuple[int, int]:
 
 
 def coarser(axis: TimeAxis, count: int) -> TimeAxis:
-    """Return `axis` in at most `count` columns, each of as many whole ones.
+    """Return what is known of `axis` in at most `count` columns, each of as many whole ones.
 
-    The columns lie at multiples of their width, and come by the cell: so the
-    picture of a moving axis changes but once in a while.
+    They are as narrow as has room, and the last may reach over the end. On a
+    full axis they lie at multiples of their width, so that the picture of a
+    moving one changes but once in a while.
     """
-    cells = count // COLUMNS_PER_CELL
-    factor = max(1, -(-axis.count // max(1, COLUMNS_PER_CELL * cells)))
+    factor = max(1, -(-axis.known // max(1, count)))
     width_ns = axis.column_ns * factor
-    cell_ns = width_ns * COLUMNS_PER_CELL
-    first, end = axis.begin_ns // cell_ns, axis.end_ns // cell_ns
+    begin_ns = axis.begin_ns
     if axis.known == axis.count:
-        # A full axis ends at the right, and may reach back a little further.
-        first = end - cells
-    known = max(0, min(count, COLUMNS_PER_CELL * (end - first)))
-    return replace(axis, begin_ns=first * cell_ns, column_ns=width_ns, count=count, known=known)
+        # By the cell; it may reach back a little further.
+        cell_ns = width_ns * COLUMNS_PER_CELL
+        begin_ns = -(-axis.end_ns // cell_ns) * cell_ns - width_ns * count
+    known = -(-(axis.end_ns - begin_ns) // width_ns)
+    return TimeAxis(begin_ns, width_ns, count, max(0, min(count, known)))

@@ -15,7 +15,7 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (
         "GPU",
         "The share of time in which the GPU computed at all, its temperature, power and the "
-        "limit of it, clock, and memory in use; a row each where there are several.",
+        "limit of it, clock, and memory in use; a row each where there are many.",
     ),
     (
         "held by",
@@ -26,8 +26,9 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )
 
-# A chart with fewer rows between its borders tells nothing.
-_LEAST_CHART = 5
+# A chart with fewer rows, borders and all, tells nothing; the first GPU's shall have some more
+# before others have theirs.
+_LEAST_CHART, _GOOD_CHART = 5, 6
 
 
 class MachineCharts(Horizontal):
@@ -44,12 +45,14 @@ class MachineCharts(Horizontal):
         super().__init__(id=id)
         self._cpu = ChartTile(ascii=ascii, id="cpu", classes="panel")
         self._gpu = ChartTile(ascii=ascii, id="gpu", classes="panel")
+        self._others: list[ChartTile] = []
         self._rows = GpuRows(ascii=ascii, id="gpus")
         self._rows.display = False
         self._gpu_and_rows = Vertical(self._gpu, self._rows)
+        self._ascii = ascii
 
     def compose(self) -> ComposeResult:
-        """Lay out both charts, and rows for the GPUs where there are several."""
+        """Lay out both charts; those of more GPUs are made once there is room for them."""
         yield self._cpu
         yield self._gpu_and_rows
 
@@ -68,19 +71,42 @@ class MachineCharts(Horizontal):
             show_memory(self._gpu, view, axis)
         else:
             show_gpu(self._gpu, gpu, view, axis)
-        self._make_room(len(view.gpus))
-        # The chart names the GPU that trains; without it, the rows must.
-        self._rows.show(view, axis, mark=not self._gpu.display)
+        others = [other for other in view.gpus if gpu is not None and other.index != gpu.index]
+        self._make_room(len(others))
+        for chart, other in zip(self._others, others, strict=False):
+            if chart.display:
+                show_gpu(chart, other, view, axis)
+        if self._rows.display and gpu is not None:
+            # The chart names the GPU that trains; without it, the rows must.
+            has_chart = self._gpu.display
+            with_chart = frozenset({gpu.index} if has_chart else ())
+            self._rows.show(view, axis, mark=not has_chart, without=with_chart)
 
-    def _make_room(self, gpus: int) -> None:
-        """Give several GPUs their rows; the chart over them goes where both have no room."""
-        self._rows.display = gpus > 1
-        if gpus < 2:
+    def _make_room(self, others: int) -> None:
+        """Give each other GPU a chart, or all of them rows; where both have no room, all rows."""
+        width, height = self._gpu_and_rows.size
+        has_charts = height >= _GOOD_CHART + others * _LEAST_CHART
+        self._rows.display = others > 0 and not has_charts
+        self._show_charts(others if has_charts else 0)
+        if not self._rows.display:
             self._gpu.display = True
             return
-        width, height = self._gpu_and_rows.size
-        wanted, least = gpu_rows_wanted(gpus, max(1, width - 2))
+        wanted, least = gpu_rows_wanted(others, max(1, width - 2))
         room = height - _LEAST_CHART
-        self._gpu.display = room >= least
+        self._gpu.display = room >= max(least, -(-wanted // 2))
         rows = min(wanted, room) if self._gpu.display else height
         self._rows.styles.height = max(1, rows)
+
+    def _show_charts(self, count: int) -> None:
+        """Show so many charts of GPUs below the first."""
+        new = [
+            ChartTile(ascii=self._ascii, id=f"gpu-{number}", classes="panel")
+            for number in range(len(self._others), count)
+        ]
+        if new:
+            self._others += new
+            self._gpu_and_rows.mount(*new)
+        for number, chart in enumerate(self._others):
+            chart.display = number < count
+            # An odd row goes to the first.
+            chart.styles.height = max(1, self._gpu_and_rows.size.height // (count + 1))

@@ -151,13 +151,14 @@ class MachinePanel(Widget):
         places = self.places(self.size)
         notice = self._notice if age_s is None or view.stale else ""
         self.query_one(AboutLines).show(self._facts, notice)
-        self.query_one(CoreRows).show(latest.cpu if latest is not None else None)
+        stale = bool(view.stale)
+        self.query_one(CoreRows).show(latest.cpu if latest is not None else None, stale=stale)
         meters = machine_meters(latest, self._facts)
         if MEMORY in places:
             del meters[0]
         if CPU not in places:
             meters.insert(0, cpu_meter(latest, self._facts))
-        self.query_one(Meters).show(meters)
+        self.query_one(Meters).show(meters, stale=stale)
         self._paint_charts(view, places, now)
 
     def _paint_charts(self, view: MachineView, places: Places, now: int) -> None:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import ClassVar
 
 from rich.cells import cell_len
+from textual import events
 from textual.color import Color
 
 from dlmon.records import Cpu, Gpu, Memory
@@ -26,7 +27,7 @@ from tui.machine_view import MachineView
 from tui.time_axis import TimeAxis
 from tui.widgets.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.lines import BAD, PLAIN, cut, row_width
+from tui.widgets.lines import MUTED, PLAIN, cut, row_width
 from tui.widgets.meters import meter_rows
 from tui.widgets.plot import COLUMNS_PER_CELL
 from tui.widgets.rows import Row, fit
@@ -49,6 +50,7 @@ _LEVEL_STYLES = {"": "tile--digits", "high": "meters--high", "bad": "lines--bad"
 class Told:
     """What a tile tells: its headline and its figures, or the trouble with them.
 
+    Figures that come with a trouble are stale.
     In the border the figures are words alone: `first` before all, then of
     `more` as many as have room (`marked` where there is little), and `below`
     at the bottom. There the `note` stands too, wherever the figures are.
@@ -90,7 +92,7 @@ class ChartTile(Chart):
         & > .lines--muted { color: $text-muted; }
         & > .lines--bad { color: $text-error; text-style: bold; }
         & > .meters--bar { color: $primary; }
-        & > .meters--track { color: $surface-lighten-2; }
+        & > .meters--track { color: $foreground 25%; }
         & > .meters--high { color: $text-warning; }
     }
     """
@@ -115,6 +117,10 @@ class ChartTile(Chart):
         width = self.size.width - self._side_width(*self.size)
         return COLUMNS_PER_CELL * max(0, width - self._axis_width(width))
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell the same anew: what has room in the border is different now."""
+        self.tell(self._told, self._picture)
+
     def tell(self, told: Told, picture: ChartPicture) -> None:
         """Show figures and chart, repainting only the rows that they change."""
         changed = told != self._told or picture != self._picture
@@ -125,8 +131,7 @@ class ChartTile(Chart):
         else:
             title = "  ".join(filter(None, (told.title, told.name)))
             left_out = self._ordered[self._digits_rows :] if form is _Form.ABOVE else []
-            texts = [told.trouble] if told.trouble else [f.text for f in left_out if f.known]
-            right, *more = texts or [""]
+            right, *more = [told.trouble] if told.trouble else _words(left_out) or [""]
             self.set_titles(title, self._below(told.note), right=right, more=tuple(more))
             self._colour_titles(())
         if changed:
@@ -139,7 +144,7 @@ class ChartTile(Chart):
         self.set_titles(
             told.title,
             self._below(below, told.name),
-            right=told.trouble or told.first,
+            right=self._trouble_in_title or told.first,
             more=() if told.trouble else more,
         )
         self._colour_titles(told.figures)
@@ -152,12 +157,23 @@ class ChartTile(Chart):
         colours = self._colour("high" if told.trouble else above), self._colour(below)
         if colours != self._title_colours:
             self._title_colours = colours
-            self.styles.border_title_color, self.styles.border_subtitle_color = colours
+            styles = self.styles
+            styles.border_title_color, styles.border_subtitle_color = colours
+            # The sheet's own colour is an automatic one, which would win.
+            above_stands_out, below_stands_out = (colour is not None for colour in colours)
+            styles.auto_border_title_color = False if above_stands_out else None
+            styles.auto_border_subtitle_color = False if below_stands_out else None
 
     def _colour(self, level: Level) -> Color | None:
         if not level:
             return None
         return self.get_component_styles(_LEVEL_STYLES[level]).color
+
+    @property
+    def _trouble_in_title(self) -> str:
+        """The trouble, as far as the title has room for it."""
+        told = self._told
+        return without_detail(told.trouble, self.outer_size.width - cell_len(told.title) - 9)
 
     def _below(self, text: str, more: str = "") -> str:
         """Return what has room in the border at the bottom: `more` only where all of it has."""
@@ -187,12 +203,10 @@ class ChartTile(Chart):
         told, tall = self._told, self._digits_rows
         digits = big_digits(told.headline, ascii=self.ascii)
         shown = self._ordered[:tall]
-        meters = meter_rows(shown, width - _DIGITS_WIDTH - 1, self.ascii, _LABEL)
-        if told.trouble and not told.figures:
-            meters = [cut(((told.trouble, BAD),), width - _DIGITS_WIDTH, self.ellipsis)]
+        meters = self._meters(shown, width - _DIGITS_WIDTH - 1)
         meters += [()] * (tall - len(meters))
         return [
-            (*_padded(((f" {text}", (_LEVEL_STYLES[told.level],)),), _DIGITS_WIDTH), *meter)
+            (*_padded(((f" {text}", self._headline_style),), _DIGITS_WIDTH), *meter)
             for text, meter in zip(digits, meters, strict=True)
         ]
 
@@ -201,18 +215,24 @@ class ChartTile(Chart):
         told, ordered = self._told, self._ordered
         large = width >= _WIDE_SIDE - 2 and height >= _LARGE_FROM_HEIGHT
         tall = LARGE_ROWS if large else self._digits_rows
-        style = (_LEVEL_STYLES[told.level],)
+        style = self._headline_style
         rows: list[Row] = [((f" {told.headline}", style),)]
         if height >= tall + min(3, len(ordered)):
             digits = big_digits(told.headline, large=large, ascii=self.ascii)
             rows = [((f" {text}", style),) for text in digits]
-        if told.trouble and not told.figures:
-            return [*rows, cut(((f" {told.trouble}", BAD),), width, self.ellipsis)]
         if height > len(rows) + len(ordered):
             rows.append(())
         shown = ordered[: height - len(rows)]
-        meters = meter_rows(shown, width - 1, self.ascii, _LABEL)
+        meters = self._meters(shown, width - 1)
         return [*rows, *(((" ", PLAIN), *row) for row in meters)]
+
+    def _meters(self, shown: list[Figure], width: int) -> list[Row]:
+        stale = bool(self._told.trouble)
+        return meter_rows(shown, width, self.ascii, _LABEL, stale=stale)
+
+    @property
+    def _headline_style(self) -> tuple[str, ...]:
+        return MUTED if self._told.trouble else (_LEVEL_STYLES[self._told.level],)
 
     @property
     def _ordered(self) -> list[Figure]:
@@ -225,7 +245,8 @@ class ChartTile(Chart):
         return LARGE_ROWS if self.ascii else SMALL_ROWS
 
     def _form(self, width: int, height: int) -> _Form:
-        if not self._side:
+        has_figures = self._told.figures or not self._told.trouble
+        if not self._side or not has_figures:
             return _Form.BORDER
         if _ABOVE_WIDTH <= width < _WIDE_FROM and height >= self._digits_rows + 1 + _BESIDE_HEIGHT:
             return _Form.ABOVE
@@ -257,7 +278,7 @@ def show_cpu(tile: ChartTile, view: MachineView, axis: TimeAxis, note: str = "")
     told_figures = cpu_figures(machine, view.facts)
     told = Told(
         "CPU",
-        headline=figures.percent(pct) if cpu is not None else "",
+        headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
         trouble=view.stale,
@@ -287,7 +308,7 @@ def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> No
     told = Told(
         f"GPU {gpu.index}",
         name=figures.device(facts.name) if facts else "",
-        headline=figures.percent(pct),
+        headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
         trouble=view.stale or lost,
@@ -312,7 +333,7 @@ def show_memory(tile: ChartTile, view: MachineView, axis: TimeAxis) -> None:
     share = None if in_use.fraction is None else 100 * in_use.fraction
     told = Told(
         "Memory",
-        headline=figures.percent(share) if known else "",
+        headline=_headline(share),
         level=in_use.level,
         figures=(in_use, *(figure for figure in others if figure.label == "swap")),
         trouble=view.stale,
@@ -335,6 +356,11 @@ def show_memory(tile: ChartTile, view: MachineView, axis: TimeAxis) -> None:
 def _at(view: MachineView, text: str) -> str:
     """Say when, where it is the cursor's time."""
     return f"{view.cursor_label}  {text}".strip() if view.cursor is not None else text
+
+
+def _headline(pct: float | None) -> str:
+    """Return what is told in large digits: nothing where nothing is known."""
+    return "" if pct is None else figures.percent(pct)
 
 
 def _busy(pct: float | None) -> Level:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -25,7 +26,7 @@ class Meters(Lines):
     DEFAULT_CSS = """
     Meters {
         & > .meters--bar { color: $primary; }
-        & > .meters--track { color: $surface-lighten-2; }
+        & > .meters--track { color: $foreground 25%; }
         & > .meters--high { color: $text-warning; }
     }
     """
@@ -34,41 +35,52 @@ class Meters(Lines):
         """Start empty."""
         super().__init__(ascii=ascii, id=id, classes=classes)
         self._figures: tuple[Figure, ...] = ()
+        self._stale = False
 
-    def show(self, told: list[Figure]) -> None:
-        """Show figures, the most important first."""
-        self._figures = tuple(told)
+    def show(self, told: list[Figure], *, stale: bool = False) -> None:
+        """Show figures, the most important first; muted where they are too old."""
+        self._figures, self._stale = tuple(told), stale
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return as many figures as have room."""
         if width < 1 or height < 1 or not self._figures:
             return []
-        in_a_row = max(1, min(2, width // _LEAST_WIDTH, -(-len(self._figures) // height)))
+        in_a_row = min(_meters_in_a_row(width), -(-len(self._figures) // height))
         each = (width - _GAP * (in_a_row - 1)) // in_a_row
-        meters = meter_rows(self._figures[: height * in_a_row], each, self.ascii)
+        shown = self._figures[: height * in_a_row]
+        columns = (
+            meter_rows(shown[first::in_a_row], each, self.ascii, stale=self._stale)
+            for first in range(in_a_row)
+        )
         gap: Row = ((" " * _GAP, PLAIN),)
-        rows = []
-        for start in range(0, len(meters), in_a_row):
-            first, *more = meters[start : start + in_a_row]
-            rows.append((*first, *(run for row in more for run in (*gap, *row))))
-        return rows
+        return [
+            (*first, *(run for meter in more for run in (*gap, *meter)))
+            for first, *more in zip_longest(*columns, fillvalue=())
+        ]
 
 
 def meter_rows_wanted(count: int, width: int) -> int:
     """Return in how many rows figures stand."""
-    return -(-count // max(1, min(2, width // _LEAST_WIDTH)))
+    return -(-count // _meters_in_a_row(width))
 
 
-def meter_rows(told: Sequence[Figure], width: int, ascii: bool, label: int = 0) -> list[Row]:
+def _meters_in_a_row(width: int) -> int:
+    return max(1, min(2, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+
+
+def meter_rows(
+    told: Sequence[Figure], width: int, ascii: bool, label: int = 0, *, stale: bool = False
+) -> list[Row]:
     """Return figures in rows of exactly `width` cells; their bars begin and end together.
 
-    Their names take `label` cells at least.
+    Their names take `label` cells at least. Stale ones are muted.
     """
     label = max((label, *(cell_len(figure.label) + 1 for figure in told)))
     values = [cell_len(figure.text) for figure in told if figure.fraction is not None]
     length = min(_LONGEST_BAR, width - label - 1 - max(values, default=0))
-    return [_meter(figure, label, length, width, ascii) for figure in told]
+    rows = [_meter(figure, label, length, width, ascii) for figure in told]
+    return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
 
 def _meter(figure: Figure, label: int, length: int, width: int, ascii: bool) -> Row:

@@ -1,0 +1,110 @@
+"""Rows of GPUs: histories as fine as they can be, and the figures of the one that trains."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_NS, folded, recorded_session
+
+from tui.machine_view import MachineView, gpu_that_trains
+from tui.time_axis import TimeAxis
+from tui.widgets.gpu_rows import GpuRows, coarser
+from tui.widgets.lines import row_width
+
+SECOND_NS = 1_000_000_000
+
+
+def drawn(width, height, gpus=8, mark=True, without=frozenset(), known=18, **changes):
+    session = folded(recorded_session("training", gpus=gpus))
+    view = MachineView(session.machine, session.header.machine, 0.2, 1.0, gpu_index=0)
+    rows = GpuRows()
+    rows._view = replace(view, **changes)
+    rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, known)
+    rows._mark, rows._without = mark, without
+    told = rows.draw(width, height)
+    assert len(told) <= height
+    assert all(row_width(row) <= width for row in told)
+    return ["".join(text for text, _ in row).rstrip() for row in told]
+
+
+def test_a_history_is_as_long_as_there_is_data_for():
+    axis = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=16)
+    assert coarser(axis, 20) == replace(axis, count=20)
+    axis = replace(axis, known=45)
+    assert coarser(axis, 20) == TimeAxis(0, 3 * SECOND_NS, 20, 15)
+
+
+@pytest.mark.parametrize("known", range(1, 100))
+@pytest.mark.parametrize("count", [8, 20, 26])
+def test_a_history_leaves_nothing_out_that_is_known(count, known):
+    axis = TimeAxis(begin_ns=7 * SECOND_NS, column_ns=SECOND_NS, count=100, known=known)
+    coarse = coarser(axis, count)
+    assert coarse.begin_ns <= axis.begin_ns
+    assert axis.end_ns <= coarse.end_ns < axis.end_ns + coarse.column_ns
+    assert coarse.known <= coarse.count == count
+
+
+def test_the_history_of_a_full_axis_moves_by_whole_cells_and_reaches_to_its_end():
+    full = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=100)
+    begins = set()
+    for second in range(20):
+        moved = replace(full, begin_ns=second * SECOND_NS)
+        coarse = coarser(moved, 20)
+        assert coarse.column_ns == 5 * SECOND_NS
+        assert moved.end_ns <= coarse.end_ns < moved.end_ns + coarse.column_ns
+        begins.add(coarse.begin_ns)
+    assert len(begins) == 3
+
+
+def test_a_history_of_no_room_has_no_columns():
+    assert coarser(TimeAxis(0, SECOND_NS, 100, 100), 0).known == 0
+
+
+def test_rows_to_spare_tell_all_figures_of_the_gpu_that_trains():
+    first, *rows = drawn(38, 7)
+    assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %", first)
+    assert rows[:2] == ["  61 °C  118 of 120 W  4.7 of 6.0 GiB", "  1860 MHz  power limit"]
+    assert re.fullmatch(r" GPU 1 [⠀-⣿]{5}   0 %   GPU 2 [⠀-⣿]{5}   0 %", rows[2])
+
+
+def test_with_fewer_rows_the_most_important_figures_stay():
+    rows = drawn(38, 7, gpus=16)
+    assert rows[0].startswith("▸GPU 0 ")
+    assert rows[1] == "  61 °C  118 of 120 W  4.7 of 6.0 GiB"
+    assert rows[2] == " 1  ─   0 %   2  ─   0 %   3  ─   0 %"
+    assert rows[6] == " 13 ─   0 %   14 ─   0 %   15 ─   0 %"
+
+
+def test_a_stale_gpu_has_no_figures():
+    rows = drawn(38, 7, age_s=12.0)
+    assert rows[0] == "▸GPU 0 stale 12 s"
+    assert "°C" not in "".join(rows)
+
+
+def test_a_gpu_that_has_a_chart_has_no_row():
+    rows = drawn(60, 4, mark=False, without=frozenset({0}))
+    assert "GPU 0" not in "".join(rows)
+    assert rows[0].startswith("GPU 1 ")
+
+
+def test_a_row_each_where_there_is_one_for_all():
+    rows = drawn(100, 8, mark=False)
+    assert [row[:6] for row in rows] == [f"GPU {index} "[:6] for index in range(8)]
+    assert "118 of 120 W  4.7 of 6.0 GiB" in rows[0]
+
+
+def test_a_short_cell_still_says_gpu():
+    rows = drawn(36, 8, gpus=16, mark=False)
+    assert rows[7].startswith("GPU 14 ")
+    assert "  GPU 15 " in rows[7]
+
+
+def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
+    session = folded(recorded_session("training", gpus=2))
+    asked = replace(session.header, options={"device": "gpu:1"})
+    assert gpu_that_trains(asked, None) == 1
+    assert gpu_that_trains(asked, session.model) == session.model.gpu_index == 0
+    assert gpu_that_trains(replace(asked, options={"device": "auto"}), None) is None
+    # What a log holds there may be anything, and any GPU.
+    assert gpu_that_trains(replace(asked, options={"device": ["gpu:1"]}), None) is None
+    assert gpu_that_trains(replace(asked, options={"device": "gpu:7"}), None) is None

@@ -1,0 +1,47 @@
+"""Figures in rows: each whole, in one column or two."""
+
+import pytest
+
+from tui.machine_figures import Figure
+from tui.widgets.lines import MUTED, row_width
+from tui.widgets.meters import Meters, meter_rows_wanted
+
+TOLD = [
+    Figure("memory", "5.1 of 32.0 GiB", 0.16),
+    Figure("disk", "512 read  102 written KiB/s"),
+    Figure("network", "103 in  205 out KiB/s"),
+    Figure("swap", "0.0 of 2.0 GiB", 0.0),
+]
+
+
+def drawn(width, height, told=TOLD, stale=False):
+    meters = Meters()
+    meters._figures, meters._stale = tuple(told), stale
+    return meters.draw(width, height)
+
+
+@pytest.mark.parametrize("width", range(40, 130))
+def test_every_figure_is_whole_where_it_has_a_row(width):
+    rows = drawn(width, meter_rows_wanted(len(TOLD), width))
+    text = "\n".join("".join(text for text, _ in row) for row in rows)
+    assert all(row_width(row) <= width for row in rows)
+    assert all(figure.value in text for figure in TOLD)
+
+
+def test_each_of_two_columns_has_names_as_long_as_its_own():
+    first, second = ("".join(text for text, _ in row).rstrip() for row in drawn(70, 2))
+    assert first == "memory  ━╸──────── 5.1 of 32.0 GiB  disk 512 read  102 written KiB/s"
+    assert second.startswith("network 103 in  205 out KiB/s       swap ─")
+
+
+def test_an_odd_number_of_figures_leaves_the_last_place_blank():
+    rows = drawn(70, 2, TOLD[:3])
+    assert len(rows) == 2
+    assert "network" in rows[1][0][0]
+
+
+def test_stale_figures_are_muted():
+    fresh = {style for row in drawn(70, 2) for _, style in row}
+    assert len(fresh) > 2
+    for row in drawn(70, 2, stale=True):
+        assert {style for text, style in row if text.strip()} == {MUTED}

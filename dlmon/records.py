@@ -360,12 +360,16 @@ class RunSeconds:
 
 @dataclass(frozen=True)
 class SamplesPerSecond:
-    """Steady-state throughput. `jitter` is 1.4826 × MAD over batches."""
+    """Steady-state throughput.
+
+    `jitter` is 1.4826 × MAD over batches; `band` is the half-width of the mean's 95 % interval.
+    """
 
     median: float
     mean: float
     standard_error: float | None
     jitter: float
+    band: float | None = None
 
 
 @dataclass(frozen=True)

@@ -218,11 +218,14 @@ class SteadyState:
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
+        mean = self._steady_samples / (self._steady_us / 1e6)
+        band = self.relative_band()
         return SamplesPerSecond(
             median=median,
-            mean=self._steady_samples / (self._steady_us / 1e6),
+            mean=mean,
             standard_error=self._blocks.standard_error,
             jitter=MAD_TO_SIGMA * weighted_quantile(deviations, 0.5),
+            band=None if band is None else mean * band,
         )
 
     def step_time(self) -> StepTime | None:

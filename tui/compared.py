@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dlmon.comparison import Conditions, Row, Run, busy_at_start, compare, factor
 from dlmon.records import Result, RunSeconds, SecondsPerEpoch, SessionHeader
-from dlmon.session import Snapshot
+from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.sessions import SessionEntry
 from tui import figures
 from workloads.catalog import WORKLOADS, Workload
@@ -83,13 +83,13 @@ def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
         return ""
     others = [row for row in rows if row.kind == "published"]
     if others and not any(row.comparable for row in others):
-        return f"not alike: {others[0].badges[0]}"
+        return difference(others[0].badges[0])
     factors = [(other, factor(this, other, steady)) for other in others]
     known = [(other, value) for other, value in factors if value is not None]
     if not known:
         return ""
     other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
-    return f"{figures.factor(value)} as {figures.device(other.label)}"
+    return f"{_told_factor(this, other, value)} as {figures.device(other.label)}"
 
 
 def factor_of_run_before(
@@ -101,10 +101,46 @@ def factor_of_run_before(
     for entry in reversed(earlier):
         other = by_session.get(entry.header.id)
         value = factor(this, other, steady) if this and other else None
-        if value is not None:
+        if this and other and value is not None:
             called = "run before" if entry is earlier[-1] else names[entry.header.id]
-            return f"{figures.factor(value)} as the {called}"
+            return f"{_told_factor(this, other, value)} as the {called}"
     return ""
+
+
+def difference(badge: str) -> str:
+    """Say what keeps the published numbers from being compared, and which side has what."""
+    theirs, differs, ours = badge.partition(", not ")
+    return f"published: {theirs}, here: {ours}" if differs else f"published: {badge}"
+
+
+def _told_factor(this: Row, other: Row, value: float) -> str:
+    """Tell a factor; none where each value lies within the other's band, or in both."""
+    low, high = _band(this)
+    other_low, other_high = _band(other)
+    if high > low and low <= other_high and other_low <= high:
+        return "about as fast"
+    return figures.factor(value)
+
+
+def _band(row: Row) -> tuple[float, float]:
+    low, high = row.low, row.high
+    return (row.value if low is None else low), (row.value if high is None else high)
+
+
+_ENDED = {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}
+
+
+def why_no_time(snapshot: Snapshot, status: str) -> str:
+    """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
+    why = snapshot.why
+    reason = why.get("seconds_per_epoch") or why.get("run_seconds", "")
+    if status == "running":
+        return reason
+    if reason == NOT_STEADY:
+        return NEVER_STEADY
+    if snapshot.model is None:
+        return f"the run {_ENDED.get(status, 'ended')} before the model was built"
+    return reason
 
 
 def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tuple[Row, ...]:
@@ -133,7 +169,7 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
             label="this run",
             timing=timing,
             session=header.id,
-            framework=model.backend if model else None,
+            framework=_framework(snapshot),
             busy=busy_at_start(header.machine, device),
         )
     return compare(
@@ -144,6 +180,20 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
     )
+
+
+# As the published numbers write them.
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+def _framework(snapshot: Snapshot) -> str | None:
+    """Name what a session trains with, and its version where that was told."""
+    backend = snapshot.model.backend if snapshot.model else None
+    if not backend:
+        return None
+    version = snapshot.header.versions.get("backend_version")
+    name = _FRAMEWORKS.get(backend, backend)
+    return f"{name} {version}" if isinstance(version, str) else name
 
 
 def device_text(snapshot: Snapshot) -> str:

@@ -56,13 +56,18 @@ def rate(value: float) -> str:
 
 
 def throughput(measured: SamplesPerSecond, ascii: bool = False) -> str:
-    """Write the steady-state throughput with its standard error: 5,540 ± 12 samples/s."""
-    error = measured.standard_error
-    if error is None:
+    """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
+    half = measured.band
+    if half is None:
         return f"{rate(measured.mean)} samples/s"
-    whole = error >= 10 or (error >= 1 and measured.mean >= 100)
-    digits = f"{error:,.0f}" if whole else f"{error:.2g}"
+    whole = half >= 10 or (half >= 1 and measured.mean >= 100)
+    digits = f"{half:,.0f}" if whole else f"{half:.2g}"
     return f"{rate(measured.mean)} {_plus_minus(ascii)} {digits} samples/s"
+
+
+def stalls(count: int) -> str:
+    """Write how many batches stalled: 1 stall, 12 stalls."""
+    return "1 stall" if count == 1 else f"{count:,} stalls"
 
 
 def metric(value: float) -> str:
@@ -104,6 +109,14 @@ def day_and_time(wall: float) -> str:
         return "–"
 
 
+def time_of_day(wall: float) -> str:
+    """Write a wall time in the local zone as 14:56:03; a dash for no time that can be."""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(wall))
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return "–"
+
+
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -135,7 +148,8 @@ def device(name: str) -> str:
 
 def factor(value: float) -> str:
     """Write how many times as fast: `4.3× as fast`, `as fast`, or as slow where it is slower."""
-    times = f"{value if value >= 1 else 1 / value:.3g}"
-    if times == "1":
+    ratio = value if value >= 1 else 1 / value
+    if ratio < 1.005:
         return "as fast"
-    return f"{times}× as {'fast' if value >= 1 else 'slow'}"
+    decimals = 2 if ratio < 9.995 else 1 if ratio < 99.95 else 0
+    return f"{ratio:,.{decimals}f}× as {'fast' if value >= 1 else 'slow'}"

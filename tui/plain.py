@@ -20,7 +20,13 @@ from dlmon.session import MachineHistory, Snapshot
 from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.viewer import Viewer
 from tui import figures
-from tui.compared import comparison_rows, device_text, earlier_sessions, timing_of
+from tui.compared import (
+    comparison_rows,
+    device_text,
+    earlier_sessions,
+    timing_of,
+    why_no_time,
+)
 from tui.console import close_stdout, line_console
 
 POLL_S = 0.2
@@ -143,21 +149,23 @@ class _Steady(_Lines):
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def show(self, records: list[Record], viewer: Viewer) -> None:
+        header = viewer.session.header
         if not self._begun:
             self._begun = True
-            self._print(f"session {viewer.session.header.id}")
-            self._print(f"log {viewer.path}")
+            self._print(f"session {header.id}", header.wall)
+            self._print(f"log {viewer.path}", header.wall)
         for record in records:
             line = _event(record, viewer)
             if line is not None:
-                self._print(line)
+                self._print(line, header.wall + (_happened(record) - header.t) / 1e9)
                 self._next_at = time.monotonic() + LINE_EVERY_S
         if time.monotonic() >= self._next_at and viewer.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            self._print(_progress_text(viewer.snapshot()))
+            self._print(_progress_text(viewer.snapshot()), time.time())
 
-    def _print(self, line: str) -> None:
-        self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+    def _print(self, line: str, wall: float) -> None:
+        """Print a line with the time at which what it tells of happened."""
+        self._console.print(Text(f"{figures.time_of_day(wall)}  {line}"))
         self._console.file.flush()
 
 
@@ -191,6 +199,13 @@ class _Live(_Steady):
 
     def close(self) -> None:
         self._progress.stop()
+
+
+def _happened(record: Record) -> int:
+    """Return when what is worth a line happened, by the clock of the session's machine."""
+    if isinstance(record, Epoch):
+        return record.end
+    return record.t if isinstance(record, (Phase, Notice)) else 0
 
 
 def _event(record: Record, viewer: Viewer) -> str | None:
@@ -259,7 +274,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     if snapshot.seconds_per_epoch is not None:
         rows.append(("seconds per epoch", _epoch_text(snapshot)))
     else:
-        rows.append(("seconds per epoch", f"– ({why.get('seconds_per_epoch', '')})"))
+        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, viewer.status)})"))
     if snapshot.samples_per_second is not None:
         rows.append(("throughput", figures.throughput(snapshot.samples_per_second)))
     else:

@@ -12,6 +12,13 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 DARK, LIGHT = "dlmon-dark", "dlmon-light"
 
+
+def _scrollbar(track: str, thumb: str) -> dict[str, str]:
+    """Return the colours of a scrollbar whose track is as what lies around it."""
+    tracks = ("background", "background-hover", "background-active", "corner-color")
+    return {"scrollbar": thumb, **{f"scrollbar-{part}": track for part in tracks}}
+
+
 OWN_THEMES = (
     Theme(
         name=DARK,
@@ -26,7 +33,11 @@ OWN_THEMES = (
         surface="#1a1d20",
         panel="#262a2e",
         dark=True,
-        variables={"footer-key-foreground": "#e69f00", "border-blurred": "#1a1d20"},
+        variables={
+            "footer-key-foreground": "#e69f00",
+            "border-blurred": "#1a1d20",
+            **_scrollbar("#1a1d20", "#4a5056"),
+        },
     ),
     Theme(
         name=LIGHT,
@@ -41,7 +52,11 @@ OWN_THEMES = (
         surface="#eeeff0",
         panel="#dfe1e3",
         dark=False,
-        variables={"footer-key-foreground": "#0072b2", "border-blurred": "#eeeff0"},
+        variables={
+            "footer-key-foreground": "#0072b2",
+            "border-blurred": "#eeeff0",
+            **_scrollbar("#eeeff0", "#b4b8bc"),
+        },
     ),
 )
 

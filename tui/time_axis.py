@@ -3,14 +3,15 @@
 A column is a whole multiple or a whole fraction of the sampling interval, and
 all columns stand at whole columns from the run's begin, so that a sample is
 never drawn half here and half there. An axis moves by whole cells and whole
-samples.
+samples. Only a run that is over, seen whole, has the columns that fill the
+charts: nothing moves any more.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,8 +23,6 @@ from tui.widgets.plot import COLUMNS_PER_CELL
 # Records arrive up to this much after what they tell of.
 SETTLED_NS = 400_000_000
 
-# Between two marks, on the average.
-MARK_COLUMNS = 8
 _STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 
 # A full chart moves by so large a part of its width at a time.
@@ -54,11 +53,21 @@ class TimeAxis:
         return (*told, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
-        """Return where epochs began, numbered as people do; of short ones, only round numbers."""
+        """Return where epochs began, numbered as people do.
+
+        Of short ones, only the very first and round numbers.
+        """
         placed = [(self.column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
         placed = [(column, number) for column, number in placed if 0 <= column < self.known]
         step = _marked_step(placed)
-        return tuple((column, str(number)) for column, number in placed if number % step == 0)
+        free_from = 0
+        marked = []
+        for column, number in placed:
+            if number == 1 or (number % step == 0 and column >= free_from):
+                marked.append((column, str(number)))
+            if number == 1:
+                free_from = column + mark_columns(number)
+        return tuple(marked)
 
     def shades(self, stretches: Iterable[Stretch]) -> tuple[tuple[int, int, str], ...]:
         """Return the stretches that compile or validate."""
@@ -88,11 +97,18 @@ class TimeAxis:
         return replace(self, column_ns=column_ns, count=count, known=known)
 
 
+def mark_columns(number: int) -> int:
+    """Return how many columns a mark takes: itself, its number and a blank."""
+    return COLUMNS_PER_CELL * (len(str(number)) + 2)
+
+
 def _marked_step(placed: list[tuple[int, int]]) -> int:
     """Return of how many epochs one is marked, so that the marks have room for their numbers."""
-    span = placed[-1][0] - placed[0][0] if placed else 0
+    if not placed:
+        return 1
+    (begin, _), (end, last) = placed[0], placed[-1]
     for step in _STEPS:
-        if span * step >= MARK_COLUMNS * (len(placed) - 1):
+        if (end - begin) * step >= mark_columns(last) * (len(placed) - 1):
             return step
     return _STEPS[-1]
 
@@ -119,7 +135,7 @@ class View(StrEnum):
     """How much of a run is seen at once."""
 
     MINUTE = "last minute"
-    TEN_MINUTES = "ten minutes"
+    TEN_MINUTES = "last ten minutes"
     WHOLE = "whole run"
 
 
@@ -170,31 +186,42 @@ class TimeWindow:
         return None if read_ns is None else axis.column_of(read_ns)
 
     def what_is_seen(self, run: Run, count: int) -> str:
-        """Name how much of a run is seen: the view, or its length where columns make it longer."""
+        """Name how much of a run is seen: all of it, the view, or what columns make of that."""
         view, axis = self.shown_view(run), self.axis(run, count)
+        all_is_seen = axis.begin_ns <= run.begin_ns and not self.is_paused(run, count)
+        if view is View.WHOLE or all_is_seen:
+            return str(View.WHOLE)
         seen_ns = axis.column_ns * axis.count
-        if view is View.WHOLE or seen_ns <= _VIEW_NS[view]:
-            return str(view)
-        return f"{figures.clock(seen_ns / 1e9)} across"
+        return str(view) if seen_ns <= _VIEW_NS[view] else f"last {figures.clock(seen_ns / 1e9)}"
 
     def is_paused(self, run: Run, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""
         return self.axis(run, count).begin_ns < self._latest(run, count).begin_ns
 
     def zoomed_in(self, run: Run, count: int) -> TimeWindow:
-        """Return the window that shows less of the run, around its cursor where there is one."""
+        """Return the window that shows less of the run, around its cursor where there is one.
+
+        It is this one where there is nothing nearer.
+        """
         place = _NEAREST_FIRST.index(self.shown_view(run))
-        width_ns = self.axis(run, count).column_ns
-        for view in reversed(_NEAREST_FIRST[:place]):
-            # Of a short run that is over, a nearer view may show no less than the whole.
-            if run.goes_on or _column_ns(view, run, count) < width_ns:
-                return self.viewing(view, run, count)
-        return self
+        others = self._that_differ(_NEAREST_FIRST[:place], run, count)
+        return self.viewing(others[-1], run, count) if others else self
 
     def zoomed_out(self, run: Run, count: int) -> TimeWindow:
-        """Return the window that shows more of the run."""
+        """Return the window that shows more of the run; this one where there is no more."""
         place = _NEAREST_FIRST.index(self.shown_view(run))
-        return self.viewing(_NEAREST_FIRST[min(place + 1, len(View) - 1)], run, count)
+        others = self._that_differ(_NEAREST_FIRST[place + 1 :], run, count)
+        if not others:
+            return self
+        # What shows the whole run now goes on to do so.
+        whole_ns = _column_ns(View.WHOLE, run, count)
+        shows_all = _column_ns(others[0], run, count) == whole_ns
+        return self.viewing(View.WHOLE if shows_all else others[0], run, count)
+
+    def _that_differ(self, views: Sequence[View], run: Run, count: int) -> list[View]:
+        """Return the views that don't draw the same as this window's own: a short run's do."""
+        own_ns = _column_ns(self.shown_view(run), run, count)
+        return [view for view in views if _column_ns(view, run, count) != own_ns]
 
     def viewing(self, view: View, run: Run, count: int) -> TimeWindow:
         """Return the window of a view, around the cursor, else around the middle when paused."""
@@ -299,7 +326,8 @@ def latest_axis(run: Run, column_ns: int, count: int) -> TimeAxis:
         step = max(step, count // MOVES // step * step)
     else:
         over += 1
-    first = -(-max(0, over - count) // step) * step
+    # Where a step is longer than the axis, the next one could lie beyond the run's end.
+    first = min(-(-max(0, over - count) // step), over // step) * step
     known = max(0, min(count, over - first))
     return TimeAxis(begin_ns + first * column_ns, column_ns, count, known)
 
@@ -347,14 +375,16 @@ def _whole_column_ns(run: Run, count: int) -> int:
     """Return the column of which `count` hold all of a run.
 
     While it goes on, the column grows seldom, and is never narrower than that
-    of the last minute; once it is over, the column is as narrow as can be.
+    of the last minute; once it is over, the columns fill the chart.
     """
     if run.goes_on:
         return next(ns for ns in _growing(run, count) if _holds(run, ns, count))
-    samples = -(-(run.end_ns + 1 - _begin_ns(run, run.interval_ns)) // run.interval_ns)
-    if samples > count:
-        return -(-samples // count) * run.interval_ns
-    return next(ns for ns in _fractions(run, count // samples) if _holds(run, ns, count))
+    length_ns = max(run.interval_ns, run.end_ns + 1 - run.begin_ns)
+    column_ns = -(-length_ns // count)
+    # The first column begins up to one earlier than the run.
+    while not _holds(run, column_ns, count):
+        column_ns += -(-column_ns // count)
+    return column_ns
 
 
 def _growing(run: Run, count: int) -> Iterator[int]:

@@ -80,15 +80,58 @@ async def test_plain_characters_show_the_same_rows():
 
 async def test_a_narrow_row_gives_up_detail_then_badge_then_bar_and_keeps_the_value():
     app = BarsApp()
-    async with app.run_test(size=(40, 4)) as pilot:
+    async with app.run_test(size=(40, 6)) as pilot:
         app.bars.show(FOUR)
-        assert rows(app.bars)[3] == "  Intel i7-9700K     ━━━━━━  36     bat…"
-        await pilot.resize_terminal(28, 4)
+        assert rows(app.bars)[3] == "  Intel i7-9700K     ━━━━━━━  36     (1)"
+        assert rows(app.bars)[4].rstrip() == "  (1) batch 32"
+        await pilot.resize_terminal(28, 6)
         await pilot.pause()
         assert rows(app.bars)[3] == "  Intel i7-9700K  ━━━  36   "
         await pilot.resize_terminal(14, 4)
         await pilot.pause()
         assert rows(app.bars)[1] == "▶ thi…    9.02"
+
+
+LONG_BADGE = "the published code sets no TPU strategy, so the host CPU almost certainly worked"
+
+
+async def test_a_long_badge_stands_below_the_bars_and_leaves_them_their_length():
+    app = BarsApp()
+    async with app.run_test(size=(56, 10)):
+        app.bars.show((*FOUR, BarRow("TPU", 1, "382", "2019", badge=LONG_BADGE)))
+        drawn = rows(app.bars)
+        assert drawn[4].count("━") >= 12
+        assert drawn[3].rstrip().endswith("(1)")
+        assert drawn[4].rstrip().endswith("(2)")
+        assert " ".join(" ".join(drawn[5:]).split()) == f"(1) batch 32 (2) {LONG_BADGE}"
+
+
+async def test_a_badge_that_all_published_rows_share_is_told_once():
+    app = BarsApp()
+    badge = "batch 100, not 32"
+    async with app.run_test(size=(56, 8)):
+        app.bars.show(tuple(replace(row, badge=badge) for row in FOUR if row.style == "published"))
+        assert rows(app.bars)[2].rstrip() == "  published: batch 100, here: 32"
+        assert not any("batch" in row or "(1)" in row for row in rows(app.bars)[:2])
+        alike = tuple(replace(row, badge=badge) for row in FOUR if row.style == "published")
+        app.bars.show(alike, told="published: batch 100, here: 32")
+        assert not any("batch" in row for row in rows(app.bars))
+
+
+async def test_units_stand_under_each_other_and_so_do_decimals():
+    app = BarsApp()
+    async with app.run_test(size=(50, 3)):
+        values = ("4.00 s", "10.7 s", "320 s")
+        app.bars.show(tuple(BarRow("box", 0.5, value) for value in values))
+        assert [row[-8:] for row in rows(app.bars)] == ["  4.00 s", " 10.7  s", "320    s"]
+
+
+async def test_cut_text_ends_in_dots_in_plain_characters():
+    app = BarsApp(ascii=True)
+    async with app.run_test(size=(40, 1)):
+        app.bars.show((BarRow("a name that is far too long for this", 0.5, "1"),))
+        assert ".. " in rows(app.bars)[0]
+        assert "~" not in rows(app.bars)[0]
 
 
 async def test_an_unknown_number_has_no_bar():
@@ -144,8 +187,18 @@ async def test_rows_stay_where_they_are_while_this_run_moves_within_view():
     async with app.run_test(size=(40, 5)):
         app.bars.show(numbered(12, this=7))
         before = labels(app)
-        app.bars.show(numbered(12, this=8))
+        app.bars.show(numbered(12, this=6))
         assert labels(app) == before
+
+
+async def test_earlier_runs_never_push_the_published_neighbours_out_of_view():
+    app = BarsApp()
+    among = [*numbered(4), *numbered(3, this=1), *numbered(4)]
+    among[4], among[6] = replace(among[4], style="earlier"), replace(among[6], style="earlier")
+    among[5] = replace(among[5], label="this run")
+    async with app.run_test(size=(40, 4)):
+        app.bars.show(tuple(among))
+        assert labels(app) == ["box 3", "this run", "box 0", "… 5 above, 3 below"]
 
 
 async def test_a_single_line_shows_this_run():
@@ -229,7 +282,7 @@ def test_published_rows_are_named_shortly_but_told_apart():
             published("NVIDIA K80 (EC2, 1 die)", 4.0),
         ],
         {},
-    )
+    )[1:]
     assert [row.label for row in bars] == [
         "NVIDIA GTX 1060",
         "16 vCPU Skylake, from pip",
@@ -240,6 +293,13 @@ def test_published_rows_are_named_shortly_but_told_apart():
     assert bars[0] == BarRow(
         "NVIDIA GTX 1060", 9 / 34, "9.00 s", "2017", more=("TensorFlow 1.x", "")
     )
+
+
+def test_a_run_without_a_figure_stands_above_the_published_rows():
+    first, second = bar_rows([published("K80", 3.0)], {})
+    assert first == BarRow("this run", None, "–", style="this")
+    assert second.label == "K80"
+    assert bar_rows([], {}) == ()
 
 
 def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_projected():

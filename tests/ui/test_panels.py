@@ -35,6 +35,12 @@ HOST_LIMIT = Limit(
     "The host: it feeds GPU 0 too slowly. The GPU is busy 43 % of the time, while one thread of "
     "the run takes 98 % of a core.",
 )
+STEADY = replace(
+    COMPLETED, seconds_per_epoch=replace(COMPLETED.seconds_per_epoch, low=9.0, high=9.3)
+)
+SENSORS_LOST = (
+    "the sensors gave no sample for 3 s; they are started again, training is not disturbed by it"
+)
 NEAREST, BEFORE = "1.02× as slow as NVIDIA GTX 1060", "1.11× as fast as the run before"
 DISK_FULL = (
     "the disk that holds the log is full: make room on it; training goes on, and its epochs are "
@@ -149,39 +155,74 @@ def test_plain_characters_are_enough_for_our_own_words(width):
 
 def test_the_headline_has_large_digits_where_there_is_room():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
-        "┏━┓ ╺┓ ┏━╸   s ± 2.15   3 epochs, steady",
+        "┏━┓ ╺┓ ┏━╸   s ± 2.15   3 epochs   compile 1.50 s",
         "┗━┫  ┃ ┣━┓   1.02× as slow as NVIDIA GTX 1060",
         "╺━┛•╺┻╸┗━┛   1.11× as fast as the run before",
-        "compile 1.50 s",
     ]
 
 
 def test_the_headline_is_two_rows_of_text_where_it_is_low():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=70, height=2) == [
-        "9.16 s ± 2.15   3 epochs, steady   compile 1.50 s",
+        "9.16 s ± 2.15   3 epochs   compile 1.50 s",
         "1.02× as slow as NVIDIA GTX 1060   1.11× as fast as the run before",
     ]
 
 
 def test_the_headline_is_text_where_it_is_narrow_or_plain():
     narrow = shown(EpochHeadline(), COMPLETED, NEAREST, width=25, height=4)
-    assert narrow[0] == "9.16 s ± 2.15"
+    assert narrow[0] == "9.16 s ± 2.15   3 epochs"
     assert narrow[-1] == "1.02× as slow as NVIDIA…"
     plain = shown(EpochHeadline(ascii=True), COMPLETED, NEAREST, width=70, height=4)
-    assert plain[0] == "9.16 s +- 2.15   3 epochs, steady   compile 1.50 s"
+    assert plain[0] == "9.16 s +- 2.15   3 epochs   compile 1.50 s"
+
+
+def test_epochs_are_called_steady_only_where_they_hardly_differ():
+    row, *_ = shown(EpochHeadline(), STEADY, "", width=70, height=2)
+    assert row == "9.16 s ± 0.15   3 epochs, steady   compile 1.50 s"
+
+
+def test_a_lone_epoch_says_that_it_holds_the_compilation():
+    row, *_ = shown(EpochHeadline(), TRAINING, "", width=70, height=2)
+    assert row == "10.7 s   1 epoch, compile included   compile 1.50 s"
+
+
+def test_stalls_are_told_beside_what_the_figure_rests_on():
+    row, *_ = shown(EpochHeadline(), replace(STEADY, stalls=2), "", width=70, height=2)
+    assert row.endswith("compile 1.50 s   2 stalls")
+
+
+@pytest.mark.parametrize("reached", ["importing", "compiling"])
+def test_a_run_that_is_over_awaits_nothing(reached):
+    ended = folded(recorded_session(reached)).snapshot()
+    texts = [
+        *shown(EpochHeadline(), ended, "", "", "failed", width=78, height=2),
+        *shown(EpochTable(), ended.epochs, False),
+        *shown(OutputPane(), (), (), False),
+        *shown(LimitLine(), ended, False),
+    ]
+    assert not any("yet" in text or "once" in text for text in texts)
+    if reached == "importing":
+        assert texts[0] == "–  the run failed before the model was built"
 
 
 def test_the_digits_say_beside_them_that_they_are_projected():
     early = folded(recorded_session("training", ended=0)).snapshot()
     large = shown(EpochHeadline(), early, "", width=56, height=4)
     assert "projected" in large[0]
+    assert [row[0] for row in large[:3]] == [" ", "~", " "]
     small = shown(EpochHeadline(), early, "", width=56, height=2)
     assert small[0].startswith("~ 9.")
 
 
 def test_a_whole_run_tells_its_epochs_beside_it():
     rows = shown(EpochHeadline(), WHOLE_RUN, "", width=90, height=2)
-    assert re.match(r"~ \d+\.\d s   \d\.\d\d s an epoch   projected without evaluation", rows[0])
+    assert re.match(r"~ \d+\.\d s   projected without evaluation   \d\.\d\d s an epoch", rows[0])
+
+
+def test_beside_the_digits_of_a_whole_run_its_epochs_have_a_row_of_their_own():
+    rows = shown(EpochHeadline(), WHOLE_RUN, "", width=120, height=4)
+    assert rows[0].endswith("   s   projected without evaluation")
+    assert re.search(r"   \d\.\d\d s an epoch   compile \d\.\d\d s$", rows[1])
 
 
 def test_without_a_figure_the_reason_is_told_in_full():
@@ -211,7 +252,7 @@ def test_the_first_line_tells_what_is_trained_and_where_it_is():
     (row,) = shown(TopLine(), TRAINING, "running", width=118)
     left, right = re.split("   +", row)
     assert left == (
-        "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  float32  synthetic data"
+        "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  synthetic data  float32"
     )
     assert right == "training  epoch 2/3  00:18"
 
@@ -316,12 +357,35 @@ async def test_the_line_grows_for_what_went_wrong_and_shrinks_when_it_is_over():
         assert heights == [1, 2, 1]
 
 
-def test_a_long_notice_stays_in_its_row():
-    notice = Notice(TRAINING.header.t + int(TRAINING.elapsed_s * 1e9), "word " * 50)
-    rows = shown(ProgressLine(), replace(TRAINING, notices=(notice,)), None, width=78, height=3)
-    assert len(rows) == 1
+def noticed(text):
+    notice = Notice(TRAINING.header.t + int(TRAINING.elapsed_s * 1e9), text)
+    return replace(TRAINING, notices=(notice,))
+
+
+def test_a_notice_is_told_in_full_at_80_columns_and_progress_stays():
+    rows = shown(ProgressLine(), noticed(SENSORS_LOST), None, width=78, height=4)
+    assert " ".join(rows[:-1]) == f"▲ {SENSORS_LOST}"
+    assert rows[-1] == shown(ProgressLine(), TRAINING, None, width=78)[0]
+
+
+def test_a_short_notice_stands_beside_the_progress():
+    (row,) = shown(ProgressLine(), noticed("hot"), None, width=78, height=4)
+    assert row.startswith("▲ hot  ")
+    assert row.endswith("left")
+
+
+def test_an_endless_notice_leaves_the_progress_its_row():
+    rows = shown(ProgressLine(), noticed("word " * 500), None, width=78, height=4)
+    assert len(rows) == 4
     assert rows[0].startswith("▲ word")
-    assert rows[0].endswith("…")
+    assert rows[2].endswith("…")
+    assert rows[3].endswith("left")
+
+
+def test_while_it_is_being_stopped_only_that_is_told():
+    told = noticed("stopping: asked by a signal")
+    rows = shown(ProgressLine(), told, None, True, width=78, height=4)
+    assert rows == ["stopping after the batch that runs …"]
 
 
 # ---- epochs ----

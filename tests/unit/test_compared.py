@@ -16,6 +16,7 @@ from tui.compared import (
     factor_of_nearest,
     factor_of_run_before,
     run_names,
+    why_no_time,
 )
 from workloads.catalog import WORKLOADS
 
@@ -100,9 +101,8 @@ def before(earlier, **options):
 
 
 def test_a_run_is_compared_with_the_nearest_published_number():
-    assert factor_of_nearest(comparison_rows(session(), []), True) == (
-        "1.02× as slow as NVIDIA GTX 1060"
-    )
+    slow = comparison_rows(session(reached="training", ended=0, step_us=20_000), [])
+    assert factor_of_nearest(slow, True) == "1.12× as slow as NVIDIA GTX 1060"
     assert factor_of_nearest(comparison_rows(session(reached="building"), []), True) == ""
     early = comparison_rows(session(reached="training", ended=0), [])
     assert factor_of_nearest(early, False) == ""
@@ -111,26 +111,64 @@ def test_a_run_is_compared_with_the_nearest_published_number():
 def test_what_differs_from_all_published_numbers_is_told_instead():
     records = change(recorded_session(), Model, batch_size=32)
     rows = comparison_rows(folded(records).snapshot(), [])
-    assert factor_of_nearest(rows, True) == "not alike: batch 100, not 32"
+    assert factor_of_nearest(rows, True) == "published: batch 100, here: 32"
+
+
+def test_a_run_within_the_band_of_another_is_about_as_fast():
+    rows = comparison_rows(session(), [])
+    assert factor_of_nearest(rows, True) == "about as fast as NVIDIA GTX 1060"
+    (this,) = rows_of_kind(rows, "this")
+    narrow = [replace(row, low=9.1, high=9.2) if row is this else row for row in rows]
+    assert factor_of_nearest(narrow, True) == "1.02× as slow as NVIDIA GTX 1060"
 
 
 def test_a_run_is_compared_with_the_one_before_it():
-    assert before([entry(step_us=20_000)]) == "1.11× as fast as the run before"
-    assert before([entry()]) == "as fast as the run before"
-    assert before([entry("older", step_us=9_000), entry(step_us=20_000)]).startswith("1.11× as")
+    assert before([entry(step_us=80_000)]) == "4.44× as fast as the run before"
+    assert before([entry()]) == "about as fast as the run before"
+    assert before([entry("older", step_us=9_000), entry(step_us=80_000)]).startswith("4.44× as")
     assert before([]) == ""
 
 
 def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
-    alike = entry("alike", step_us=20_000)
+    alike = entry("alike", step_us=80_000)
     unlike = entry("unlike", BEGIN_WALL - 3600, samples=10_000)
     options = {**unlike.result.options, "batch_size": 32}
     unlike = replace(unlike, result=replace(unlike.result, options=options))
-    assert before([alike, unlike]) == "1.11× as fast as the run of 19 Nov 14:56"
+    assert before([alike, unlike]) == "4.44× as fast as the run of 19 Nov 14:56"
     assert before([unlike]) == ""
 
 
+# ---- why there is no time to compare ----
+
+
+def test_while_a_session_runs_its_own_reason_is_told():
+    snapshot = session(reached="importing")
+    assert why_no_time(snapshot, "running") == "the model is not built yet"
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ("failed", "the run failed before the model was built"),
+        ("stopped", "the run was stopped before the model was built"),
+        ("interrupted", "the run was interrupted before the model was built"),
+        ("unknown", "the run ended before the model was built"),
+    ],
+)
+def test_of_a_session_that_is_over_nothing_is_awaited(status, text):
+    assert why_no_time(session(reached="importing"), status) == text
+    assert "yet" not in why_no_time(session(reached="compiling"), status)
+
+
 # ---- the rows ----
+
+
+def test_this_run_names_its_framework_as_the_published_numbers_do():
+    (this,) = rows_of_kind(comparison_rows(session(), []), "this")
+    assert this.framework.startswith("TensorFlow 2.")
+    records = change(recorded_session(), Model, backend="mine")
+    (own,) = rows_of_kind(comparison_rows(folded(records).snapshot(), []), "this")
+    assert own.framework.startswith("mine")
 
 
 def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_first():

@@ -66,18 +66,20 @@ def test_a_rate(value, text):
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "text"),
+    ("mean", "band", "text"),
     [
-        (5540.2, 12.3, "5,540 ± 12 samples/s"),
+        (5540.2, 24.6, "5,540 ± 25 samples/s"),
         (5540.2, 3.02, "5,540 ± 3 samples/s"),
-        (5540.2, 0.931, "5,540 ± 0.93 samples/s"),
+        (5540.2, 0.932, "5,540 ± 0.93 samples/s"),
         (12.34, 2.44, "12.3 ± 2.4 samples/s"),
         (12.34, None, "12.3 samples/s"),
-        (45_286.0, 1234.5, "45,286 ± 1,234 samples/s"),
+        (45_286.0, 1234.4, "45,286 ± 1,234 samples/s"),
     ],
 )
-def test_a_throughput_has_no_more_digits_of_error_than_mean_anything(mean, error, text):
-    measured = SamplesPerSecond(mean, mean, error, 1.0)
+def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anything(
+    mean, band, text
+):
+    measured = SamplesPerSecond(mean, mean, 1.0, 1.0, band)
     assert figures.throughput(measured) == text
     assert figures.throughput(measured, ascii=True) == text.replace("±", "+-")
 
@@ -180,9 +182,21 @@ def test_a_device_with_a_name_keeps_one(name):
         (1.0, "as fast"),
         (0.998, "as fast"),
         (1.006, "1.01× as fast"),
-        (0.5, "2× as slow"),
+        (1.1, "1.10× as fast"),
+        (0.5, "2.00× as slow"),
+        (1234.5, "1,234× as fast"),
         (0.0123, "81.3× as slow"),
     ],
 )
 def test_a_factor(value, text):
     assert figures.factor(value) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 stall"), (1200, "1,200 stalls")])
+def test_stalls(count, text):
+    assert figures.stalls(count) == text
+
+
+@pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])
+def test_a_time_of_day_or_none_that_can_be(utc, wall, text):
+    assert figures.time_of_day(wall) == text

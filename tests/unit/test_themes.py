@@ -103,3 +103,10 @@ def test_what_lies_behind_stays_grey_in_256_colours(name, role):
     told = RichColor.parse(getattr(THEMES[name], role)).downgrade(ColorSystem.EIGHT_BIT)
     red, green, blue = told.get_truecolor()
     assert max(red, green, blue) - min(red, green, blue) <= 8
+
+
+@pytest.mark.parametrize("theme", OWN_THEMES, ids=lambda theme: theme.name)
+def test_a_scrollbar_lies_in_its_surface_and_can_be_seen(theme):
+    for part in ("background", "background-hover", "background-active", "corner-color"):
+        assert theme.variables[f"scrollbar-{part}"] == theme.surface
+    assert contrast(theme.variables["scrollbar"], theme.surface) > 1.5

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from dlmon.series import Series
 from dlmon.session import Stretch
 from tui.time_axis import (
-    MARK_COLUMNS,
     MOVES,
     SETTLED_NS,
     Run,
@@ -17,6 +16,7 @@ from tui.time_axis import (
     TimeWindow,
     View,
     latest_axis,
+    mark_columns,
 )
 
 S = 1_000_000_000
@@ -51,16 +51,29 @@ def test_epochs_are_marked_where_they_begin_and_numbered_from_one():
 def test_of_epochs_too_short_for_their_numbers_only_round_ones_are_marked():
     axis = one_second_columns(count=200, known=100)
     begins = [(epoch, epoch * S) for epoch in range(100)]
-    assert axis.marks(begins) == tuple((n - 1, str(n)) for n in range(10, 101, 10))
+    rounded = [(n - 1, str(n)) for n in range(10, 101, 10)]
+    assert axis.marks(begins) == ((0, "1"), *rounded)
     at_once = [(epoch, 5 * S) for epoch in range(2000)]
     assert len(axis.marks(at_once)) <= 1
+
+
+def test_three_epochs_are_all_marked_where_their_numbers_have_room():
+    begins = [(0, 4 * S), (1, 10 * S), (2, 16 * S)]
+    assert one_second_columns(count=62, known=20).marks(begins) == ((4, "1"), (10, "2"), (16, "3"))
+
+
+def test_the_very_first_epoch_is_marked_rather_than_a_round_number_beside_it():
+    axis = one_second_columns(count=200, known=100)
+    begins = [(epoch, 5 * epoch * S) for epoch in range(6)]
+    assert axis.marks(begins) == ((0, "1"), (15, "4"), (25, "6"))
+    assert axis.marks(begins[1:]) == ((5, "2"), (15, "4"), (25, "6"))
 
 
 @given(st.lists(st.integers(0, 400 * S), max_size=200).map(sorted))
 def test_marks_are_never_crowded_on_the_average(begins):
     axis = one_second_columns(count=400, known=300)
     marks = axis.marks(enumerate(begins))
-    assert len(marks) <= 300 / MARK_COLUMNS + 2
+    assert len(marks) <= 300 / mark_columns(1) + 2
 
 
 def test_only_what_compiles_or_validates_is_shaded():
@@ -195,7 +208,15 @@ def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
 
 def test_a_short_run_that_is_over_fills_the_chart():
     axis = TimeWindow().axis(run_of(9, goes_on=False), 104)
-    assert (axis.column_ns, axis.known) == (S // 10, 91)
+    assert axis.known == axis.count
+    assert 9 * S <= axis.count * axis.column_ns <= 9.2 * S
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
+def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
+    axis = TimeWindow().axis(run_of(seconds, goes_on=False), count)
+    assert axis.known >= count - 2
+    assert axis.end_ns > run_of(seconds).end_ns
 
 
 def test_a_session_without_any_length_has_one_column_at_least():
@@ -253,7 +274,8 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     axis = after(TimeWindow(), taken, run, count).axis(run, count)
     whole_samples = axis.column_ns % run.interval_ns == 0
     whole_parts = run.interval_ns % axis.column_ns == 0
-    assert whole_samples or whole_parts
+    fills_the_chart = not run.goes_on and axis == TimeWindow(View.WHOLE).axis(run, count)
+    assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
     assert axis.begin_ns % unit_ns == 0
     assert run.begin_ns - unit_ns < axis.begin_ns <= max(run.end_ns, run.begin_ns)
@@ -328,10 +350,25 @@ def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     run = run_of(3600)
     assert TimeWindow().what_is_seen(run, 120) == "last minute"
-    assert TimeWindow().what_is_seen(run, 104) == "01:44 across"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 104) == "10:24 across"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 200) == "ten minutes"
+    assert TimeWindow().what_is_seen(run, 104) == "last 01:44"
+    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 104) == "last 10:24"
+    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 200) == "last ten minutes"
     assert TimeWindow(View.WHOLE).what_is_seen(run, 104) == "whole run"
+
+
+@pytest.mark.parametrize("view", list(View))
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, goes_on):
+    assert TimeWindow(view).what_is_seen(run_of(20, goes_on), 120) == "whole run"
+
+
+def test_a_zoom_that_would_change_nothing_is_skipped():
+    assert TimeWindow().zoomed_out(run_of(20), 104) == TimeWindow()
+    # Ten minutes show seven whole, and so does the whole run from then on.
+    far = TimeWindow().zoomed_out(run_of(420), 104)
+    assert far.shown_view(run_of(420)) is View.WHOLE
+    assert far.zoomed_out(run_of(420), 104) == far
+    assert far.zoomed_in(run_of(420), 104).shown_view(run_of(420)) is View.MINUTE
 
 
 @given(runs, counts, counts)

@@ -28,7 +28,7 @@ from tui.compared import (
     timing_of,
 )
 from tui.compositor import SpansCompositor
-from tui.machine_view import MachineView
+from tui.machine_view import MachineView, gpu_that_trains
 from tui.screens.quit import QuitScreen
 from tui.time_axis import Run, TimeAxis, TimeWindow, View
 from tui.widgets import (
@@ -68,8 +68,9 @@ _IN_CHARTS = {
     "go_to_begin",
     "go_to_end",
     "follow",
+    "escape",
 }
-_IN_LOG = {"scroll_log", "page_log"}
+_IN_LOG = {"close_log", "scroll_log", "page_log"}
 
 
 def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
@@ -112,6 +113,7 @@ class LiveScreen(Screen[None]):
         Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training goes on"),
         Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
         Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
+        Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
         Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
         Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
         Binding("z", "next_view", "Zoom", tooltip="The last minute, ten minutes, the whole run"),
@@ -157,19 +159,19 @@ class LiveScreen(Screen[None]):
         (
             "Throughput",
             "How many training samples go through the network each second: the line is the mean "
-            "of each column's time, the figure that of all steady training so far, with its "
-            "standard error. Time in which no batch ended is a gap.",
+            "of each column's time, the figure that of all steady training so far; the true one "
+            "lies within ± with 95 % confidence. Time in which no batch ended is a gap.",
         ),
         (
             "Time axis",
             "All charts show the same time, and are panned and zoomed together: the last minute, "
-            "ten minutes or the whole run. What is seen stands under the throughput. The mouse "
-            "drags them, and its wheel zooms.",
+            "ten minutes or the whole run, as far as those differ. What is seen stands under the "
+            "throughput. The mouse drags them, and its wheel zooms.",
         ),
         (
-            "┊2, ╌compile╌",
+            "┊2, ╌c╌, ╌v╌",
             "Under the charts, ┊2 marks where epoch 2 began; the stretches in which the network "
-            "was compiled or validated are shaded.",
+            "was compiled (╌c╌ where there is little room) or validated (╌v╌) are shaded.",
         ),
         (
             "Cursor",
@@ -290,10 +292,12 @@ class LiveScreen(Screen[None]):
             return
         snapshot = self._viewer.snapshot()
         self.query_one(TopLine).show(snapshot, self._standing)
-        self.query_one(ProgressLine).show(snapshot, self._viewer.trouble)
-        self.query_one(LimitLine).show(snapshot)
-        self.query_one(EpochTable).show(snapshot.epochs)
-        self.query_one(OutputPane).show(snapshot.output, snapshot.notices)
+        running, trouble = self._viewer.running, self._viewer.trouble
+        stopping = self._stop_asked and running
+        self.query_one(ProgressLine).show(snapshot, trouble, stopping)
+        self.query_one(LimitLine).show(snapshot, running)
+        self.query_one(EpochTable).show(snapshot.epochs, running)
+        self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
         self._paint_comparison(snapshot)
         self._paint_charts(snapshot)
 
@@ -346,9 +350,9 @@ class LiveScreen(Screen[None]):
             value = axis.columns(self._viewer.session.throughput)[cursor]
             told = "no batch" if value is None else f"{figures.rate(value)} samples/s"
             right = f"{self._cursor_label(axis)}  {told}"
-        # In a narrow border the figure matters more than its name: it has a unit.
-        room = self._throughput.outer_size.width - 6
-        title = "Throughput" if len("Throughput") + len(right) + 3 <= room else ""
+        elif snapshot.stalls:
+            right = f"{right}  {figures.stalls(snapshot.stalls)}"
+        title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
         self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
 
     def _what_is_seen(self, axis: TimeAxis) -> str:
@@ -374,7 +378,7 @@ class LiveScreen(Screen[None]):
             facts=session.header.machine,
             age_s=snapshot.machine_age_s if self._viewer.running else None,
             interval_s=session.machine.interval_s,
-            gpu_index=snapshot.model.gpu_index if snapshot.model else None,
+            gpu_index=gpu_that_trains(session.header, snapshot.model),
             epoch_begins=tuple(session.epoch_begins),
             stretches=tuple(session.stretches),
             cursor=cursor,
@@ -390,12 +394,14 @@ class LiveScreen(Screen[None]):
             panel.border_title = title
         steady = snapshot.samples_per_second is not None
         names = run_names(snapshot, self._earlier)
+        nearest = factor_of_nearest(rows, steady)
         self.query_one(EpochHeadline).show(
             snapshot,
-            factor_of_nearest(rows, steady),
+            nearest,
             factor_of_run_before(rows, self._earlier, names, steady),
+            status="running" if self._viewer.running else self._viewer.status,
         )
-        self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows))
+        self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows), nearest)
 
     # ---- the part of the run that is seen ----
 
@@ -408,7 +414,7 @@ class LiveScreen(Screen[None]):
         """Show the next larger part of the run; after the whole, the last minute."""
         run, count = self._run, self._plot_columns
         larger = self._window.zoomed_out(run, count)
-        if self._window.shown_view(run) is View.WHOLE:
+        if larger is self._window:
             larger = self._window.viewing(View.MINUTE, run, count)
         self._look(larger)
 
@@ -442,10 +448,8 @@ class LiveScreen(Screen[None]):
         self._look(self._window.followed(self._run, self._plot_columns))
 
     def action_escape(self) -> None:
-        """Close the log, else take the cursor away, else follow the run again."""
-        if self._log_is_open:
-            self.action_log()
-        elif self._window.cursor_ns is not None:
+        """Take the cursor away, else follow the run again."""
+        if self._window.cursor_ns is not None:
             self._look(self._window.without_cursor())
         else:
             self.action_follow()
@@ -478,7 +482,7 @@ class LiveScreen(Screen[None]):
         if action == "again":
             over = not self._viewer.running and self._viewer.status != UNKNOWN
             return self._again is not None and over
-        if action in _IN_CHARTS:
+        if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
             return self._log_is_open
@@ -521,6 +525,10 @@ class LiveScreen(Screen[None]):
         self.toggle_class("-log")
         self.refresh_bindings()
         self.call_after_refresh(self._paint_all)
+
+    def action_close_log(self) -> None:
+        """Give the room back to the charts."""
+        self.action_log()
 
     def action_scroll_log(self, lines: int) -> None:
         """Scroll the output."""
@@ -601,3 +609,12 @@ def _speed(snapshot: Snapshot, ascii: bool) -> str:
     if snapshot.samples_per_second_now is not None:
         return f"{figures.rate(snapshot.samples_per_second_now)} samples/s"
     return ""
+
+
+def _fitting_title(right: str, room: int) -> tuple[str, str]:
+    """Return name and figure as they have room: the unit is shortened, then the name goes."""
+    short = right.replace(" samples/s", " /s")
+    for told in (right, short):
+        if len("Throughput") + len(told) + 3 <= room:
+            return "Throughput", told
+    return "", right if len(right) <= room else short

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Label, Static
+from textual.widgets import Button, Footer, Label, Static
 
 _CONSEQUENCES = (
     ("Stop", "after the current batch; its results are kept"),
@@ -23,9 +23,12 @@ class QuitScreen(ModalScreen[str]):
 
     CSS_PATH = "quit.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,ctrl+c,ctrl+q", "answer('stop')", "Stop it"),
-        Binding("d,l", "answer('leave')", "Leave it running"),
-        Binding("escape,n,q", "answer('stay')", "Stay"),
+        Binding("s", "answer('stop')", "Stop it"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
+        Binding("d", "answer('leave')", "Leave it running"),
+        Binding("l", "answer('leave')", show=False),
+        Binding("escape", "answer('stay')", "Stay"),
+        Binding("n,q", "answer('stay')", show=False),
         Binding("left,up", "app.focus_previous", show=False),
         Binding("right,down", "app.focus_next", show=False),
     ]
@@ -42,6 +45,8 @@ class QuitScreen(ModalScreen[str]):
                 Content.assemble((f"{answer:<7}", "bold"), told) for answer, told in _CONSEQUENCES
             ]
             yield Static(Content("\n").join(lines), id="consequences")
+        # Its own keys over those of the session, which do nothing now.
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Start on the answer that changes nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import ClassVar, Literal, NamedTuple
 
@@ -13,7 +13,8 @@ from rich.cells import cell_len
 
 from dlmon import comparison
 from tui import figures
-from tui.widgets.lines import cut
+from tui.compared import difference
+from tui.widgets.lines import cut, wrapped
 from tui.widgets.plot import bar, bar_fractions
 from tui.widgets.rows import Row, RowWidget, fit
 from tui.widgets.tail import Wheel
@@ -34,17 +35,20 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "batch 32, not 100",
         "A note like this says what was different when that number was taken; no factor is "
-        "reckoned from it.",
+        "reckoned from it. Where it has no room, (1) stands instead, and the note below the bars.",
     ),
 )
 
-_LABEL_SHARE, _BAR_SHARE = 0.55, 0.3
+_LABEL_SHARE = 0.55
 _SHORTEST_BAR, _COMFORTABLE_BAR = 6, 20
-_SHORTEST_BADGE, _LEGIBLE_BADGE = 4, 20
 _MARKER_WIDTH = 2
 _GAP = 2
 # With fewer rows, all are for bars.
-_LEAST_ROWS_WITH_NOTE = 3
+_LEAST_ROWS_WITH_SCALE = 3
+# One row in so many may tell what the bars don't.
+_ROWS_PER_NOTE = 3
+# Of a text that is cut; less of it says nothing.
+_LEAST_OF_NOTE = 20
 
 _MARKERS: dict[BarStyle, str] = {"published": " ", "earlier": "·", "this": "▶"}
 _MORE = ("comparison-bars--more",)
@@ -56,7 +60,8 @@ class BarRow:
     """One row. `fraction` is of the longest bar, None where there is no number to draw.
 
     `detail` is dropped first where the row is narrow; `badge` says what differs
-    from like with like, and stays. `more` has a place only in a wide row.
+    from like with like, and goes below the bars where it has no room beside
+    them. `more` has a place only in a wide row.
     """
 
     label: str
@@ -69,10 +74,15 @@ class BarRow:
 
 
 def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[BarRow, ...]:
-    """Return the rows of a comparison as they are drawn; `names` are those of earlier sessions."""
+    """Return the rows of a comparison as they are drawn; `names` are those of earlier sessions.
+
+    A run that has no figure to be compared stands above all others, without a bar.
+    """
     fractions = bar_fractions([row.value for row in rows])
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
+    if rows and not any(row.kind == "this" for row in rows):
+        drawn.append(BarRow(label="this run", fraction=None, value="–", style="this"))
     for row, fraction in zip(rows, fractions, strict=True):
         published = row.kind == "published"
         label = labels[row] if published else names.get(row.session or "", row.label)
@@ -132,14 +142,23 @@ def _shared_words(texts: Sequence[Sequence[str]]) -> int:
     )
 
 
+class _Number(NamedTuple):
+    """What stands before the decimal point, from it on, and the unit with its blank."""
+
+    whole: str
+    decimals: str
+    unit: str
+
+
 class _Widths(NamedTuple):
     label: int
     bar: int
-    whole: int
+    number: tuple[int, int, int]
     value: int
     detail: int
     badge: int
     more: tuple[int, ...]
+    badges_below: bool
 
 
 class ComparisonBars(Wheel, RowWidget):
@@ -178,20 +197,24 @@ class ComparisonBars(Wheel, RowWidget):
         super().__init__(ascii=ascii, id=id, classes=classes)
         self._bars: tuple[BarRow, ...] = ()
         self._logarithmic = False
+        self._told = ""
         self._first = 0
+        self._shown = 1
         self._drawn_height = 0
         self._scrolled = False
 
-    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False) -> None:
-        """Show `bars` from top to bottom, repainting only the rows that changed."""
-        if (bars, logarithmic) != (self._bars, self._logarithmic):
-            self._bars, self._logarithmic = bars, logarithmic
+    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, told: str = "") -> None:
+        """Show `bars` from top to bottom, repainting only the rows that changed.
+
+        `told` is a sentence that stands above them; it is not said again below.
+        """
+        if (bars, logarithmic, told) != (self._bars, self._logarithmic, self._told):
+            self._bars, self._logarithmic, self._told = bars, logarithmic, told
             self.redraw()
 
     def scroll_lines(self, delta: int) -> None:
         """Bring other rows into view; up is negative."""
-        shown, _ = self._division(self.size.height)
-        self._first = min(max(0, self._first + delta), max(0, len(self._bars) - shown))
+        self._first = min(max(0, self._first + delta), max(0, len(self._bars) - self._shown))
         self._scrolled = True
         self.redraw()
 
@@ -199,83 +222,119 @@ class ComparisonBars(Wheel, RowWidget):
         """Return the rows in view, and below them what a person should know of them."""
         if width < 1 or height < 1 or not self._bars:
             return []
-        shown, with_note = self._division(height)
-        this = self._this_run()
         if height != self._drawn_height:
             self._drawn_height, self._first = height, 0
+        shared = _shared_badge(self._bars)
+        most_notes = max(1, height // _ROWS_PER_NOTE) if height > 1 else 0
+        for notes in range(most_notes + 1):
+            indices = self._in_view(height - notes)
+            in_view = [self._without(self._bars[index], shared) for index in indices]
+            widths = _share_out(width, in_view)
+            below = _badges_below(in_view) if widths.badges_below else []
+            texts = self._notes(indices, shared, below, width, height)
+            note_rows = _packed(texts, width - _MARKER_WIDTH, most_notes, self.ellipsis)
+            if len(note_rows) <= notes:
+                break
+        self._shown, self._first = len(indices), self._first_of(indices)
+        rows = [self._row(row, widths, below) for row in in_view]
+        rows.extend(((" " * _MARKER_WIDTH + text, _MORE),) for text in note_rows[:notes])
+        return [cut(row, width, self.ellipsis) for row in rows]
+
+    def _in_view(self, shown: int) -> list[int]:
+        """Return which bars are in view: this run's, and the published ones next to it."""
+        total, this = len(self._bars), self._this_run()
         if self._scrolled:
-            self._first = min(self._first, max(0, len(self._bars) - shown))
-        else:
-            self._first = first_in_view(this, self._first, shown, len(self._bars))
-        indices = [*range(self._first, min(self._first + shown, len(self._bars)))]
-        if this is not None and this not in indices:
-            indices[0 if this < self._first else -1] = this
-        in_view = [self._bars[index] for index in indices]
-        widths = _share_out(width, in_view)
-        rows = [self._row(row, widths) for row in in_view]
-        if with_note:
-            rows.append(self._note_row(indices, width))
-        return [cut(row, width) for row in rows]
+            first = min(self._first, max(0, total - shown))
+            indices = [*range(first, min(first + shown, total))]
+            if this is not None and this not in indices:
+                indices[0 if this < first else -1] = this
+            return indices
+        first = first_in_view(this, self._first, shown, total)
+        indices = [*range(first, min(first + shown, total))]
+        if this is None:
+            return indices
+        kept = [this, *self._published_beside(this)][:shown]
+        if set(kept) <= set(indices):
+            return indices
+        others = sorted(set(range(total)) - set(kept), key=lambda index: abs(index - this))
+        return sorted((*kept, *others[: shown - len(kept)]))
 
-    def _division(self, height: int) -> tuple[int, bool]:
-        """Return how many bars are in view, and whether a row of notes is."""
-        hidden = len(self._bars) > height > 1
-        with_note = hidden or (self._logarithmic and height >= _LEAST_ROWS_WITH_NOTE)
-        return height - with_note, with_note
+    def _published_beside(self, this: int) -> list[int]:
+        """Return the published bars nearest to one: the faster, then the slower."""
+        published = [i for i, row in enumerate(self._bars) if row.style == "published"]
+        above = [index for index in published if index < this][-1:]
+        return above + [index for index in published if index > this][:1]
 
-    def _note_row(self, indices: list[int], width: int) -> Row:
+    def _first_of(self, indices: list[int]) -> int:
+        """Return where the view begins; one has scrolled there where this run stands apart."""
+        return self._first if self._scrolled else indices[0]
+
+    def _without(self, row: BarRow, badge: str) -> BarRow:
+        """Return a row without a badge that all published ones share."""
+        shares = badge and row.style == "published"
+        return replace(row, badge="") if shares else row
+
+    def _notes(
+        self, indices: list[int], shared: str, below: list[str], width: int, height: int
+    ) -> list[str]:
+        """Return what stands below the bars: the rows out of view, the scale, the badges."""
+        notes = []
         above = sum(index not in indices for index in range(max(indices)))
-        below = len(self._bars) - len(indices) - above
-        hidden = f"  {self.ellipsis} {hidden_text(above, below)}" if above or below else ""
-        if not self._logarithmic:
-            return ((fit(hidden, width, self.ellipsis), _MORE),)
-        room = width - cell_len(hidden) - _MARKER_WIDTH
-        scale = "logarithmic scale" if room >= len("logarithmic scale") else "log scale"
-        return ((fit(f"{hidden}  {scale}", width, self.ellipsis), _MORE),)
+        hidden = len(self._bars) - len(indices)
+        if hidden:
+            all_between = hidden == above and indices[0] == 0
+            told = hidden_text(0, hidden) if all_between else hidden_text(above, hidden - above)
+            notes.append(f"{self.ellipsis} {told}")
+        if self._logarithmic and height >= _LEAST_ROWS_WITH_SCALE:
+            room = width - 2 * _MARKER_WIDTH - sum(map(cell_len, notes))
+            notes.append("logarithmic scale" if room >= len("logarithmic scale") else "log scale")
+        notes.extend(f"({number}) {badge}" for number, badge in enumerate(below, 1))
+        if shared and difference(shared) != self._told:
+            notes.append(difference(shared))
+        return notes
 
     def _this_run(self) -> int | None:
         return next((i for i, row in enumerate(self._bars) if row.style == "this"), None)
 
-    def _row(self, row: BarRow, widths: _Widths) -> Row:
+    def _row(self, row: BarRow, widths: _Widths, below: list[str]) -> Row:
         marker = (_ASCII_MARKERS if self.ascii else _MARKERS)[row.style]
-        ellipsis = "~" if self.ascii else "…"
-        # The decimal points stand under each other.
-        indent = " " * (widths.whole - cell_len(_whole_part(row.value)))
+        ellipsis = ".." if self.ascii else "…"
+        value = _aligned(_number(row.value), widths.number)
+        badge = f"({below.index(row.badge) + 1})" if row.badge and below else row.badge
         text, bar_text = f"comparison-bars--{row.style}", f"comparison-bars--bar-{row.style}"
         runs = (
             (f"{marker} {fit(row.label, widths.label, ellipsis)} ", (text,)),
             (bar(row.fraction, widths.bar, self.ascii), (bar_text,)),
-            (" " * _GAP + fit(indent + row.value, widths.value, ellipsis), (text,)),
+            (" " * _GAP + fit(value, widths.value, ellipsis), (text,)),
             (_note(row.detail, widths.detail, ellipsis), ("comparison-bars--note",)),
             *(
                 (_note(text, cells, ellipsis), ("comparison-bars--note",))
                 for text, cells in zip(row.more, widths.more, strict=False)
             ),
-            (_note(row.badge, widths.badge, ellipsis), ("comparison-bars--badge",)),
+            (_note(badge, widths.badge, ellipsis), ("comparison-bars--badge",)),
         )
         return tuple(run for run in runs if run[0])
 
 
 def _share_out(width: int, bars: Sequence[BarRow]) -> _Widths:
-    """Share out the width: the value comes first, then label, bar, badge and details."""
+    """Share out the width: the value comes first, then label, bar, badge and details.
+
+    Beside the badges the bars keep at least a third of the room for both; where that is too
+    little, a number stands for each badge, and the badge below the bars.
+    """
     room = max(0, width - _MARKER_WIDTH - 1 - _GAP)
-    whole = max(cell_len(_whole_part(row.value)) for row in bars)
-    value = max(whole + cell_len(row.value) - cell_len(_whole_part(row.value)) for row in bars)
-    value = min(value, room)
+    parts = [_number(row.value) for row in bars]
+    number = (
+        max(cell_len(part.whole) for part in parts),
+        max(cell_len(part.decimals) for part in parts),
+        max(cell_len(part.unit) for part in parts),
+    )
+    value = min(sum(number), room)
     label = min(max(cell_len(row.label) for row in bars), int(width * _LABEL_SHARE))
     label = min(label, room - value)
-    detail = max(cell_len(row.detail) for row in bars)
-    longest = max(cell_len(row.badge) for row in bars)
     free = room - value - label
-    shortest_bar = max(_SHORTEST_BAR, int(free * _BAR_SHARE))
-    legible = min(longest, _LEGIBLE_BADGE)
-    if free - _column(detail) - _column(legible) < shortest_bar:
-        detail = 0
-    free -= _column(detail)
-    badge = min(legible, free - shortest_bar - _GAP)
-    if badge < min(longest, _SHORTEST_BADGE):
-        badge = 0
-    free -= _column(badge)
+    detail, badge, badges_below = _share_out_notes(free, bars)
+    free -= _column(detail) + _column(badge)
     more = []
     for column in range(max(len(row.more) for row in bars)):
         cells = max(cell_len(row.more[column]) for row in bars if column < len(row.more))
@@ -283,9 +342,46 @@ def _share_out(width: int, bars: Sequence[BarRow]) -> _Widths:
             break
         free -= _column(cells)
         more.append(cells)
-    rest_of_badge = max(0, min(longest - badge, free - _COMFORTABLE_BAR)) if badge else 0
-    badge, free = badge + rest_of_badge, free - rest_of_badge
-    return _Widths(label, max(0, free), whole, value, detail, badge, tuple(more))
+    return _Widths(label, max(0, free), number, value, detail, badge, tuple(more), badges_below)
+
+
+def _share_out_notes(free: int, bars: Sequence[BarRow]) -> tuple[int, int, bool]:
+    """Return the cells for detail and badge, and whether a number stands for each badge."""
+    detail = max(cell_len(row.detail) for row in bars)
+    badge = max(cell_len(row.badge) for row in bars)
+    mark = len(f"({len(_badges_below(bars))})")
+    in_full = [(detail, badge, False), (0, badge, False)]
+    choices = [*in_full, (detail, mark, True), (0, mark, True)] if badge else in_full[:1]
+    shortest_bar = max(_SHORTEST_BAR, free // 3)
+    for choice in choices:
+        if free - _column(choice[0]) - _column(choice[1]) >= shortest_bar:
+            return choice
+    return 0, 0, False
+
+
+def _badges_below(bars: Sequence[BarRow]) -> list[str]:
+    """Return the badges of rows, each once."""
+    return list(dict.fromkeys(row.badge for row in bars if row.badge))
+
+
+def _shared_badge(bars: Sequence[BarRow]) -> str:
+    """Return the badge that all published rows have, if there are several; else nothing."""
+    badges = [row.badge for row in bars if row.style == "published"]
+    return badges[0] if len(badges) > 1 and len(set(badges)) == 1 else ""
+
+
+def _packed(texts: Sequence[str], width: int, most: int, ellipsis: str) -> list[str]:
+    """Put texts beside each other in at most `most` rows; a long one is broken, the last cut."""
+    rows: list[str] = []
+    for text in texts:
+        longer = f"{rows[-1]}{' ' * _GAP}{text}" if rows else text
+        if rows and cell_len(longer) <= width:
+            rows[-1] = longer
+        elif len(rows) < most:
+            rows.extend(wrapped(text, width, most - len(rows), ellipsis))
+        elif rows and width - cell_len(rows[-1]) > _LEAST_OF_NOTE:
+            rows[-1] = fit(longer, width, ellipsis)
+    return rows
 
 
 def first_in_view(this_run: int | None, first: int, shown: int, total: int) -> int:
@@ -304,10 +400,18 @@ def hidden_text(above: int, below: int) -> str:
     return f"{above} above, {below} below" if below else f"{above} above"
 
 
-def _whole_part(value: str) -> str:
-    """Return what stands before the decimal point, or where it would."""
-    part = value.partition(".")[0]
-    return part.rstrip("abcdefghijklmnopqrstuvwxyz ")
+def _number(value: str) -> _Number:
+    number, blank, unit = value.partition(" ")
+    whole, point, decimals = number.partition(".")
+    return _Number(whole, point + decimals, blank + unit)
+
+
+def _aligned(number: _Number, widths: tuple[int, int, int]) -> str:
+    """Return a value whose decimal point and unit stand under those of the others."""
+    whole, decimals, unit = (
+        " " * (width - cell_len(part)) for part, width in zip(number, widths, strict=True)
+    )
+    return f"{whole}{number.whole}{number.decimals}{decimals}{number.unit}{unit}"
 
 
 def _column(width: int) -> int:

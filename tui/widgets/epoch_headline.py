@@ -9,7 +9,7 @@ from textual.renderables.digits import Digits
 
 from dlmon.session import Snapshot
 from tui import figures
-from tui.compared import timing_of
+from tui.compared import timing_of, why_no_time
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import Row, Run
 
@@ -17,6 +17,8 @@ _APART = "   "
 _DIGIT_ROWS = 3
 # Narrower than that, what stands beside the digits can't be read.
 _LEAST_BESIDE = 16
+# A band wider than this part of the figure is no steady one.
+_STEADY_WITHIN = 0.1
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -37,12 +39,20 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "compile",
         "The time that the first batch took longer than the others, in which the network is "
-        "prepared for the device.",
+        "prepared for the device. It counts in the first epoch.",
+    ),
+    (
+        "steady",
+        "The epochs hardly differ: the band is within a tenth of the figure.",
+    ),
+    (
+        "1 stall",
+        "A batch that took over ten times the median; stalls are counted in the throughput.",
     ),
     (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
-        "it on this machine, if what was trained is the same.",
+        "it on this machine, if what was trained is the same. About as fast: their bands meet.",
     ),
 )
 
@@ -63,11 +73,14 @@ class EpochHeadline(Lines):
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
+        self._status = "running"
         self._sentences: list[str] = []
 
-    def show(self, snapshot: Snapshot, nearest: str, run_before: str = "") -> None:
+    def show(
+        self, snapshot: Snapshot, nearest: str, run_before: str = "", status: str = "running"
+    ) -> None:
         """Show a session's figures, compared with a published number and with an earlier run."""
-        self._snapshot = snapshot
+        self._snapshot, self._status = snapshot, status
         self._sentences = [sentence for sentence in (nearest, run_before) if sentence]
         self.redraw()
 
@@ -77,8 +90,7 @@ class EpochHeadline(Lines):
         if snapshot is None:
             return []
         if timing_of(snapshot) is None:
-            reason = snapshot.why.get("seconds_per_epoch") or snapshot.why.get("run_seconds", "")
-            rows = self._reason(reason, width, height)
+            rows = self._reason(why_no_time(snapshot, self._status), width, height)
         elif height >= _DIGIT_ROWS and not self.ascii:
             rows = self._large(snapshot, width, height)
         else:
@@ -94,7 +106,9 @@ class EpochHeadline(Lines):
         """Return the figure and as many facts as have room, then the sentences."""
         timing = timing_of(snapshot)
         assert timing is not None
-        facts: Row = ((figures.band(timing, self.ascii), ACCENT), *_facts(snapshot, self.ascii))
+        figure: Run = (figures.band(timing, self.ascii), ACCENT)
+        an_epoch, told = _facts(snapshot, self.ascii)
+        facts = (figure, (_basis(snapshot), MUTED), *an_epoch, *told)
         rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
         rows.extend(_packed(_muted(self._sentences), width))
         return rows[:height]
@@ -104,14 +118,19 @@ class EpochHeadline(Lines):
         timing = timing_of(snapshot)
         assert timing is not None
         number = figures.seconds(timing.value).removesuffix(" s").replace(",", "")
-        digits = _digit_rows(number)
+        digits = _digit_rows(number, timing.projected)
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
         unit: Run = (f"s {figures.spread(timing)}".rstrip(), STRONG)
         sentences = _muted(self._sentences)
         fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
-        facts = _packed((unit, *_facts(snapshot)), room)
+        figure: Row = (unit, (_basis(snapshot), MUTED))
+        an_epoch, told = _facts(snapshot)
+        # Another figure begins a row of its own, or it would be taken for this one's band.
+        facts = _packed((*figure, *(() if an_epoch else told)), room)
+        if an_epoch:
+            facts.extend(_packed((*an_epoch, *told), room))
         kept = max(1, _DIGIT_ROWS - len(fitting))
         beside = [*facts[:kept], *((sentence,) for sentence in fitting)][:_DIGIT_ROWS]
         below = [run for run in sentences if run not in fitting]
@@ -124,20 +143,24 @@ class EpochHeadline(Lines):
         return [*rows, *_packed(tuple(below), width)][:height]
 
 
-def _digit_rows(number: str) -> list[str]:
+def _digit_rows(number: str, projected: bool) -> list[str]:
     parts = Digits(number).render(Style(bold=True))
-    return [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
+    rows = [part.text for part in parts if isinstance(part, Segment) and part.text != "\n"]
+    marks = ("  ", "~ ", "  ") if projected else ("",) * len(rows)
+    return [mark + row for mark, row in zip(marks, rows, strict=True)]
 
 
-def _facts(snapshot: Snapshot, ascii: bool = False) -> Row:
-    """Return what the figure rests on, what matters most first."""
+def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
+    """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
-    facts = [(_basis(snapshot), MUTED)]
-    if timing is snapshot.run_seconds and per_epoch is not None:
-        facts.insert(0, (f"{figures.band(per_epoch, ascii)} an epoch", PLAIN))
+    told: Row = ()
     if snapshot.compile_s is not None:
-        facts.append((f"compile {figures.seconds(snapshot.compile_s)}", MUTED))
-    return tuple(facts)
+        told = ((f"compile {figures.seconds(snapshot.compile_s)}", MUTED),)
+    if snapshot.stalls:
+        told = (*told, (figures.stalls(snapshot.stalls), PLAIN))
+    if timing is not snapshot.run_seconds or per_epoch is None:
+        return (), told
+    return ((f"{figures.band(per_epoch, ascii)} an epoch", PLAIN),), told
 
 
 def _basis(snapshot: Snapshot) -> str:
@@ -148,10 +171,13 @@ def _basis(snapshot: Snapshot) -> str:
         missing = "evaluation" if whole_run else "validation"
         left_out = "validation" in snapshot.why or (whole_run and "evaluation" in snapshot.why)
         return f"projected without {missing}" if left_out else "projected"
-    if per_epoch is not None and not whole_run:
-        epochs = "1 epoch" if per_epoch.epochs == 1 else f"{per_epoch.epochs} epochs"
-        return epochs if snapshot.samples_per_second is None else f"{epochs}, steady"
-    return "measured"
+    if per_epoch is None or whole_run:
+        return "measured"
+    if per_epoch.epochs == 1:
+        return "1 epoch" if snapshot.compile_s is None else "1 epoch, compile included"
+    half = (per_epoch.high - per_epoch.low) / 2
+    steady = snapshot.samples_per_second is not None and half <= _STEADY_WITHIN * per_epoch.value
+    return f"{per_epoch.epochs} epochs, steady" if steady else f"{per_epoch.epochs} epochs"
 
 
 def _muted(sentences: list[str]) -> Row:

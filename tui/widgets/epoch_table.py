@@ -29,15 +29,21 @@ Column = tuple[str, list[str]]
 class EpochTable(Tail[Epoch]):
     """One row an epoch: training and validation time, and the metrics that have room."""
 
-    def show(self, epochs: tuple[Epoch, ...]) -> None:
-        """Show epochs."""
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._empty = ""
+
+    def show(self, epochs: tuple[Epoch, ...], running: bool = True) -> None:
+        """Show epochs; of a session that is over, no more are to come."""
+        self._empty = "no epoch has ended yet" if running else "it ended before its first epoch did"
         cut_short = any(not epoch.whole for epoch in epochs)
         self.show_lines(epochs, "Epochs", "* not a whole epoch" if cut_short else "")
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return a heading and the epochs in view."""
         if not self._lines:
-            return [cut((("no epoch has ended yet", MUTED),), width, self.ellipsis)]
+            return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         end = self._end()
         epochs = self._lines[max(0, end - max(1, height - 1)) : end]
         columns = _columns(tuple(epochs), width, self.ellipsis)

@@ -34,11 +34,12 @@ class LimitLine(GrowingLines):
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
+        self._running = True
         self._most_at_width = (0, 1)
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Show what limits a session, or that it can't be told yet."""
-        self._snapshot = snapshot
+    def show(self, snapshot: Snapshot, running: bool = True) -> None:
+        """Show what limits a session, or that it can't be told yet, or ever."""
+        self._snapshot, self._running = snapshot, running
         self.redraw()
 
     def rows_needed(self, width: int) -> int:
@@ -51,7 +52,7 @@ class LimitLine(GrowingLines):
         """Return the sentence after the heading that it has room for."""
         if self._snapshot is None:
             return []
-        text, style = _sentence(self._snapshot)
+        text, style = _sentence(self._snapshot, self._running)
         for most in range(1, height + 1):
             for heading in _HEADINGS:
                 lines = wrapped(heading + text, width, most + 1, self.ellipsis)
@@ -61,11 +62,11 @@ class LimitLine(GrowingLines):
         return [((line, style),) for line in wrapped(text, width, height, self.ellipsis)]
 
 
-def _sentence(snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
+def _sentence(snapshot: Snapshot, running: bool) -> tuple[str, tuple[str, ...]]:
     if snapshot.limit is not None:
         return snapshot.limit.text, PLAIN
     if snapshot.samples_per_second is not None:
         return "too few readings of the machine in steady training to tell", MUTED
-    if snapshot.result is None:
+    if running and snapshot.result is None:
         return "can be told once training is steady", MUTED
     return "the run was never steady for long enough to tell", MUTED

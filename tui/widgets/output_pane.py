@@ -29,14 +29,22 @@ HELP: tuple[tuple[str, str], ...] = (
 class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
 
-    def show(self, output: tuple[Output, ...], notices: tuple[Notice, ...]) -> None:
-        """Show lines of output with the notices among them."""
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._empty = ""
+
+    def show(
+        self, output: tuple[Output, ...], notices: tuple[Notice, ...], running: bool = True
+    ) -> None:
+        """Show lines of output with the notices among them; one that is over prints no more."""
+        self._empty = "nothing printed yet" if running else "nothing was printed"
         self.show_lines(sorted((*output, *notices), key=lambda line: line.t), "Output")
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return the lines in view."""
         if not self._lines:
-            return [cut((("nothing printed yet", MUTED),), width, self.ellipsis)]
+            return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         return super().draw(width, height)
 
     def rows_of(self, line: Output | Notice, width: int, height: int) -> list[Row]:

@@ -42,21 +42,23 @@ HELP: tuple[tuple[str, str], ...] = (
 class ProgressLine(GrowingLines):
     """A sentence that matters now, else the step; at the right the bar and the time left.
 
-    It is one row high, but for what went wrong, which is told in full where it has room.
+    It is one row high, but for what went wrong and for notices, which are told in full
+    where they have room: half a sentence may say the opposite.
     """
 
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
-    MOST_ROWS: ClassVar[int] = 3
+    MOST_ROWS: ClassVar[int] = 4
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
         self._trouble: str | None = None
+        self._stopping = False
 
-    def show(self, snapshot: Snapshot, trouble: str | None) -> None:
-        """Show progress, or trouble where there is some."""
-        self._snapshot, self._trouble = snapshot, trouble
+    def show(self, snapshot: Snapshot, trouble: str | None, stopping: bool = False) -> None:
+        """Show progress, or trouble where there is some, or that a stop was asked for here."""
+        self._snapshot, self._trouble, self._stopping = snapshot, trouble, stopping
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -71,21 +73,30 @@ class ProgressLine(GrowingLines):
         if result is not None:
             after = f"{result.status} after {figures.seconds(result.wall_s)}"
             return [cut(((after, PLAIN),), width, self.ellipsis)]
-        left = self._left(snapshot)
-        room = width - row_width(left) - APART
-        right = self._right(snapshot.progress, room)
-        if _recent_notice(snapshot) and row_width(right) > room:
-            return [cut(left, width, self.ellipsis)]
-        return [joined(left, right, width, self.ellipsis)]
+        if self._stopping:
+            return [cut((("stopping after the batch that runs …", STRONG),), width, self.ellipsis)]
+        step, notice = _step(snapshot), self._notice(snapshot)
+        if not notice:
+            return [self._with_progress(step, snapshot, width)]
+        beside = self._right(snapshot.progress, width - row_width(notice) - APART)
+        if row_width(notice) + (row_width(beside) + APART if beside else 0) <= width:
+            return [joined(notice, beside, width, self.ellipsis)]
+        if height < 2:
+            return [cut(notice, width, self.ellipsis)]
+        ((text, style),) = notice
+        lines = wrapped(text, width, height - 1, self.ellipsis)
+        return [
+            *(((line, style),) for line in lines),
+            self._with_progress(step, snapshot, width),
+        ]
 
-    def _left(self, snapshot: Snapshot) -> Row:
+    def _notice(self, snapshot: Snapshot) -> Row:
         notice = _recent_notice(snapshot)
-        if notice:
-            return ((("! " if self.ascii else "▲ ") + notice, STRONG),)
-        progress = snapshot.progress
-        if progress is None:
-            return ((f"{snapshot.phase or 'starting'} …", MUTED),)
-        return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
+        return ((("! " if self.ascii else "▲ ") + notice, STRONG),) if notice else ()
+
+    def _with_progress(self, left: Row, snapshot: Snapshot, width: int) -> Row:
+        right = self._right(snapshot.progress, width - row_width(left) - APART)
+        return joined(left, right, width, self.ellipsis)
 
     def _right(self, progress: Progress | None, room: int) -> Row:
         """Return the bar and the times left; what has no room, the whole run's time last, goes."""
@@ -105,6 +116,13 @@ class ProgressLine(GrowingLines):
             (track, MUTED),
             (f"{epoch}{times}", PLAIN),
         )
+
+
+def _step(snapshot: Snapshot) -> Row:
+    progress = snapshot.progress
+    if progress is None:
+        return ((f"{snapshot.phase or 'starting'} …", MUTED),)
+    return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
 
 
 def _times_left(progress: Progress) -> tuple[str, str]:

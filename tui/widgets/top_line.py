@@ -111,7 +111,7 @@ def _settings(snapshot: Snapshot) -> list[str]:
     told = (
         (batch_size, f"batch {batch_size}"),
         (steps, f"{steps} steps"),
-        (precision, f"{precision}"),
         (model and model.data, f"{model.data} data" if model else ""),
+        (precision, f"{precision}"),
     )
     return [text for value, text in told if value]

@@ -248,6 +248,7 @@ class LiveScreen(Screen[None]):
         self._machine = self.query_one(MachineCharts)
         self.query_one("#compared").border_title = "Seconds per epoch"
         self.set_interval(BEAT_S, self._beat)
+        self.call_after_refresh(self._paint_all)
 
     def on_resize(self) -> None:
         """Draw for the new size."""
@@ -288,7 +289,8 @@ class LiveScreen(Screen[None]):
 
     def paint(self) -> None:
         """Show the session as it stands."""
-        if self._left:
+        # The first resize may come before there is anything to paint.
+        if self._left or not self.is_mounted:
             return
         snapshot = self._viewer.snapshot()
         self.query_one(TopLine).show(snapshot, self._standing)

@@ -6,14 +6,31 @@ Opens at once: a picker reads it, so it imports neither Keras nor NumPy.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from workloads.flops import Conv2D, Counts, Dense, Flatten, Layer, MaxPool2D, Shape, count
+from workloads.architectures import ALEXNET, GOOGLENET, OVERFEAT, resnet, vgg
+from workloads.flops import (
+    LSTM,
+    Conv2D,
+    Counts,
+    Dense,
+    Embedding,
+    Flatten,
+    GlobalAveragePool,
+    Layer,
+    MaxPool2D,
+    Shape,
+    count,
+)
 
 # More threads than any machine has; a backend that is asked for millions aborts.
 MOST_THREADS = 4096
 # Beyond this, numbers get too large for a record.
 MOST_EPOCHS = MOST_STEPS = 1_000_000_000
+
+ESTIMATED_VOCABULARY = 1_200_000
+"""Words and pairs of words in IMDB's reviews: an estimate, which synthetic data keep to."""
 
 
 class UnknownWorkload(LookupError):
@@ -30,16 +47,18 @@ class Workload:
         title: what it is, in one line.
         source: where the network and its published numbers come from.
         metric: what these numbers are: `seconds_per_epoch` (validation
-            included) or `run_seconds` (build, every epoch, final evaluation).
+            included), `run_seconds` (build, every epoch, final evaluation), or
+            `step_ms` (one batch: forward, forward and backward, or a training step).
         module: the module whose `build` makes the Keras model.
-        dataset: the data set's name in `keras.datasets`.
+        dataset: the data set's name in `workloads.data.DATASETS`.
         input_shape: one sample, without the batch axis.
         layers: the layers with weights and those that change a shape; dropout
             and activations do neither.
-        samples: training samples of the full data set.
+        samples: training samples of the full data set, or of `steps` batches.
         validation_samples: how many of the first test samples every epoch
             validates on; None without validation.
         evaluation_samples: test samples that the run ends with; None without one.
+        steps: batches to time, where the published numbers know no epochs; else None.
     """
 
     name: str
@@ -56,6 +75,7 @@ class Workload:
     samples: int
     validation_samples: int | None = None
     evaluation_samples: int | None = None
+    steps: int | None = None
     precision: str = "float32"
     mode: str = "train"
 
@@ -75,6 +95,18 @@ class Workload:
         return self._counts.train_flops
 
     @property
+    def output_shape(self) -> Shape:
+        """The shape of what the network says of one sample."""
+        return self._counts.output_shape
+
+    def with_vocabulary(self, vocabulary: int) -> Workload:
+        """Return the workload with an embedding of as many ids as its data turned out to have."""
+        first, *rest = self.layers
+        if not isinstance(first, Embedding):
+            raise ValueError(f"{self.name} reads no words")
+        return replace(self, layers=(replace(first, vocabulary=vocabulary), *rest))
+
+    @cached_property
     def _counts(self) -> Counts:
         return count(self.input_shape, self.layers)
 
@@ -83,6 +115,39 @@ _HARDWARE_COMPARISON = (
     "yansongsong.cn: deep-learning hardware speed comparison (Keras on TF 1.x, March 2019)"
 )
 _GPU_SLOWER_THAN_CPU = "CSDN: GPU slower than CPU? (TensorFlow 2.0)"
+_CLOUD_CPUS = "Woolf 2017: TensorFlow on cloud CPUs, Keras on K80 and P100"
+_FOUR_GPUS = "Gusmao et al.: four GPUs and four frameworks (2017)"
+_CONVNET_BENCHMARKS = f"{_FOUR_GPUS}; soumith/convnet-benchmarks (2016)"
+_CNN_BENCHMARKS = "jcjohnson/cnn-benchmarks (2017)"
+_RESNETS = f"{_CNN_BENCHMARKS}; TensorFlow performance guide (2017)"
+
+
+def _imagenet(
+    name: str,
+    title: str,
+    source: str,
+    layers: tuple[Layer, ...],
+    size: int = 224,
+    batch_size: int = 64,
+    steps: int = 100,
+) -> Workload:
+    """Return a network whose published numbers are times of one batch."""
+    return Workload(
+        name=name,
+        family="ImageNet-sized",
+        title=title,
+        source=source,
+        metric="step_ms",
+        module="workloads.imagenet",
+        dataset=f"imagenet-{size}",
+        input_shape=(size, size, 3),
+        layers=layers,
+        batch_size=batch_size,
+        epochs=1,
+        samples=steps * batch_size,
+        steps=steps,
+    )
+
 
 _ALL = (
     Workload(
@@ -142,6 +207,129 @@ _ALL = (
         samples=60_000,
         evaluation_samples=10_000,
     ),
+    Workload(
+        name="mnist-mlp",
+        family="MNIST",
+        title="Two hidden layers of 512 units, on 28×28 digits",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.mnist",
+        dataset="mnist-rows",
+        input_shape=(784,),
+        layers=(Dense(512), Dense(512), Dense(10)),
+        batch_size=128,
+        epochs=20,
+        samples=60_000,
+        validation_samples=10_000,
+    ),
+    Workload(
+        name="mnist-cnn",
+        family="MNIST",
+        title="Two convolutions and a hidden layer, on 28×28 digits",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.mnist",
+        dataset="mnist-planes",
+        input_shape=(28, 28, 1),
+        layers=(
+            Conv2D(32, 3, padding="valid"),
+            Conv2D(64, 3, padding="valid"),
+            MaxPool2D(2),
+            Flatten(),
+            Dense(128),
+            Dense(10),
+        ),
+        batch_size=128,
+        epochs=12,
+        samples=60_000,
+        validation_samples=10_000,
+    ),
+    Workload(
+        name="cifar10-deep-cnn",
+        family="CIFAR-10",
+        title="Four convolutions, on colour images shifted and flipped",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.cifar10",
+        dataset="cifar10-augmented",
+        input_shape=(32, 32, 3),
+        layers=(
+            Conv2D(32, 3),
+            Conv2D(32, 3, padding="valid"),
+            MaxPool2D(2),
+            Conv2D(64, 3),
+            Conv2D(64, 3, padding="valid"),
+            MaxPool2D(2),
+            Flatten(),
+            Dense(512),
+            Dense(10),
+        ),
+        batch_size=32,
+        epochs=20,
+        samples=50_000,
+        validation_samples=10_000,
+    ),
+    Workload(
+        name="imdb-fasttext",
+        family="IMDB",
+        title="The mean of words and pairs of words of film reviews",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.imdb",
+        dataset="imdb-bigrams",
+        input_shape=(400,),
+        layers=(Embedding(ESTIMATED_VOCABULARY, 50), GlobalAveragePool(), Dense(1)),
+        batch_size=32,
+        epochs=5,
+        samples=25_000,
+        validation_samples=25_000,
+    ),
+    Workload(
+        name="imdb-bilstm",
+        family="IMDB",
+        title="A bidirectional LSTM over the last 100 words of film reviews",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.imdb",
+        dataset="imdb-words",
+        input_shape=(100,),
+        layers=(Embedding(20_000, 128), LSTM(64, bidirectional=True), Dense(1)),
+        batch_size=32,
+        epochs=4,
+        samples=25_000,
+        validation_samples=25_000,
+    ),
+    Workload(
+        name="nietzsche-lstm",
+        family="Nietzsche",
+        title="An LSTM that guesses the next character of a text",
+        source=_CLOUD_CPUS,
+        metric="seconds_per_epoch",
+        module="workloads.nietzsche",
+        dataset="nietzsche",
+        input_shape=(40, 57),
+        layers=(LSTM(128), Dense(57)),
+        batch_size=128,
+        epochs=10,
+        samples=200_285,
+    ),
+    _imagenet(
+        "alexnet", "AlexNet, as in One Weird Trick: five convolutions", _CONVNET_BENCHMARKS, ALEXNET
+    ),
+    _imagenet(
+        "overfeat", "OverFeat, fast: five convolutions", _CONVNET_BENCHMARKS, OVERFEAT, size=231
+    ),
+    _imagenet("vgg-a", "VGG, model A: 11 layers", _CONVNET_BENCHMARKS, vgg(1, 1, 2, 2, 2)),
+    _imagenet("vgg16", "VGG, model D: 16 layers", _RESNETS, vgg(2, 2, 3, 3, 3), batch_size=16),
+    _imagenet(
+        "googlenet",
+        "Inception v1, without auxiliary heads",
+        f"{_FOUR_GPUS}; {_CNN_BENCHMARKS}",
+        GOOGLENET,
+    ),
+    _imagenet("resnet50", "ResNet of 50 layers", _RESNETS, resnet(3, 4, 6, 3)),
+    _imagenet("resnet101", "ResNet of 101 layers", _CNN_BENCHMARKS, resnet(3, 4, 23, 3)),
+    _imagenet("resnet152", "ResNet of 152 layers", _RESNETS, resnet(3, 8, 36, 3)),
 )
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}

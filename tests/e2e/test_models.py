@@ -1,3 +1,4 @@
+import functools
 import importlib
 import math
 import os
@@ -12,22 +13,91 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from workloads.architectures import CLASSES
+from workloads.batches import (
+    AugmentedBatches,
+    RepeatedBatches,
+    repeated_batches,
+    shifted_and_flipped,
+)
 from workloads.catalog import WORKLOADS
-from workloads.data import DATASETS, synthesize
+from workloads.data import DATASETS
+from workloads.dataset import Data
+from workloads.flops import Dense, Flatten
 
 SAMPLES = 8
+SIDE = 64
+"""Height and width of an image where a network takes any."""
 
-every_workload = pytest.mark.parametrize(
-    "workload", WORKLOADS.values(), ids=lambda workload: workload.name
+# Each of them takes seconds: 2 GB of weights, or hundreds of layers.
+SLOW = {"overfeat", "vgg-a", "vgg16", "resnet101", "resnet152"}
+
+
+def workloads(names):
+    """Run a test for each of these workloads."""
+    return pytest.mark.parametrize(
+        "workload",
+        [
+            pytest.param(WORKLOADS[name], id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+            for name in names
+        ],
+    )
+
+
+every_workload = workloads(WORKLOADS)
+quick_workloads = workloads([name for name in WORKLOADS if name not in SLOW])
+in_epochs = workloads([name for name in WORKLOADS if WORKLOADS[name].steps is None])
+classifiers = workloads(
+    [name for name in WORKLOADS if WORKLOADS[name].family in ("MNIST", "CIFAR-10")]
 )
 
 
-def build(workload, **options):
-    return importlib.import_module(workload.module).build(workload, **options)
+def build(workload):
+    return importlib.import_module(workload.module).build(workload)
 
 
-def few_samples(workload):
-    return synthesize(replace(DATASETS[workload.dataset], train_samples=SAMPLES, test_samples=4))
+@functools.cache
+def built(name):
+    """Return the model of a workload, built once for the tests that don't train it."""
+    return build(WORKLOADS[name])
+
+
+def quick(workload):
+    """Return the workload for less data: a small image or a short sequence where it can be."""
+    if workload.steps is not None and not any(
+        isinstance(each, Flatten) for each in workload.layers
+    ):
+        return replace(workload, input_shape=(SIDE, SIDE, 3))
+    if workload.family == "Nietzsche":
+        return replace(workload, input_shape=(5, 57))
+    if workload.name == "imdb-bilstm":
+        return replace(workload, input_shape=(5,))
+    if workload.name == "imdb-fasttext":
+        return workload.with_vocabulary(20_500)
+    return workload
+
+
+def few_samples(workload, samples=SAMPLES):
+    """Return few samples that a (quick) workload takes, and as few for testing."""
+    dataset = DATASETS[workload.dataset]
+    if workload.family == "Nietzsche":
+        length = workload.input_shape[0]
+        text_length = length + dataset.step * (samples - 1) + 1
+        few = replace(dataset, length=length, text_length=text_length).synthesize()
+    elif workload.family == "IMDB":
+        (length,) = workload.input_shape
+        few = replace(
+            dataset, length=length, train_samples=samples, test_samples=samples
+        ).synthesize()
+        most = workload.layers[0].vocabulary
+        few = replace(few, x_train=few.x_train % most, x_test=few.x_test % most)
+    elif workload.steps is not None:
+        return replace(
+            dataset, train_samples=samples, sample_shape=workload.input_shape
+        ).synthesize()
+    else:
+        few = replace(dataset, train_samples=samples, test_samples=samples).synthesize()
+    return few
 
 
 def kinds(model):
@@ -49,39 +119,62 @@ def channels_first():
 
 
 @every_workload
-def test_parameters_are_known_before_training_and_equal_the_catalogs(workload):
-    model = build(workload)
+def test_parameters_and_shapes_equal_the_catalogs(workload):
+    model = built(workload.name)
     assert model.count_params() == workload.parameters
     assert model.input_shape == (None, *workload.input_shape)
-    assert model.output_shape == (None, 10)
+    assert model.output_shape == (None, *workload.output_shape)
+
+
+def multiply_adds(layer):
+    """Count the products of one sample with a built layer's weights."""
+    if isinstance(layer, keras.layers.Bidirectional):
+        return multiply_adds(layer.forward_layer) + multiply_adds(layer.backward_layer)
+    if isinstance(layer, keras.layers.LSTM):
+        steps = layer.input.shape[1]
+        return steps * math.prod(layer.cell.kernel.shape) + steps * math.prod(
+            layer.cell.recurrent_kernel.shape
+        )
+    if hasattr(layer, "kernel"):
+        return math.prod(layer.output.shape[1:-1]) * math.prod(layer.kernel.shape)
+    return 0
 
 
 @every_workload
 def test_forward_flops_of_the_built_layers_equal_the_catalogs(workload):
-    multiply_adds = 0
-    for layer in build(workload).layers:
-        if hasattr(layer, "kernel"):
-            positions = math.prod(layer.output.shape[1:-1])
-            multiply_adds += positions * math.prod(layer.kernel.shape)
-    assert 2 * multiply_adds == workload.forward_flops
+    model = built(workload.name)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Bidirectional):
+            # The wrapper alone is connected; its two layers read what it reads.
+            layer.forward_layer(layer.input)
+            layer.backward_layer(layer.input)
+    assert 2 * sum(map(multiply_adds, model.layers)) == workload.forward_flops
 
 
 @every_workload
 def test_train_flops_equal_the_products_that_tensorflow_needs_for_the_gradients(workload):
+    workload = quick(workload)
     model, few = build(workload), few_samples(workload)
+    recurrent_step = 0
+    for layer in model.layers:
+        directions = [getattr(layer, f"{way}_layer", None) for way in ("forward", "backward")]
+        for lstm in (layer, *directions):
+            if isinstance(lstm, keras.layers.LSTM):
+                # A loop would hide how often its products are computed.
+                lstm.unroll = True
+                recurrent_step += 2 * math.prod(lstm.cell.recurrent_kernel.shape)
 
     @tf.function
-    def gradients(x, y):
+    def gradients(x):
         with tf.GradientTape() as tape:
-            losses = keras.losses.sparse_categorical_crossentropy(y, model(x, training=True))
-            loss = tf.reduce_mean(losses)
+            loss = tf.reduce_sum(model(x, training=True) ** 2)
         return tape.gradient(loss, model.trainable_variables)
 
-    graph = gradients.get_concrete_function(
-        tf.constant(few.x_train), tf.constant(few.y_train.reshape(-1))
-    ).graph
-    flops = sum(product_flops(operation) for operation in operations_behind(graph.outputs))
-    assert flops == SAMPLES * workload.train_flops
+    graph = gradients.get_concrete_function(tf.constant(few.x_train)).graph
+    outputs = [each for each in graph.outputs if each is not None]
+    flops = sum(product_flops(operation) for operation in operations_behind(outputs))
+    # The state that a sequence starts from is constant, and needs no gradient.
+    assert flops == SAMPLES * (workload.train_flops - recurrent_step)
 
 
 def operations_behind(outputs):
@@ -112,50 +205,71 @@ def product_flops(operation):
     return 2 * math.prod(kernel) * math.prod(out[:3])
 
 
+def kernels(model):
+    """Return the weights that are multiplied by; a bias before a normalization stays as it is."""
+    return [each for each in model.trainable_variables if "kernel" in each.path]
+
+
 @every_workload
-def test_a_training_step_has_a_finite_loss_and_moves_every_weight(workload):
+def test_a_training_step_has_a_finite_loss_and_moves_every_kernel(workload):
     keras.utils.set_random_seed(1)
-    model, few = build(workload), few_samples(workload)
-    before = [weight.value.numpy() for weight in model.trainable_variables]
+    workload = quick(workload)
+    samples = 1 if workload.steps is not None else SAMPLES
+    model, few = build(workload), few_samples(workload, samples)
+    before = [weight.value.numpy() for weight in kernels(model)]
 
-    loss, accuracy = model.train_on_batch(few.x_train, few.y_train)
+    losses = model.train_on_batch(few.x_train, few.y_train)
 
-    assert np.isfinite(loss)
-    assert 0 <= accuracy <= 1
-    for weight, old in zip(model.trainable_variables, before, strict=True):
+    assert np.isfinite(losses).all()
+    for weight, old in zip(kernels(model), before, strict=True):
         assert not np.array_equal(weight.value.numpy(), old), weight.path
 
 
-@every_workload
-def test_evaluates_on_labels_as_the_data_holds_them(workload):
+@in_epochs
+def test_probabilities_are_whole_and_evaluated_on_labels_as_the_data_holds_them(workload):
+    workload = quick(workload)
+    model, few = build(workload), few_samples(workload)
+    x, y = (few.x_test, few.y_test) if len(few.x_test) else (few.x_train, few.y_train)
+
+    probabilities = model.predict(x, verbose=0)
+
+    assert probabilities.shape == (SAMPLES, *workload.output_shape)
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
+    if workload.output_shape != (1,):
+        assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert np.isfinite(model.evaluate(x, y, verbose=0)).all()
+
+
+@classifiers
+def test_accuracy_is_the_share_of_labels_that_are_most_probable(workload):
     model, few = build(workload), few_samples(workload)
     probabilities = model.predict(few.x_test, verbose=0)
-    assert probabilities.shape == (4, 10)
-    assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-5)
-
     _, accuracy = model.evaluate(few.x_test, few.y_test, verbose=0)
     assert accuracy == np.mean(probabilities.argmax(axis=1) == few.y_test.reshape(-1))
 
 
-@every_workload
+@workloads([name for name in WORKLOADS if name not in SLOW | {"resnet50"}])
 @pytest.mark.usefixtures("half_precision")
-def test_in_half_precision_the_probabilities_stay_whole(workload):
-    model, few = build(workload), few_samples(workload)
-    assert model.compute_dtype == "bfloat16"
+def test_in_half_precision_the_loss_is_computed_in_whole(workload):
+    workload = quick(workload)
+    samples = 1 if workload.steps is not None else SAMPLES
+    model, few = build(workload), few_samples(workload, samples)
+    assert model.layers[-2].compute_dtype == "bfloat16"
     assert model.outputs[0].dtype == "float32"
-    assert np.isfinite(model.train_on_batch(few.x_train, few.y_train)[0])
+    assert np.isfinite(model.train_on_batch(few.x_train, few.y_train)).all()
 
 
-@every_workload
+@quick_workloads
 @pytest.mark.usefixtures("channels_first")
 def test_a_user_who_has_keras_put_channels_first_gets_the_same_network(workload):
-    model = build(workload)
-    assert model.count_params() == workload.parameters
-    assert np.isfinite(model(few_samples(workload).x_test)).all()
+    small = quick(workload)
+    model = build(small)
+    assert model.count_params() == small.parameters
+    assert np.isfinite(model(few_samples(small, 1).x_train)).all()
 
 
 def test_the_cifar10_network_has_no_activation_on_its_convolutions():
-    model = build(WORKLOADS["cifar10-cnn"])
+    model = built("cifar10-cnn")
     assert kinds(model) == [
         *["Conv2D", "Conv2D", "MaxPooling2D"] * 2,
         *["Conv2D", "Conv2D", "Flatten", "Dropout", "Dense", "Dense"],
@@ -170,31 +284,251 @@ def test_the_cifar10_network_has_no_activation_on_its_convolutions():
     )
 
 
-@pytest.mark.parametrize(("name", "hidden"), [("mnist-mlp-small", 1), ("mnist-mlp-wide", 2)])
-def test_the_mnist_networks_drop_a_fifth_after_every_hidden_layer(name, hidden):
-    model = build(WORKLOADS[name])
-    assert kinds(model) == ["Flatten", *["Dense", "Dropout"] * hidden, "Dense"]
-    assert {layer.rate for layer in model.layers if hasattr(layer, "rate")} == {0.2}
-    *relus, last = [layer.activation for layer in model.layers if hasattr(layer, "units")]
+@pytest.mark.parametrize(
+    ("name", "layers", "dropouts"),
+    [
+        ("mnist-mlp-small", ["Flatten", "Dense", "Dropout", "Dense"], [0.2]),
+        ("mnist-mlp-wide", ["Flatten", *["Dense", "Dropout"] * 2, "Dense"], [0.2, 0.2]),
+        ("mnist-mlp", [*["Dense", "Dropout"] * 2, "Dense"], [0.2, 0.2]),
+        (
+            "mnist-cnn",
+            [
+                *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"],
+                *["Flatten", "Dense", "Dropout", "Dense"],
+            ],
+            [0.25, 0.5],
+        ),
+        (
+            "cifar10-deep-cnn",
+            [
+                *["Conv2D", "Conv2D", "MaxPooling2D", "Dropout"] * 2,
+                *["Flatten", "Dense", "Dropout", "Dense"],
+            ],
+            [0.25, 0.25, 0.5],
+        ),
+    ],
+)
+def test_networks_of_rectified_layers_drop_what_was_published(name, layers, dropouts):
+    model = built(name)
+    assert kinds(model) == layers
+    assert [layer.rate for layer in model.layers if hasattr(layer, "rate")] == dropouts
+    *relus, last = [layer.activation for layer in model.layers if hasattr(layer, "activation")]
     assert set(relus) == {keras.activations.relu}
     assert last is keras.activations.softmax
 
 
-@every_workload
-def test_the_optimizer_is_adam_as_published(workload):
-    optimizer = build(workload).optimizer
-    assert isinstance(optimizer, keras.optimizers.Adam)
-    assert float(optimizer.learning_rate) == pytest.approx(0.001)
+def test_the_reviews_networks_are_as_published():
+    assert kinds(built("imdb-fasttext")) == ["Embedding", "GlobalAveragePooling1D", "Dense"]
+    assert kinds(built("imdb-bilstm")) == ["Embedding", "Bidirectional", "Dropout", "Dense"]
+    assert built("imdb-bilstm").layers[2].rate == 0.5
+    for name in ("imdb-fasttext", "imdb-bilstm"):
+        assert built(name).layers[-1].activation is keras.activations.sigmoid
+        assert built(name).loss == "binary_crossentropy"
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_real_data_without_a_network_is_a_sentence(dataset, tmp_path):
+@workloads([name for name in WORKLOADS if WORKLOADS[name].steps is not None])
+def test_benchmark_networks_have_no_dropout_and_give_logits(workload):
+    model = built(workload.name)
+    assert "Dropout" not in kinds(model)
+    assert model.layers[-1].activation is keras.activations.linear
+    assert model.loss.get_config()["from_logits"] is True
+    assert workload.layers[-1] == Dense(CLASSES)
+    hidden = [layer for layer in model.layers[:-1] if isinstance(layer, keras.layers.Dense)]
+    assert {layer.activation for layer in hidden} <= {keras.activations.relu}
+    convolutions = [layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)]
+    rectified = {layer.activation for layer in convolutions} == {keras.activations.relu}
+    # Keras's residual networks rectify after a normalization.
+    assert rectified != ("BatchNormalization" in kinds(model))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "learning_rate"),
+    [
+        ("cifar10-cnn", "Adam", 0.001),
+        ("mnist-mlp-small", "Adam", 0.001),
+        ("mnist-mlp-wide", "Adam", 0.001),
+        ("mnist-mlp", "RMSprop", 0.001),
+        ("mnist-cnn", "Adadelta", 1.0),
+        ("cifar10-deep-cnn", "RMSprop", 1e-4),
+        ("imdb-fasttext", "Adam", 0.001),
+        ("imdb-bilstm", "Adam", 0.001),
+        ("nietzsche-lstm", "RMSprop", 0.01),
+        ("alexnet", "SGD", 0.01),
+        ("googlenet", "SGD", 0.01),
+        ("resnet50", "SGD", 0.01),
+    ],
+)
+def test_the_optimizer_is_the_published_one(name, kind, learning_rate):
+    optimizer = built(name).optimizer
+    assert type(optimizer).__name__ == kind
+    assert float(optimizer.learning_rate) == pytest.approx(learning_rate)
+
+
+def test_the_learning_rate_of_the_deep_cifar10_network_wanes_batch_by_batch():
+    rate = build(WORKLOADS["cifar10-deep-cnn"]).optimizer._learning_rate
+    for batch in (0, 1, 1_562, 31_240):
+        assert float(rate(batch)) == pytest.approx(1e-4 / (1 + 1e-6 * batch), rel=1e-6)
+
+
+def numbered_images(count):
+    """Return images that are each of one value, their number, and their numbers as labels."""
+    numbers = np.arange(count, dtype=np.uint8)
+    return np.ones((count, 8, 8, 3), np.float32) * numbers[:, None, None, None], numbers
+
+
+def test_an_augmented_epoch_has_whole_batches_of_different_samples_in_a_new_order():
+    images, numbers = numbered_images(50)
+    data = Data(images, numbers, images[:0], numbers[:0], "synthetic", augmented=True)
+    feed = data.training(8)
+    assert (feed.samples, feed.steps, feed.y, feed.shuffle) == (48, 6, None, False)
+    assert isinstance(feed.x, AugmentedBatches)
+
+    epochs = []
+    for _ in range(2):
+        batches = [feed.x[index] for index in range(feed.x.num_batches)]
+        assert {x.shape for x, _ in batches} == {(8, 8, 8, 3)}
+        seen = np.concatenate([y for _, y in batches])
+        assert len(set(seen)) == 48
+        # Each image stays with its label.
+        pixels = np.concatenate([x[:, 0, 0, 0] for x, _ in batches])
+        assert np.allclose(pixels, seen, atol=1e-5)
+        epochs.append(seen)
+        feed.x.on_epoch_end()
+    assert not np.array_equal(*epochs)
+
+
+def test_the_published_epoch_of_the_deep_cifar10_network_has_1562_batches():
+    images = np.zeros((50_000, 1, 1, 3), np.float32)
+    data = Data(images, images, images[:0], images[:0], "synthetic", augmented=True)
+    assert (data.training(32).steps, data.training(32).samples) == (1_562, 49_984)
+    assert data.training(32, steps=10).samples == 320
+    assert data.training(32, steps=9_999).samples == 49_984
+
+
+def slope(axis):
+    """Return an image whose pixels rise by 1 along an axis."""
+    line = np.arange(20, dtype=np.float32)
+    return np.broadcast_to(np.expand_dims(line, (1 - axis, 2)), (20, 20, 1))
+
+
+def test_augmented_images_are_shifted_by_up_to_a_tenth_and_keep_their_edge():
+    images = np.repeat(slope(0)[None], 500, axis=0)
+    seen = shifted_and_flipped(images, np.random.default_rng(1))
+
+    assert (seen.shape, seen.dtype) == (images.shape, np.float32)
+    # No column differs from another: shifted down or up, and mirrored, it is the same.
+    assert np.allclose(seen, seen[:, :, :1])
+    shifts = seen[:, 10, 0, 0] - 10
+    assert -2 <= shifts.min() < -1.9
+    assert 1.9 < shifts.max() <= 2
+    assert abs(shifts.mean()) < 0.2
+    for image, shift in zip(seen, shifts, strict=True):
+        assert np.allclose(image[:, 0, 0], np.clip(np.arange(20) + shift, 0, 19), atol=1e-5)
+
+
+def test_every_other_augmented_image_is_mirrored():
+    images = np.repeat(slope(1)[None], 500, axis=0)
+    seen = shifted_and_flipped(images, np.random.default_rng(1))
+    mirrored = seen[:, 0, 0, 0] > seen[:, 0, -1, 0]
+    assert 0.4 < mirrored.mean() < 0.6
+    for image, is_mirrored in zip(seen, mirrored, strict=True):
+        row = image[0, ::-1, 0] if is_mirrored else image[0, :, 0]
+        assert np.allclose(row, np.clip(np.arange(20) + row[10] - 10, 0, 19), atol=1e-5)
+
+
+def batches_of(dataset):
+    return [(np.asarray(x), np.asarray(y)) for x, y in dataset]
+
+
+@pytest.mark.parametrize(("batch_size", "different"), [(3, 3), (4, 2), (10, 1), (25, 1)])
+def test_repeated_batches_come_over_and_over_as_many_as_asked_for(batch_size, different):
+    images, numbers = numbered_images(10)
+    data = Data(images, numbers, images[:0], numbers[:0], "synthetic", repeated=True)
+    for passes in (data.training, data.inference):
+        feed = passes(batch_size, 7)
+        assert (feed.samples, feed.steps, feed.y, feed.shuffle) == (7 * batch_size, 7, None, False)
+        batches = batches_of(feed.x)
+        assert len(batches) == 7
+        for index, (x, y) in enumerate(batches):
+            first = index % different * batch_size
+            assert y.tolist() == [n % 10 for n in range(first, first + batch_size)]
+            assert np.array_equal(x[:, 0, 0, 0], y)
+
+
+def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):
+    images, numbers = numbered_images(10)
+    on_tensorflow = repeated_batches(images, numbers, 3, 7)
+    assert int(on_tensorflow.cardinality()) == 7
+
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    elsewhere = repeated_batches(images, numbers, 3, 7)
+    assert isinstance(elsewhere, RepeatedBatches)
+    assert elsewhere.num_batches == 7
+    for index in range(7):
+        x, y = elsewhere[index]
+        assert np.shares_memory(x, images)
+        assert y.tolist() == numbers[index % 3 * 3 :][:3].tolist()
+
+
+class Ends(keras.callbacks.Callback):
+    """Remembers the last index of each kind of batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.trained = self.predicted = -1
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.trained = batch
+
+    def on_predict_batch_end(self, batch, logs=None):
+        self.predicted = batch
+
+
+@pytest.mark.parametrize("name", ["alexnet", "cifar10-deep-cnn"])
+@pytest.mark.filterwarnings("error")
+def test_keras_takes_every_batch_that_the_feed_promises(name):
+    images, labels = numbered_images(10)
+    repeated, augmented = name == "alexnet", name == "cifar10-deep-cnn"
+    data = Data(
+        images,
+        labels,
+        *(images[:0], labels[:0], "synthetic"),
+        repeated=repeated,
+        augmented=augmented,
+    )
+    flat = [keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(10)]
+    model = keras.Sequential(flat)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    ends = Ends()
+
+    feed = data.training(4, 5 if repeated else None)
+    model.fit(
+        *(feed.x, feed.y),
+        batch_size=4,
+        epochs=2,
+        shuffle=feed.shuffle,
+        callbacks=[ends],
+        verbose=0,
+    )
+    assert ends.trained == feed.steps - 1 == (4 if repeated else 1)
+
+    feed = data.inference(4, 5 if repeated else None)
+    given = model.predict(feed.x, batch_size=4, callbacks=[ends], verbose=0)
+    assert ends.predicted == feed.steps - 1 == (4 if repeated else 2)
+    assert len(given) == feed.samples
+
+
+def test_real_data_without_a_network_is_a_sentence(tmp_path):
+    names = {"mnist": "mnist", "cifar10": "cifar10", "imdb-bigrams": "imdb"}
+    names["nietzsche"] = "nietzsche"
     script = f"""
-from workloads.data import DataError, load
-try:
-    load({dataset!r}, "real")
-except DataError as error:
-    print(error)
+from workloads.data import load
+from workloads.dataset import DataError
+for dataset in {list(names)}:
+    try:
+        load(dataset, "real")
+    except DataError as error:
+        print("told:", error)
 """
     nowhere = "http://127.0.0.1:9"
     told = subprocess.run(
@@ -204,6 +538,8 @@ except DataError as error:
         text=True,
         check=True,
     )
-    sentence = told.stdout.splitlines()[-1]
-    assert sentence.startswith(f"the {dataset} data could not be fetched (URL fetch failure on ")
-    assert sentence.endswith(f"; choose synthetic data, or put a copy into {tmp_path}/datasets")
+    sentences = [line for line in told.stdout.splitlines() if line.startswith("told:")]
+    for name, sentence in zip(names.values(), sentences, strict=True):
+        begin = f"told: the {name} data could not be fetched (URL fetch failure on "
+        assert sentence.startswith(begin)
+        assert sentence.endswith(f"; choose synthetic data, or put a copy into {tmp_path}/datasets")

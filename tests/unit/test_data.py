@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from workloads import data
 from workloads.catalog import WORKLOADS
-from workloads.data import DATASETS, DataError, load, synthesize
+from workloads.data import DATASETS, load
+from workloads.dataset import DataError
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5")
 
@@ -31,8 +32,15 @@ def datasets(tmp_path, monkeypatch):
 @pytest.fixture
 def small_sets(monkeypatch):
     """Keep synthetic sets small enough for a fast test."""
-    for name, images in DATASETS.items():
-        monkeypatch.setitem(DATASETS, name, replace(images, train_samples=7, test_samples=3))
+    for name, dataset in DATASETS.items():
+        monkeypatch.setitem(DATASETS, name, small(dataset))
+
+
+def small(dataset, train=7, test=3):
+    """Return the data set with so few samples."""
+    if dataset.name == "nietzsche":
+        return replace(dataset, text_length=dataset.length + dataset.step * (train - 1) + 1)
+    return replace(dataset, train_samples=train, test_samples=test)
 
 
 def random_images(count, *shape, seed=0):
@@ -101,24 +109,37 @@ def dump_like_python_2(rows, labels):
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
 def test_synthetic_sets_are_as_large_as_the_catalog_says(workload):
-    images = DATASETS[workload.dataset]
-    assert images.train_samples == workload.samples
-    assert images.image_shape == workload.input_shape
+    dataset = DATASETS[workload.dataset]
+    assert dataset.sample_shape == workload.input_shape
+    if workload.steps is None:
+        assert dataset.train_samples == workload.samples
     for used in (workload.validation_samples, workload.evaluation_samples):
-        assert used is None or used <= images.test_samples
+        assert used is None or used <= dataset.test_samples
+
+
+def test_every_data_set_is_some_workloads():
+    assert {workload.dataset for workload in WORKLOADS.values()} == set(DATASETS)
 
 
 @pytest.mark.parametrize(
-    ("dataset", "image_shape", "label_shape"),
-    [("mnist", (28, 28), ()), ("cifar10", (32, 32, 3), (1,))],
+    ("dataset", "sample_shape", "label_shape"),
+    [
+        ("mnist", (28, 28), ()),
+        ("mnist-rows", (784,), ()),
+        ("mnist-planes", (28, 28, 1), ()),
+        ("cifar10", (32, 32, 3), (1,)),
+        ("cifar10-augmented", (32, 32, 3), (1,)),
+    ],
 )
-def test_synthetic_data_has_the_shape_type_and_range_of_the_real(dataset, image_shape, label_shape):
-    made = synthesize(replace(DATASETS[dataset], train_samples=201, test_samples=13))
+def test_synthetic_images_have_the_shape_type_and_range_of_the_real(
+    dataset, sample_shape, label_shape
+):
+    made = small(DATASETS[dataset], 201, 13).synthesize()
 
     assert made.origin == "synthetic"
-    assert made.x_train.shape == (201, *image_shape)
+    assert made.x_train.shape == (201, *sample_shape)
     assert made.y_train.shape == (201, *label_shape)
-    assert made.x_test.shape == (13, *image_shape)
+    assert made.x_test.shape == (13, *sample_shape)
     assert made.y_test.shape == (13, *label_shape)
     for x in (made.x_train, made.x_test):
         assert x.dtype == np.float32
@@ -130,13 +151,19 @@ def test_synthetic_data_has_the_shape_type_and_range_of_the_real(dataset, image_
     assert set(made.y_train.flat) == set(range(10))
 
 
-def test_synthetic_data_is_the_same_every_time_and_differs_between_its_parts():
-    images = replace(DATASETS["mnist"], train_samples=5, test_samples=5)
-    one, other = synthesize(images), synthesize(images)
-
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_synthetic_data_is_the_same_every_time(dataset):
+    one, other = (small(DATASETS[dataset], 5, 5).synthesize() for _ in range(2))
     assert np.array_equal(one.x_train, other.x_train)
+    assert np.array_equal(one.y_train, other.y_train)
+    assert np.array_equal(one.x_test, other.x_test)
     assert np.array_equal(one.y_test, other.y_test)
-    assert not np.array_equal(one.x_train, one.x_test)
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "cifar10", "imdb-words", "imdb-bigrams"])
+def test_synthetic_test_samples_differ_from_those_for_training(dataset):
+    made = small(DATASETS[dataset], 5, 5).synthesize()
+    assert not np.array_equal(made.x_train, made.x_test)
 
 
 @pytest.mark.usefixtures("datasets", "small_sets")
@@ -144,6 +171,23 @@ def test_synthetic_data_is_the_same_every_time_and_differs_between_its_parts():
 @pytest.mark.parametrize("choice", ["auto", "synthetic"])
 def test_without_a_cached_copy_auto_is_synthetic(dataset, choice):
     assert load(dataset, choice).origin == "synthetic"
+
+
+@pytest.mark.parametrize("size", [224, 231])
+def test_images_as_large_as_imagenets_are_always_synthetic(datasets, size):
+    (datasets / "imagenet").mkdir()
+    with pytest.raises(DataError) as told:
+        load(f"imagenet-{size}", "real")
+    assert str(told.value) == (
+        "ImageNet can't be fetched: it is not free to hand on, and these networks "
+        "are timed on synthetic images; choose synthetic data"
+    )
+    made = load(f"imagenet-{size}", "auto")
+    assert (made.origin, made.repeated) == ("synthetic", True)
+    assert made.x_train.shape[1:] == (size, size, 3)
+    assert made.x_train.nbytes < 200e6
+    assert (made.x_train.dtype, made.y_train.shape) == (np.float32, (len(made.x_train),))
+    assert 256 < made.y_train.max() < 1000
 
 
 @pytest.mark.parametrize("choice", ["auto", "real"])
@@ -223,6 +267,17 @@ def test_mnist_is_read_whole_and_scaled(datasets):
     assert np.array_equal(read.x_test, (written["x_test"] / 255).astype(np.float32))
     assert read.x_train.dtype == np.float32
     assert np.array_equal(read.y_train, written["y_train"])
+    assert np.array_equal(read.y_test, written["y_test"])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "shape"), [("mnist-rows", (784,)), ("mnist-planes", (28, 28, 1))]
+)
+def test_the_same_mnist_is_read_in_the_shape_that_the_network_takes(datasets, dataset, shape):
+    written = write_mnist(datasets / "mnist.npz")
+    read = load(dataset, "auto")
+    assert read.x_train.shape == (6, *shape)
+    assert np.array_equal(read.x_train.reshape(6, 28, 28), load("mnist", "auto").x_train)
     assert np.array_equal(read.y_test, written["y_test"])
 
 

@@ -1,9 +1,12 @@
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison import Published, published
+from dlmon.comparison import WEIGHT_UPDATE, Conditions, Published, compare, published
+from workloads.catalog import WORKLOADS as CATALOG
+from workloads.catalog import refuse_options
 
 WORKLOADS = (
     *("cifar10-cnn", "cifar10-deep-cnn", "mnist-mlp-small", "mnist-mlp-wide", "mnist-mlp"),
@@ -174,3 +177,37 @@ def test_sixty_four_cpus_are_no_faster_than_thirty_two():
     }
     assert set(times) == {8, 16, 32, 64}
     assert times[64] > times[32]
+
+
+@pytest.mark.parametrize("row", EVERY, ids=lambda row: f"{row.workload} {row.metric} {row.value}")
+def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_differs(row):
+    """Run the row's workload as it was run, and look for the row in the comparison."""
+    workload = CATALOG[row.workload]
+    defaults = Conditions(
+        workload=workload.name,
+        batch_size=workload.batch_size,
+        samples=workload.samples,
+        epochs=workload.epochs,
+    )
+    ours = replace(
+        defaults,
+        batch_size=row.batch_size,
+        precision=row.precision,
+        mode=row.mode,
+        data="real",
+    )
+    assert refuse_options(workload, batch_size=row.batch_size) is None
+    (found,) = (
+        each
+        for each in compare(workload.metric, ours, defaults)
+        if (each.label, each.framework, each.value, each.note or "", each.source)
+        == (row.device, row.framework, row.value, row.note, row.source)
+        and (each.vcpus, each.usd_per_hour) == (row.vcpus, row.price_usd_per_hour)
+    )
+    update = (WEIGHT_UPDATE,) if row.metric == "forward_backward_ms" else ()
+    assert found.badges == (*update, *row.caveats)
+    assert found.comparable == (not found.badges)
+
+
+def test_no_workload_lacks_published_numbers():
+    assert set(CATALOG) == set(WORKLOADS)

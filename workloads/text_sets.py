@@ -1,0 +1,269 @@
+"""Sets of text: IMDB's reviews as word ids, Nietzsche's writings as one-hot characters."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.catalog import ESTIMATED_VOCABULARY
+from workloads.dataset import SEED, Data, reading
+from workloads.image_sets import is_there
+from workloads.pickled import read_object_array
+
+WORDS = 20_000
+"""Ids of words: the most frequent ones, and the three that come before them."""
+
+# As `keras.datasets.imdb.load_data` numbers words; 0 pads.
+START, UNKNOWN, FIRST_WORD = 1, 2, 3
+
+# Of the 88,584 words that IMDB has, the n-th comes as often as 1 / n to this power. Real text
+# is less steep, but its words depend on each other. This gives as many different pairs as the
+# estimated vocabulary has room for.
+DIFFERENT_WORDS = 88_584
+STEEPNESS = 1.188
+
+TEXT_URL = "https://s3.amazonaws.com/text-datasets/nietzsche.txt"
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Reviews as word ids, one after the other; review i is `ids[ends[i - 1] : ends[i]]`."""
+
+    ids: NDArray[np.int32]
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def last(self, length: int) -> NDArray[np.int32]:
+        """Return the last `length` ids of each review, zeros before those that have fewer."""
+        rows = np.zeros((len(self), length), np.int32)
+        start = 0
+        for row, end in zip(rows, self.ends.tolist(), strict=True):
+            kept = min(length, end - start)
+            row[length - kept :] = self.ids[end - kept : end]
+            start = end
+        return rows
+
+    def pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return each two neighbouring words as one number, and the reviews they are in."""
+        review = np.repeat(np.arange(len(self)), np.diff(self.ends, prepend=0))
+        together = np.flatnonzero(review[:-1] == review[1:])
+        numbers = self.ids[together] * WORDS + self.ids[together + 1]
+        return numbers, review[together]
+
+    def with_bigrams(self, known: NDArray[np.int32]) -> Reviews:
+        """Append to each review the ids of its pairs that are in `known`, which is sorted."""
+        numbers, review = self.pairs()
+        # Sorted numbers are found several times as fast, the sorting included.
+        order = np.argsort(numbers)
+        place = np.empty(len(numbers), np.intp)
+        place[order] = np.searchsorted(known, numbers[order])
+        found = known[np.minimum(place, len(known) - 1)] == numbers
+        appended = np.bincount(review[found], minlength=len(self))
+        ends = self.ends + np.cumsum(appended)
+        ids = np.empty(ends[-1], np.int32)
+        is_word = np.repeat(
+            np.tile([True, False], len(self)),
+            np.stack([np.diff(self.ends, prepend=0), appended], axis=1).reshape(-1),
+        )
+        ids[is_word] = self.ids
+        ids[~is_word] = WORDS + 1 + place[found]
+        return Reviews(ids, ends)
+
+
+@dataclass(frozen=True)
+class Imdb:
+    """Film reviews and whether they praise, in an npz archive of lists of word ranks.
+
+    Attributes:
+        length: ids of a sample: a review's last ones.
+        bigrams: append an id for each pair of neighbouring words, if the
+            training set has that pair.
+    """
+
+    length: int
+    bigrams: bool
+    train_samples: int = 25_000
+    test_samples: int = 25_000
+    name: str = "imdb"
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Return (ids,)."""
+        return (self.length,)
+
+    def find(self, folder: Path) -> Path | None:
+        """Look for the archive."""
+        path = folder / "imdb.npz"
+        return path if is_there(path) else None
+
+    def read(self, path: Path) -> Data:
+        """Read the archive."""
+        with reading(path), path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is not an npz archive, or only a part of one")
+            file.seek(0)
+            with zipfile.ZipFile(file) as archive:
+                train, y_train = _read_reviews(archive, "train")
+                test, y_test = _read_reviews(archive, "test")
+        return self._data(train, y_train, test, y_test, "real")
+
+    def fetch(self) -> None:
+        """Have Keras fetch it and check its hash."""
+        import keras
+
+        keras.datasets.imdb.load_data()
+
+    def synthesize(self) -> Data:
+        """Make random reviews whose words are as unequally frequent as real ones."""
+        random = np.random.Generator(np.random.SFC64(SEED))
+        train, test = (_random_reviews(random, n) for n in (self.train_samples, self.test_samples))
+        y_train, y_test = (
+            random.integers(0, 2, n, np.uint8) for n in (self.train_samples, self.test_samples)
+        )
+        return self._data(train, y_train, test, y_test, "synthetic")
+
+    def _data(
+        self,
+        train: Reviews,
+        y_train: NDArray[np.uint8],
+        test: Reviews,
+        y_test: NDArray[np.uint8],
+        origin: str,
+    ) -> Data:
+        vocabulary = None
+        if self.bigrams:
+            known = _different(train.pairs()[0])
+            vocabulary = WORDS + 1 + len(known)
+            if origin == "synthetic":
+                vocabulary = ESTIMATED_VOCABULARY
+                known = known[: vocabulary - WORDS - 1]
+            train, test = train.with_bigrams(known), test.with_bigrams(known)
+        return Data(
+            train.last(self.length),
+            y_train,
+            test.last(self.length),
+            y_test,
+            origin,
+            vocabulary=vocabulary,
+        )
+
+
+def _different(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Do what `numpy.unique` does, several times as fast: it hashes so many numbers."""
+    ordered = np.sort(numbers)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
+
+
+def reviews_of(ranks: NDArray[np.integer[Any]], lengths: NDArray[np.int64]) -> Reviews:
+    """Number words as `keras.datasets.imdb.load_data` does, and put the start before each review.
+
+    Args:
+        ranks: of all reviews, one after the other: 1 is the most frequent word.
+        lengths: words in each review.
+    """
+    ends = np.cumsum(lengths + 1)
+    ids = np.full(ends[-1], START, np.int32)
+    is_word = np.ones(len(ids), bool)
+    is_word[ends - lengths - 1] = False
+    numbered = ranks + FIRST_WORD
+    ids[is_word] = np.where(numbered < WORDS, numbered, UNKNOWN)
+    return Reviews(ids, ends)
+
+
+def _random_reviews(random: np.random.Generator, count: int) -> Reviews:
+    """Make reviews of a median of 174 words and a mean of about 233, as IMDB's."""
+    lengths = np.clip(random.lognormal(np.log(174), 0.76, count), 10, 2_500).astype(np.int64)
+    # The distribution function of a density of 1 / x to the power of STEEPNESS, turned around.
+    power = 1 - STEEPNESS
+    last = (DIFFERENT_WORDS + 1) ** power
+    ranks = (1 + random.random(int(lengths.sum())) * (last - 1)) ** (1 / power)
+    return reviews_of(ranks.astype(np.int32), lengths)
+
+
+def _read_reviews(archive: zipfile.ZipFile, part: str) -> tuple[Reviews, NDArray[np.uint8]]:
+    with archive.open(f"x_{part}.npy") as file:
+        lists = read_object_array(file)
+    with archive.open(f"y_{part}.npy") as file:
+        labels: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    if not all(isinstance(ranks, list) for ranks in lists):
+        raise ValueError("its reviews are not lists")
+    if not len(lists) == len(labels) > 0:
+        raise ValueError(f"it holds {len(lists)} reviews and {len(labels)} labels")
+    if not np.issubdtype(labels.dtype, np.integer) or labels.shape != (len(lists),):
+        raise ValueError(f"its labels are {labels.dtype} of shape {labels.shape}")
+    if labels.min() < 0 or labels.max() > 1:
+        raise ValueError(f"its labels run from {labels.min()} to {labels.max()}")
+    ranks = np.array(list(chain.from_iterable(lists)))
+    if ranks.ndim != 1 or not np.issubdtype(ranks.dtype, np.integer) or ranks.min() < 1:
+        raise ValueError("its words are not ranks from 1 up")
+    lengths = np.array([len(words) for words in lists])
+    return reviews_of(ranks.astype(np.int64), lengths), labels.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Nietzsche:
+    """Every third run of `length` characters of a text, and the character that comes next."""
+
+    length: int
+    characters: int
+    text_length: int
+    step: int = 3
+    test_samples: int = 0
+    name: str = "nietzsche"
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Return (length, characters): one-hot."""
+        return self.length, self.characters
+
+    @property
+    def train_samples(self) -> int:
+        """Return how many runs a text of `text_length` characters has."""
+        return len(range(0, self.text_length - self.length, self.step))
+
+    def find(self, folder: Path) -> Path | None:
+        """Look for the text."""
+        path = folder / "nietzsche.txt"
+        return path if is_there(path) else None
+
+    def read(self, path: Path) -> Data:
+        """Read the text, in lower case."""
+        with reading(path):
+            text = path.read_text(encoding="utf-8").lower()
+            points = np.frombuffer(text.encode("utf-32-le"), "<u4")
+            different, codes = np.unique(points, return_inverse=True)
+            if len(points) <= self.length:
+                raise ValueError(f"it holds {len(points)} characters")
+            if len(different) > self.characters:
+                raise ValueError(f"it holds {len(different)} different characters")
+        return self._data(codes.astype(np.uint8), "real")
+
+    def fetch(self) -> None:
+        """Have Keras fetch it; its hash is published nowhere."""
+        import keras
+
+        keras.utils.get_file("nietzsche.txt", origin=TEXT_URL)
+
+    def synthesize(self) -> Data:
+        """Make a random text whose characters are as unequally frequent as real ones."""
+        random = np.random.Generator(np.random.SFC64(SEED))
+        frequency = 1 / np.arange(1, self.characters + 1)
+        cumulated = np.cumsum(frequency) / np.sum(frequency)
+        codes = np.searchsorted(cumulated, random.random(self.text_length)).astype(np.uint8)
+        return self._data(codes, "synthetic")
+
+    def _data(self, codes: NDArray[np.uint8], origin: str) -> Data:
+        runs = np.lib.stride_tricks.sliding_window_view(codes[:-1], self.length)[:: self.step]
+        following = codes[self.length :: self.step]
+        every = np.arange(self.characters, dtype=np.uint8)
+        # As float32 this would take 1.8 GB.
+        x, y = runs[:, :, None] == every, following[:, None] == every
+        return Data(x, y, x[:0], y[:0], origin)

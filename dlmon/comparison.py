@@ -17,10 +17,25 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
+from typing import Any
 
-from dlmon.records import MachineFacts, Result, RunSeconds, SecondsPerEpoch, SessionHeader
+from dlmon.price import parse_price
+from dlmon.records import (
+    MachineFacts,
+    Result,
+    RunSeconds,
+    SecondsPerEpoch,
+    SessionHeader,
+    StepTime,
+)
 
-Timing = SecondsPerEpoch | RunSeconds
+STEP_MS = "step_ms"
+WEIGHT_UPDATE = "this run's time includes the weight update"
+# Which published metrics the time of a batch stands beside, by mode, and what differs from each.
+_OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
+    "train": {"train_step_ms": (), "forward_backward_ms": (WEIGHT_UPDATE,)},
+    "inference": {"forward_ms": ()},
+}
 
 KINDS = ("this", "earlier", "published")
 
@@ -67,6 +82,37 @@ class Published:
         if "CuDNNLSTM" in self.framework:
             return ("fused LSTM kernel",)
         return (self.note,) if self.device_kind == "tpu" else ()
+
+
+@dataclass(frozen=True)
+class StepMilliseconds:
+    """The median time of a batch in the steady state. A median of so many has no band to show."""
+
+    value: float
+    low: None = None
+    high: None = None
+    projected: bool = False
+
+
+Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds
+
+
+def timing_of_step(step: StepTime | None) -> StepMilliseconds | None:
+    """Return what of a batch's time is compared, None before there is one."""
+    return None if step is None else StepMilliseconds(step.median)
+
+
+def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, ...]]:
+    """Return the metrics of `published.csv` that stand beside one of ours, with what differs.
+
+    The time of a batch is a forward pass in inference, and a whole training
+    step in training; while the mode isn't known, it may be any.
+    """
+    if metric != STEP_MS:
+        return {metric: ()}
+    if mode in _OF_A_STEP:
+        return _OF_A_STEP[mode]
+    return {name: badges for each in _OF_A_STEP.values() for name, badges in each.items()}
 
 
 @cache
@@ -153,7 +199,13 @@ def conditions_of(result: Result, defaults: Conditions) -> Conditions:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of ours measured. `busy` is what `busy_at_start` says of its machine."""
+    """What one run of ours measured.
+
+    Attributes:
+        busy: what `busy_at_start` says of its machine.
+        vcpus: the CPUs that it may use.
+        usd_per_hour: what `usd_per_hour_of` says of its price.
+    """
 
     label: str
     timing: Timing
@@ -161,6 +213,8 @@ class Run:
     year: int | None = None
     framework: str | None = None
     busy: str | None = None
+    vcpus: int | None = None
+    usd_per_hour: float | None = None
 
 
 def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> Run | None:
@@ -169,6 +223,7 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
     if timing is None:
         return None
     backend = result.options.get("backend")
+    vcpus = cpus_of(result.options, header.machine if header else None)
     return Run(
         label=result.device_name or result.device or "device not known",
         timing=timing,
@@ -176,12 +231,38 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         year=_year(header.wall if header else result.wall),
         framework=backend if isinstance(backend, str) else None,
         busy=busy_at_start(header.machine, result.device) if header else None,
+        vcpus=vcpus,
+        usd_per_hour=usd_per_hour_of(result.options, vcpus),
     )
+
+
+def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
+    """Return how many CPUs a run may use: by `--cpus`, else all that the scheduler gives it."""
+    asked = options.get("cpus")
+    if type(asked) is int and asked > 0:
+        return asked
+    return machine.cores if machine else None
+
+
+def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | None:
+    """Return what `--price` makes of an hour of a run, None without a price or the CPUs it counts.
+
+    An option that is no price (a log is foreign) is none.
+    """
+    price = options.get("price")
+    if not isinstance(price, str):
+        return None
+    try:
+        return parse_price(price).cost_usd(3600.0, cpus)
+    except ValueError:
+        return None
 
 
 def _timing_of(metric: str, result: Result) -> Timing | None:
     if metric == "seconds_per_epoch":
         return result.seconds_per_epoch
+    if metric == STEP_MS:
+        return timing_of_step(result.step_ms)
     return result.run_seconds if metric == "run_seconds" else None
 
 
@@ -223,6 +304,8 @@ class Row:
         projected: the value stands for an epoch or a run that has not ended.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
+        vcpus: how many CPUs it had, where that is told.
+        usd_per_hour: what an hour of the machine cost, where that is told.
         session: the id of the run.
     """
 
@@ -239,12 +322,25 @@ class Row:
     framework: str | None = None
     source: str | None = None
     note: str | None = None
+    vcpus: int | None = None
+    usd_per_hour: float | None = None
     session: str | None = None
 
     @property
     def unit(self) -> str:
         """The unit of `value`."""
         return "ms" if self.metric.endswith("_ms") else "s"
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What `value` cost: an epoch, a run or a batch, as the metric says; None without a price.
+
+        For published times that is the price of their day.
+        """
+        if self.usd_per_hour is None:
+            return None
+        seconds = self.value / 1000 if self.unit == "ms" else self.value
+        return self.usd_per_hour * seconds / 3600
 
 
 def compare(
@@ -260,7 +356,8 @@ def compare(
     A value that is no time (zero, negative, infinite) has no row.
 
     Args:
-        metric: a metric of `published.csv`.
+        metric: what a workload is compared by: a metric of `published.csv`, or
+            `step_ms`, the time of a batch, beside which those of its mode stand.
         conditions: of this run, or of the run that is being prepared.
         defaults: the workload's own: what its published numbers were taken with.
         this: None while there is no value yet.
@@ -284,9 +381,10 @@ def compare(
             *_cut_short(result, run.timing),
         )
         rows.append(_run_row("earlier", metric, run, theirs, differences))
+    beside = published_metrics(metric, conditions.mode)
     for row in published(conditions.workload):
-        if row.metric == metric:
-            rows.append(_published_row(row, ours, defaults))
+        if row.metric in beside:
+            rows.append(_published_row(row, metric, beside[row.metric], ours, defaults))
     rows = [row for row in rows if _is_time(row.value)]
     return tuple(sorted(rows, key=lambda row: (row.value, KINDS.index(row.kind), row.label)))
 
@@ -412,11 +510,19 @@ def _run_row(
         badges=tuple(dict.fromkeys(badges)),
         year=run.year,
         framework=run.framework,
+        vcpus=run.vcpus,
+        usd_per_hour=run.usd_per_hour,
         session=run.session,
     )
 
 
-def _published_row(row: Published, ours: Conditions, defaults: Conditions) -> Row:
+def _published_row(
+    row: Published,
+    metric: str,
+    differences: tuple[str, ...],
+    ours: Conditions,
+    defaults: Conditions,
+) -> Row:
     theirs = replace(
         defaults,
         batch_size=row.batch_size,
@@ -425,10 +531,10 @@ def _published_row(row: Published, ours: Conditions, defaults: Conditions) -> Ro
         data="real",
         steps_cap=None,
     )
-    badges = (*find_differences(row.metric, theirs, ours), *row.caveats)
+    badges = (*find_differences(row.metric, theirs, ours), *differences, *row.caveats)
     return Row(
         label=row.device,
-        metric=row.metric,
+        metric=metric,
         kind="published",
         value=row.value,
         comparable=not badges,
@@ -437,6 +543,8 @@ def _published_row(row: Published, ours: Conditions, defaults: Conditions) -> Ro
         framework=row.framework,
         source=row.source,
         note=row.note or None,
+        vcpus=row.vcpus,
+        usd_per_hour=row.price_usd_per_hour,
     )
 
 

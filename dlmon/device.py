@@ -1,19 +1,25 @@
-"""Decide which device a workload may see, from what NVML sees. Pure."""
+"""Decide which device a workload may see, from what NVML sees, and how many CPUs. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.records import GpuFacts, MachineFacts
 
+_NO_ANSWER = "the sensors did not answer"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?")
+_SEVERAL = re.compile(r"gpu:\d{1,4}([+,]\d{1,4})+")
 
 
 class DeviceError(ValueError):
     """A device that can't be had; the message is one sentence for a person."""
+
+
+class DeviceNotTold(DeviceError):
+    """A device that may be there, but the sensors did not tell of it this time."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +34,23 @@ class DeviceChoice:
 
 def check_device_name(asked: str) -> None:
     """Raise `DeviceError` unless `asked` is auto, cpu, gpu or gpu:N."""
+    if _SEVERAL.fullmatch(asked):
+        raise DeviceError(
+            f'"{asked}" names several GPUs, and training on more than one at a time is not there '
+            "yet: name one, such as gpu:0"
+        )
     if not _ASKED.fullmatch(asked):
         raise DeviceError(
             f'there is no device "{asked}": use auto, cpu, gpu or gpu:N, such as gpu:0'
+        )
+
+
+def check_cpus(asked: int | None, allowed: Collection[int]) -> None:
+    """Raise `DeviceError` unless `asked` of the CPUs that are allowed can be had; None is all."""
+    if asked is not None and not 1 <= asked <= len(allowed):
+        raise DeviceError(
+            f"the number of CPUs must be from 1 to {len(allowed):,}, those that this process may "
+            f"use, not {asked:,}"
         )
 
 
@@ -44,7 +64,8 @@ def choose_device(
     except where the CPU or one GPU by number is asked for.
 
     Raises:
-        DeviceError: NVML doesn't see the GPU that is asked for.
+        DeviceError: NVML doesn't see the GPU that is asked for; DeviceNotTold
+            where it might another time.
     """
     check_device_name(asked)
     own = environment.get(VISIBLE)
@@ -54,10 +75,12 @@ def choose_device(
     if asked != "auto" and not gpus:
         reason = "NVML found none"
         if gpus is None:
-            reason = "the sensors did not answer"
+            reason = _NO_ANSWER
             if facts is not None:
                 reason = facts.why.get("gpus", reason)
-        raise DeviceError(f"there is no GPU here: {reason}; use --device cpu")
+        not_told = reason == _NO_ANSWER or _is_loss(reason)
+        kind = DeviceNotTold if not_told else DeviceError
+        raise kind(f"there is no GPU here: {reason}; use --device cpu")
     if asked in ("auto", "gpu") and own is not None:
         kept = f"{VISIBLE}={own} is set and was left as it is"
         return DeviceChoice(asked, {}, _index_of(own, gpus or ()), kept)
@@ -82,8 +105,14 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
         raise DeviceError(f"there is no GPU {index} here; there is {there}")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
-        raise DeviceError(f"GPU {index} can't be used: {reason}; use --device cpu")
+        kind = DeviceNotTold if _is_loss(reason) else DeviceError
+        raise kind(f"GPU {index} can't be used: {reason}; use --device cpu")
     return gpu
+
+
+def _is_loss(reason: str) -> bool:
+    """Tell from the sensors' reason whether they had it and lost it, so that it may come back."""
+    return reason.startswith("lost")
 
 
 def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:

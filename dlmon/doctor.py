@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 import dlmon
+from dlmon.calibration import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.records import Facts, GpuFacts, MachineFacts
+from dlmon.sensors.energy import DENIED, why_no_cpu_energy
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
@@ -42,6 +45,7 @@ def examine(
     version_of: Callable[[str], str | None] | None = None,
     python: tuple[int, int, int] = sys.version_info[:3],
     root: Path = Path("/"),
+    calibration: Path | None = None,
 ) -> tuple[Finding, ...]:
     """Return what was found, in the order to show it.
 
@@ -53,6 +57,7 @@ def examine(
         version_of: tells an installed package's version, or None.
         python: the version of the interpreter that runs this.
         root: where /dev, /proc and /sys are.
+        calibration: the file that the matmul peaks are kept in; None leaves them out.
     """
     version_of = version_of or installed_version
     gpus = facts.machine.gpus if facts is not None else None
@@ -75,6 +80,9 @@ def examine(
         findings += [_cpu(facts.machine), *_load(facts.machine), _memory(facts.machine)]
         findings += _gpus(facts.machine, root)
         findings += _visible_devices(environment, gpus or ())
+        findings.append(_energy(root))
+    if calibration is not None:
+        findings += _calibration(calibration, facts.machine if facts else None, version_of)
     findings.append(_sessions(session_directory))
     return tuple(findings)
 
@@ -281,6 +289,48 @@ def _visible_devices(
         f"{text}.",
         "Unset it to let --device choose." if gpus else None,
     )
+
+
+def _energy(root: Path) -> Finding:
+    why = why_no_cpu_energy(root)
+    if why is None:
+        return Finding("energy", "ok", "The CPU's energy counter can be read")
+    text = f"The energy that the CPU takes can't be measured: {why}."
+    if why == DENIED:
+        step = "As root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (until a reboot)."
+        return Finding("energy", "warning", text, step)
+    return Finding("energy", "missing", text)
+
+
+def _calibration(
+    path: Path, machine: MachineFacts | None, version_of: Callable[[str], str | None]
+) -> Iterator[Finding]:
+    """Tell the matmul peaks of the devices that are there, and which were not measured."""
+    try:
+        peaks = read_peaks(path)
+    except CalibrationError as error:
+        yield Finding("calibration", "warning", f"{error}.", COMMAND)
+        return
+    devices = {("cpu", (machine.cpu_model if machine else None) or "CPU"): None}
+    devices |= {("gpu", gpu.name): None for gpu in (machine.gpus if machine else None) or ()}
+    tensorflow = next((v for name in TENSORFLOW_NAMES if (v := version_of(name))), None)
+    for device, name in devices:
+        yield _peaks_of(name, [peak for peak in peaks if peak.is_of(device, name)], tensorflow)
+
+
+def _peaks_of(name: str, peaks: Sequence[Peak], tensorflow: str | None) -> Finding:
+    if not peaks:
+        text = f"The matmul peak of {name} is not known, nor what share of it a run reaches."
+        return Finding("calibration", "missing", text, COMMAND)
+    rates = ", ".join(f"{peak.precision} {flop_s_text(peak.flop_s)}" for peak in peaks)
+    oldest = min(peaks, key=lambda peak: peak.wall)
+    day = datetime.fromtimestamp(oldest.wall).strftime("%Y-%m-%d")
+    text = f"Matmul peak of {name}: {rates} ({day})"
+    measured_by = oldest.versions.get("tensorflow")
+    if tensorflow is not None and measured_by not in (None, tensorflow):
+        text = f"{text}. It was measured by TensorFlow {measured_by}, not {tensorflow}."
+        return Finding("calibration", "warning", text, COMMAND)
+    return Finding("calibration", "ok", text)
 
 
 def _sessions(directory: Path) -> Finding:

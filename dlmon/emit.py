@@ -44,13 +44,18 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True)
 class EpochBegin:
-    """The training thread entered an epoch. `stride` is Keras's steps_per_execution."""
+    """The training thread entered an epoch.
+
+    `stride` is Keras's steps_per_execution, and `phase` what the compile phase
+    turns into with the first batch that ends.
+    """
 
     epoch: int
     t: int
     batch_size: int
     samples: int
     stride: int = 1
+    phase: str = "training"
 
 
 @dataclass(frozen=True)
@@ -237,9 +242,9 @@ class BatchCollector:
             if index >= self._next + stride and index > self._overdue and not everything:
                 self._early = batches[position:]
                 break
-            self._append(index, end_ns)
+            self._append(self._epoch, index, end_ns)
 
-    def _append(self, index: int, end_ns: int) -> None:
+    def _append(self, begin: EpochBegin, index: int, end_ns: int) -> None:
         count = index + 1 - self._next
         if count <= 0:
             return
@@ -254,7 +259,7 @@ class BatchCollector:
         if self._compiling:
             self._compiling = False
             first_end_us = self._last_us + took_us // count
-            self._records.append(Phase(t=first_end_us * 1000, name="training"))
+            self._records.append(Phase(t=first_end_us * 1000, name=begin.phase))
         if count == 1:
             self._dt_us.append(took_us)
         else:

@@ -51,10 +51,15 @@ class Started:
 
 @dataclass(frozen=True)
 class Refused:
-    """The supervisor's answer when nothing was started: why, and the exit code."""
+    """The supervisor's answer when nothing was started: why, and the exit code.
+
+    `lacking` says that the machine has not what was asked for; any other
+    trouble may be over at the next try.
+    """
 
     reason: str
     exit_code: int
+    lacking: bool = False
 
 
 def answer_to_line(answer: Started | Refused) -> bytes:

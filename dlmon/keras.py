@@ -1,4 +1,4 @@
-"""Child side: the Keras callback that times every batch.
+"""Child side: the Keras callbacks that time every batch, of training and of inference.
 
 On TensorFlow, Keras runs hooks on the training thread. On JAX and Torch it
 would force a device sync for a hook that isn't `async_safe`; with it, hooks
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import keras
@@ -184,3 +185,102 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """End training and any validation or evaluation after the current batch."""
         self._trained_model.stop_training = True
         self._trained_model.stop_evaluating = True
+
+
+class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Tell an `Emitter` when batches and passes of `predict` end; a pass counts as an epoch.
+
+    Keras would keep the outputs of a whole pass, more than memory may hold: with this
+    callback it is handed none, and `predict` returns an empty tuple.
+
+    Args:
+        emitter: where to.
+        batch_size: samples in a whole batch.
+        samples_per_pass: samples that one pass will see.
+        capped: the pass is not the whole set (`--steps`), so none counts as whole.
+    """
+
+    async_safe = True
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        *,
+        batch_size: int,
+        samples_per_pass: int,
+        capped: bool = False,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        super().__init__()
+        self._emitter = emitter
+        self._batch_size = batch_size
+        self._samples_per_pass = samples_per_pass
+        self._capped = capped
+        self._clock = clock
+        self._predicting_model: Any = None
+        self._predict_function: Any = None
+        self._outputs: dict[int, Any] = {}
+        self._stride = 1
+        self._passes = 0
+
+    def set_model(self, model: Any) -> None:
+        """Keep the model: Keras's own `model` property costs a state sync on JAX."""
+        super().set_model(model)
+        self._predicting_model = model
+        self._stride = int(getattr(model, "steps_per_execution", 1) or 1)
+
+    def on_predict_begin(self, logs: Any = None) -> None:
+        """Mark where the pass's first batch is timed from; in the first pass, it compiles."""
+        self._take_outputs()
+        now = self._clock()
+        phase = "predicting" if self._passes else "compiling"
+        self._emitter.send(Phase(t=now, name=phase))
+        self._emitter.send(
+            EpochBegin(
+                epoch=self._passes,
+                t=now,
+                batch_size=self._batch_size,
+                samples=self._samples_per_pass,
+                stride=self._stride,
+                phase="predicting",
+            )
+        )
+
+    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Time one batch, once its output can be read on the host.
+
+        A GPU, and JAX everywhere, still computes when this is called: unlike
+        the loss of a training batch, nothing has waited for the output yet.
+        """
+        for output in keras.tree.flatten(self._outputs.pop(batch // self._stride)):
+            keras.ops.convert_to_numpy(output)
+        self._emitter.batch_ended((batch, self._clock()))
+        if self._emitter.stop_requested:
+            self._predicting_model.stop_predicting = True
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        """Tell the pass; Keras has run all its batch hooks by now."""
+        self._emitter.send(
+            EpochEnd(epoch=self._passes, t=self._clock(), metrics={}, why={}, cut=self._capped)
+        )
+        self._passes += 1
+        self._predicting_model.predict_function = self._predict_function
+
+    def _take_outputs(self) -> None:
+        """Keep each output for its own hook only, and hand Keras an empty structure.
+
+        Keras has made `predict_function` by the time a pass begins, and calls it
+        once for each batch hook; on JAX it returns the model's state too.
+        """
+        predict = self._predict_function = self._predicting_model.predict_function
+        with_state = keras.backend.backend() == "jax"
+        executions = count()
+        self._outputs.clear()
+
+        def predict_and_take(*arguments: Any) -> Any:
+            told = predict(*arguments)
+            outputs, state = told if with_state else (told, None)
+            self._outputs[next(executions)] = outputs
+            return ((), state) if with_state else ()
+
+        self._predicting_model.predict_function = predict_and_take

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlmon.job import Job, Refused, Started, answer_from_line
@@ -31,7 +31,7 @@ class Launch:
             self.process.wait()
             if not line and last_words:
                 reason = clean(last_words.splitlines()[-1], 300)
-                answer = Refused(f"{answer.reason}: {reason}", answer.exit_code)
+                answer = replace(answer, reason=f"{answer.reason}: {reason}")
             self.release()
         self.process.stderr.close()
         return answer

@@ -93,7 +93,16 @@ class Facts:
     machine: MachineFacts
 
 
-PHASES = ("importing", "loading", "building", "compiling", "training", "validating", "evaluating")
+PHASES = (
+    "importing",
+    "loading",
+    "building",
+    "compiling",
+    "training",
+    "validating",
+    "evaluating",
+    "predicting",
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained, as it was built. `steps_cap` is `--steps`, a cap per epoch."""
+    """What runs, as it was built. `steps_cap` is `--steps`, a cap per epoch.
+
+    `mode` is train or inference, where an epoch is one pass over the samples
+    and `flops_per_sample` counts the forward pass alone. `precision` is
+    Keras's dtype policy, and `jit` whether the step is compiled as a whole. A
+    workload without epochs has 0 `samples_per_epoch`.
+    """
 
     TYPE: ClassVar[str] = "model"
     parameters: int | None
@@ -126,6 +141,9 @@ class Model:
     backend: str | None = None
     backend_version: str | None = None
     keras_version: str | None = None
+    mode: str | None = None
+    precision: str | None = None
+    jit: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -217,13 +235,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Cpu:
-    """Utilisation of the whole machine and of each core, in percent of one core's time."""
+    """Utilisation of the whole machine and of each core, in percent of one core's time.
+
+    `energy_j` counts what all packages together have taken; only differences mean something.
+    """
 
     pct: float | None = None
     cores: tuple[int, ...] | None = None
     mhz: int | None = None
     temperature_c: float | None = None
     throttled_pct: float | None = None
+    energy_j: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -269,7 +291,7 @@ class ProcessTree:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU's readings."""
+    """One GPU's readings. `energy_j` counts from when the driver was loaded."""
 
     index: int
     utilization_pct: int | None = None
@@ -280,6 +302,7 @@ class Gpu:
     sm_mhz: int | None = None
     memory_mhz: int | None = None
     throttle: tuple[str, ...] | None = None
+    energy_j: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -382,7 +405,12 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Result:
-    """The last line of a log, and what `--json` prints."""
+    """The last line of a log, and what `--json` prints.
+
+    `energy_j_per_epoch` holds what was measured, by "gpu" and "cpu"; `cost_usd`
+    is the price times the wall time; `peak_share` is `effective_flop_s` as a
+    share (0 to 1) of the matmul peak measured on that device in that precision.
+    """
 
     TYPE: ClassVar[str] = "result"
     status: str
@@ -404,6 +432,10 @@ class Result:
     epochs: int | None = None
     batches: int | None = None
     stalls: int | None = None
+    energy_j_per_epoch: dict[str, float] | None = None
+    cost_usd: float | None = None
+    effective_flop_s: float | None = None
+    peak_share: float | None = None
     t: int | None = None
     wall: float | None = None
     why: dict[str, str] = field(default_factory=dict)

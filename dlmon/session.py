@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+from dlmon.energy import EnergyMeter
 from dlmon.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.records import (
     Batches,
@@ -45,10 +46,14 @@ STRETCHES = 2000
 RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
 
-_STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
-NOT_STEADY = f"not steady yet: {_STEADY_TAKES}"
-NEVER_STEADY = f"the run was too short for a figure: {_STEADY_TAKES}"
+STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
+NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
+TOO_SHORT = "the run was too short for a figure"
+NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NO_EPOCHS = "this workload has no epochs"
+INFERENCE = "inference has no epochs"
+# The phases whose batches are the ones that count.
+STEADY_PHASES = ("training", "predicting")
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class Snapshot:
     progress: Progress | None
     samples_per_second_now: float | None
     samples_per_second: SamplesPerSecond | None
+    rough_step_ms: float | None
     step_ms: StepTime | None
     compile_s: float | None
     stalls: int | None
@@ -154,6 +160,7 @@ class Session:
     def __init__(self, header: SessionHeader) -> None:
         self.header = header
         self.machine = MachineHistory(_interval_of(header))
+        self.energy = EnergyMeter()
         self.throughput = Series()
         self.stretches: deque[Stretch] = deque(maxlen=STRETCHES)
         self.epoch_begins: deque[tuple[int, int]] = deque(maxlen=STRETCHES)
@@ -186,6 +193,7 @@ class Session:
             self._fold_summary(record)
         elif isinstance(record, Machine):
             self.machine.fold(record)
+            self.energy.fold(record)
             self._keep_for_limit()
         elif isinstance(record, Phase):
             self._fold_phase(record)
@@ -286,6 +294,7 @@ class Session:
         why: dict[str, str] = {}
         seconds_per_epoch = self._seconds_per_epoch(why)
         samples_per_second = self._steady.samples_per_second()
+        rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
             why["samples_per_second"] = why["step_ms"] = why["stalls"] = self._not_steady
         elif samples_per_second.standard_error is None:
@@ -303,6 +312,7 @@ class Session:
             progress=self._progress(),
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
+            rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=self._steady.step_time(),
             compile_s=compile_s,
             stalls=self._steady.stalls(),
@@ -329,7 +339,7 @@ class Session:
 
         A batch is known once it has ended, so the last one stands until the next is overdue.
         """
-        if self.result is not None or self.phase != "training":
+        if self.result is not None or self.phase not in STEADY_PHASES:
             return None
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
         return self.throughput.columns(now - window_ns, window_ns, 1)[0]
@@ -337,7 +347,7 @@ class Session:
     def _keep_for_limit(self) -> None:
         """Keep the last half minute of samples of steady training, to say what limits it."""
         sample = self.machine.latest
-        if sample is None or self.phase != "training" or not self._steady.steady:
+        if sample is None or self.phase not in STEADY_PHASES or not self._steady.steady:
             return
         self._training_samples.append(sample)
         window_s = max(WINDOW_S, LEAST_SAMPLES * self.machine.interval_s)
@@ -348,6 +358,10 @@ class Session:
     def _limit(self) -> Limit | None:
         gpu_index = self.model.gpu_index if self.model is not None else None
         return find_limit(tuple(self._training_samples), self.header.machine, gpu_index)
+
+    @property
+    def _inference(self) -> bool:
+        return self.model is not None and self.model.mode == "inference"
 
     @property
     def phase(self) -> str | None:
@@ -361,6 +375,9 @@ class Session:
         return None if self._validation is None else self._validation.seconds(steps)
 
     def _seconds_per_epoch(self, why: dict[str, str]) -> SecondsPerEpoch | None:
+        if self._inference:
+            why["seconds_per_epoch"] = INFERENCE
+            return None
         measured = epoch_interval(self._whole_s)
         if measured is not None:
             return measured
@@ -389,6 +406,9 @@ class Session:
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
         model, build = self.model, self._build_begin
+        if self._inference:
+            why["run_seconds"] = INFERENCE
+            return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is None or build is None or evaluation_steps < 1:
             why["run_seconds"] = (

@@ -145,6 +145,15 @@ class SteadyState:
             return None
         return self._steady_us / self._histogram.count
 
+    @property
+    def rough_step_us(self) -> float | None:
+        """Return the mean duration of a batch, warm-up and all but the first of each size.
+
+        It is no figure to compare by, but all that a run tells that was too short for one.
+        """
+        count = self._warm_up_batches + self._histogram.count
+        return (self._warm_up_us + self._steady_us) / count if count else None
+
     def add(self, samples: int | Sequence[int], dt_us: Sequence[int]) -> None:
         """Fold consecutive batches."""
         sizes = [samples] * len(dt_us) if isinstance(samples, int) else samples

@@ -21,13 +21,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dlmon.device import DeviceChoice, DeviceError, choose_device
+import dlmon
+from dlmon.bundle import BundleError, bundle_folder, bundled_command
+from dlmon.device import DeviceChoice, DeviceError, DeviceNotTold, check_cpus, choose_device
 from dlmon.host import boot_id, host_name
+from dlmon.interpreter import (
+    Interpreter,
+    InterpreterError,
+    InterpreterNotExamined,
+    check_own_backend,
+    examine_interpreter,
+    installed_versions,
+)
 from dlmon.job import Job, Refused, Started, answer_to_line
 from dlmon.log import LogError, LogWriter, new_session_id
 from dlmon.output import OutputLog
@@ -54,13 +64,16 @@ from dlmon.records import (
 )
 from dlmon.sensing import Sensing
 from dlmon.session import Session
-from dlmon.verdict import Ending, make_result, oom_kills
+from dlmon.verdict import Ending, make_result, measure_session, oom_kills
 
 RECORDS_FD = "DLMON_RECORDS_FD"
+WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 FACTS_S = 25.0
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
+# Lines of output that may say what a crash was.
+LAST_WORDS = 50
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 LINE_BYTES = 16 << 20
@@ -88,6 +101,7 @@ class Supervisor:
         self._refused_records = 0
         self._not_finite: set[str] = set()
         self._output = OutputLog()
+        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
         self._failure: str | None = None
         self._words_left = b""
         self._detached = job.outlives_viewer
@@ -108,20 +122,56 @@ class Supervisor:
         self._sensing.start()
         try:
             facts = await self._machine_facts()
-            if self._stop_asked is not None:
-                self._answer(Refused(f"stopped before it began: {self._stop_asked}", 1))
-                return
             try:
+                interpreter = await self._interpreter()
+                if self._stop_asked is not None:
+                    self._answer(Refused(f"stopped before it began: {self._stop_asked}", 1))
+                    return
+                command = self._command(interpreter)
                 device = choose_device(
                     self._job.device, facts.machine if facts else None, os.environ
                 )
-                self._open_log(facts, device)
-            except (DeviceError, LogError) as error:
-                self._answer(Refused(str(error), 2))
+                cpus = self._job.options.get("cpus")
+                # Only Linux tells which CPUs a process may use.
+                if cpus is not None:
+                    check_cpus(cpus, os.sched_getaffinity(0))
+                self._open_log(facts, device, interpreter)
+            except (DeviceError, InterpreterError, BundleError, LogError) as error:
+                self._answer(Refused(str(error), 2, lacking=_is_lack(error)))
                 return
-            await self._supervise(device)
+            await self._supervise(command, device)
         finally:
             self._sensing.close()
+
+    async def _interpreter(self) -> Interpreter | None:
+        """Examine the interpreter that is asked for; None for our own, or when a stop comes sooner.
+
+        Raises:
+            InterpreterError: the workload can't run in it.
+        """
+        backend, python = self._job.options.get("backend"), self._job.options.get("python")
+        if python is None:
+            if backend is not None:
+                check_own_backend(backend)
+            return None
+        examining = asyncio.ensure_future(
+            examine_interpreter(str(python), str(backend or "tensorflow"))
+        )
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({examining, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not examining.done():
+            examining.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await examining
+            return None
+        return examining.result()
+
+    def _command(self, interpreter: Interpreter | None) -> list[str]:
+        """Return the command that starts the workload; elsewhere it runs from a bundle."""
+        if interpreter is None:
+            return list(self._job.command)
+        return bundled_command(interpreter.command, WORKLOADS, bundle_folder())
 
     async def _machine_facts(self) -> Facts | None:
         """Wait for what the sensors tell first; None when they can't, or a stop comes sooner."""
@@ -133,10 +183,12 @@ class Supervisor:
         stopping.cancel()
         return self._facts.result() if self._facts.done() else None
 
-    def _open_log(self, facts: Facts | None, device: DeviceChoice) -> None:
+    def _open_log(
+        self, facts: Facts | None, device: DeviceChoice, interpreter: Interpreter | None
+    ) -> None:
         job = self._job
         wall = time.time()
-        versions, why = _versions(str(job.options.get("backend") or "tensorflow"))
+        versions, why = _versions(str(job.options.get("backend") or "tensorflow"), interpreter)
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -161,9 +213,9 @@ class Supervisor:
         if device.notice:
             self._notice(device.notice)
 
-    async def _supervise(self, device: DeviceChoice) -> None:
+    async def _supervise(self, command: list[str], device: DeviceChoice) -> None:
         assert self._writer is not None
-        self._spawn(device)
+        self._spawn(command, device)
         ticking = asyncio.create_task(self._tick())
         await self._reaped.wait()
         self._ended = True
@@ -181,7 +233,7 @@ class Supervisor:
         await self._write_out()
         self._writer.close()
 
-    def _spawn(self, device: DeviceChoice) -> None:
+    def _spawn(self, command: list[str], device: DeviceChoice) -> None:
         """Start the workload with a pipe for its records, and read all that it says."""
         job = self._job
         records_fd, child_fd = os.pipe()
@@ -196,7 +248,7 @@ class Supervisor:
         options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
         try:
             self._workload = subprocess.Popen(
-                job.command,
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -207,7 +259,7 @@ class Supervisor:
             )
         except OSError as error:
             os.close(records_fd)
-            self._failure = f"{job.command[0]} could not be started: {error.strerror}"
+            self._failure = f"{command[0]} could not be started: {error.strerror}"
             self._reaped.set()
             return
         finally:
@@ -298,6 +350,9 @@ class Supervisor:
             self._facts.set_result(facts)
 
     def _take_sample(self, sample: Machine) -> None:
+        if self._session is not None:
+            # After the workload's end too: the last epoch's energy needs a reading from then.
+            self._session.energy.fold(sample)
         if self._writer is not None and not self._ended:
             self._writer.write(sample)
 
@@ -311,7 +366,9 @@ class Supervisor:
         assert self._writer is not None
         assert self._session is not None
         self._writer.write(record)
-        if not isinstance(record, Output):
+        if isinstance(record, Output):
+            self._last_words.append(record.text)
+        else:
             self._session.fold(record)
 
     async def _tick(self) -> None:
@@ -437,21 +494,43 @@ class Supervisor:
             stop_asked=self._stop_asked is not None,
             failure=self._failure,
             out_of_memory=before is not None and after is not None and after > before,
+            last_words=tuple(self._last_words),
         )
         snapshot = self._session.snapshot(now)
-        return make_result(self._job, str(self._writer.path), snapshot, ending, now, time.time())
+        measures = measure_session(self._job, snapshot, self._session.energy, now)
+        log = str(self._writer.path)
+        return make_result(self._job, log, snapshot, measures, ending, now, time.time())
 
 
-def _versions(backend: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the versions installed for this interpreter, without importing anything."""
-    versions: dict[str, Any] = {"python": platform.python_version(), "backend": backend}
-    why: dict[str, str] = {}
-    for key, package in (("dlmon", "dlmon"), ("keras", "keras"), ("backend_version", backend)):
-        try:
-            versions[key] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[key] = None
-            why[f"versions.{key}"] = f"{package} is not installed in this Python"
+def _is_lack(error: Exception) -> bool:
+    """Tell whether a machine lacks what was asked for, which another try would not change."""
+    if isinstance(error, (DeviceNotTold, InterpreterNotExamined)):
+        return False
+    return isinstance(error, (DeviceError, InterpreterError))
+
+
+def _versions(
+    backend: str, interpreter: Interpreter | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the versions that the workload will run with, without importing anything."""
+    if interpreter is None:
+        python, found = platform.python_version(), installed_versions(backend)
+        place = "this Python"
+    else:
+        python, place = interpreter.python, interpreter.command
+        found = {"keras": interpreter.keras, backend: interpreter.backend_version}
+    versions: dict[str, Any] = {
+        "python": python,
+        "backend": backend,
+        "dlmon": dlmon.__version__,
+        "keras": found["keras"],
+        "backend_version": found[backend],
+    }
+    why = {
+        f"versions.{key}": f"no package in {place} tells the version of {module}"
+        for key, module in (("keras", "keras"), ("backend_version", backend))
+        if found[module] is None
+    }
     return versions, why
 
 

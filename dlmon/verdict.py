@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlmon.calibration import calibration_path, peak_of_run
+from dlmon.energy import EnergyMeter
 from dlmon.job import Job
+from dlmon.measures import Measures, measure
 from dlmon.records import Model, Result
-from dlmon.session import Snapshot
+from dlmon.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot
+
+# What C++ and TensorFlow write before they abort or crash for want of memory.
+_FAILED_ALLOCATION = re.compile(r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating")
 
 SIGNAL_WORDS = {
     signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
@@ -18,6 +26,7 @@ SIGNAL_WORDS = {
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
     signal.SIGTERM: "it was ended from outside (SIGTERM)",
 }
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
 @dataclass(frozen=True)
@@ -26,22 +35,32 @@ class Ending:
 
     `exit_code` is negative for a signal, None when it never started. `failure`
     is the reason that it told itself. `out_of_memory` says that the kernel
-    killed something for want of memory while it ran.
+    killed something for want of memory while it ran, `last_words` are the last
+    lines that it printed.
     """
 
     exit_code: int | None
     stop_asked: bool
     failure: str | None
     out_of_memory: bool
+    last_words: Sequence[str] = ()
 
 
 def make_result(
-    job: Job, log: str, snapshot: Snapshot, ending: Ending, now_ns: int, wall: float
+    job: Job,
+    log: str,
+    snapshot: Snapshot,
+    measures: Measures,
+    ending: Ending,
+    now_ns: int,
+    wall: float,
 ) -> Result:
-    """Return the result record of a session whose figures are in `snapshot`."""
+    """Return the result record of a session whose figures are in `snapshot` and `measures`."""
     header, model = snapshot.header, snapshot.model
     status, error = _status(ending, _batch_size(job, model))
-    why = dict(snapshot.why)
+    too_short = _too_short(snapshot)
+    told = {**snapshot.why, **measures.why}
+    why = {name: too_short if why == NOT_STEADY else why for name, why in told.items()}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if model is None:
@@ -66,10 +85,52 @@ def make_result(
         epochs=len(snapshot.epochs),
         batches=snapshot.batches,
         stalls=snapshot.stalls,
+        energy_j_per_epoch=measures.energy_j_per_epoch,
+        cost_usd=measures.cost_usd,
+        effective_flop_s=measures.effective_flop_s,
+        peak_share=measures.peak_share,
         t=now_ns,
         wall=wall,
         why=why,
     )
+
+
+def _too_short(snapshot: Snapshot) -> str:
+    """Say why a run that is over has no figure, and about how long its batches took."""
+    if snapshot.rough_step_ms is None:
+        return NEVER_STEADY
+    return f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
+
+
+def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:
+    """Return what a session that has ended cost, and what share of the hardware it used."""
+    cpus, price = job.options.get("cpus"), job.options.get("price")
+    peak_flop_s, why_no_peak = _peak(job, snapshot)
+    return measure(
+        snapshot.model,
+        snapshot.epochs,
+        energy,
+        snapshot.samples_per_second,
+        wall_s=(now_ns - snapshot.header.t) / 1e9,
+        price=None if price is None else str(price),
+        cpus=cpus if isinstance(cpus, int) else snapshot.header.machine.cores,
+        peak_flop_s=peak_flop_s,
+        why_no_peak=why_no_peak,
+    )
+
+
+def _peak(job: Job, snapshot: Snapshot) -> tuple[float | None, str | None]:
+    """Return the calibrated peak of what the session ran on, or None and why."""
+    model = snapshot.model
+    if model is None or model.precision is None:
+        return None, None
+    if model.device == "cpu" and (job.options.get("cpus") or job.options.get("threads")):
+        return None, "the peak was measured on all CPUs, and this run had some of them"
+    try:
+        path = calibration_path()
+    except RuntimeError:
+        return None, "there is no home directory, so no calibration is kept"
+    return peak_of_run(path, model.device, _device_name(snapshot), model.precision)
 
 
 def oom_kills() -> int | None:
@@ -95,10 +156,15 @@ def _status(ending: Ending, batch_size: object) -> tuple[str, str | None]:
         return "failed", ending.failure
     if code is None or code > 0:
         return "failed", f"the workload ended with exit code {code} and gave no reason"
+    size = f" (batch size {batch_size:,})" if isinstance(batch_size, int) else ""
     if -code == signal.SIGKILL and ending.out_of_memory:
-        size = f" (batch size {batch_size})" if batch_size else ""
         return "failed", f"memory ran out{size} and the kernel killed it"
-    return "failed", _signal_words(-code)
+    how = _signal_words(-code)
+    for line in ending.last_words if -code in _CRASHES else ():
+        if _FAILED_ALLOCATION.search(line):
+            memory = "GPU memory" if "GPU" in line else "memory"
+            return "failed", f"{memory} ran out{size}: {how}"
+    return "failed", how
 
 
 def _signal_words(number: int) -> str:

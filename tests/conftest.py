@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import os
+import pwd
 import time
 
 import pytest
@@ -22,6 +23,18 @@ def _nothing_of_the_persons_own(tmp_path_factory):
             if name in os.environ:
                 patch.delenv(name)
         yield
+
+
+@pytest.fixture
+def no_home(monkeypatch):
+    """Let there be no home directory, as for a user of a container that nobody named."""
+
+    def nobody(uid):
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Build, train and report one workload: `python -P -m workloads`.
+"""Build, run and report one workload: `python -P -m workloads`.
 
 The options come as one line of JSON on stdin; records go to the pipe named by
-DLMON_RECORDS_FD. Exit code 0: done; 1: failed; 75: ended early because it was asked to.
+DLMON_RECORDS_FD. Exit code 0: done; 1: failed; 69: these options can't be run here;
+75: ended early because it was asked to.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlmon.emit import Emitter
 from dlmon.records import Failure, Model, Notice, Phase
+from workloads.backends import check_jit, choose_backend, prepare
 from workloads.catalog import Workload, find
+from workloads.failure import Refused, in_words
 
+if TYPE_CHECKING:
+    # NumPy sizes its threads when it is imported, so that has to wait for `prepare`.
+    from workloads.dataset import Feed
+
+REFUSED = 69
 STOPPED = 75
 
 
@@ -27,12 +36,24 @@ class Stopped(BaseException):
     """Raised by the stop signal where there is no batch to wait for."""
 
 
-class Refused(Exception):
-    """The run can't go on; the message is a sentence for a person."""
+@dataclass(frozen=True)
+class Feeds:
+    """What a run is fed: `whole` is an epoch without a cap, None where samples have no end."""
+
+    main: Feed
+    whole: Feed | None
+    validation: Feed | None
+    evaluation: Feed | None
+    origin: str
+
+    @property
+    def capped(self) -> bool:
+        """Whether an epoch is less than a whole one."""
+        return self.whole is None or self.main.samples < self.whole.samples
 
 
 class Run:
-    """One training run, told to an emitter phase by phase."""
+    """One run of a workload, training or inference, told to an emitter phase by phase."""
 
     def __init__(self, workload: Workload, options: dict[str, Any], emitter: Emitter) -> None:
         self.workload = workload
@@ -40,189 +61,192 @@ class Run:
         self.emitter = emitter
         self.batch_size = int(options.get("batch_size") or workload.batch_size)
         self.epochs = int(options.get("epochs") or workload.epochs)
-        self.steps_cap: int | None = options.get("steps")
-        self._fitting = False
+        self.steps_cap: int | None = options.get("steps") or workload.steps
+        self.mode = str(options.get("mode") or workload.mode)
+        self.precision = str(options.get("precision") or workload.precision)
+        training = self.mode == "train"
+        self.validation_samples = workload.validation_samples if training else None
+        self.evaluation_samples = workload.evaluation_samples if training else None
+        self.device: str | None = None
+        self._in_batches = False
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Handle the stop signal: after this batch while training, at once otherwise."""
+        """Handle the stop signal: after this batch where batches run, at once otherwise."""
         self.emitter.stop_requested = True
-        if not self._fitting:
+        if not self._in_batches:
             raise Stopped
 
-    def train(self) -> None:
-        """Import, load, build, train, evaluate."""
+    def run(self) -> None:
+        """Import, load, build, and then train and evaluate, or predict."""
         self._enter("importing")
-        tensorflow, device, device_name = self._backend()
+        backend = choose_backend(self.options)
+        self.device = backend.device
+        if backend.notice is not None:
+            self.emitter.send(Notice(time.monotonic_ns(), backend.notice))
+        jit = str(self.options.get("jit") or "auto")
+        if jit == "on":
+            check_jit(backend.name, backend.device, backend.version)
         self._enter("loading")
-        data = self._load()
-        samples = len(data.x_train)
-        if self.batch_size > samples:
-            raise Refused(
-                f"the batch size {self.batch_size:,} is larger than the {samples:,} samples "
-                "of the data; choose a smaller one with --batch-size"
-            )
+        feeds = self._load()
+        training = self.mode == "train"
         self._enter("building")
         keras = importlib.import_module("keras")
         # A user's keras.json may name another.
-        keras.config.set_dtype_policy(self.workload.precision)
-        module = importlib.import_module(self.workload.module)
-        model = module.build(self.workload)
-        validation = self._head(data, self.workload.validation_samples)
-        evaluation = self._head(data, self.workload.evaluation_samples)
+        keras.config.set_dtype_policy(self.precision)
+        model = importlib.import_module(self.workload.module).build(self.workload)
+        self._set_jit(model, jit)
         self.emitter.send(
             Model(
                 parameters=model.count_params(),
-                flops_per_sample=self.workload.train_flops,
+                flops_per_sample=(
+                    self.workload.train_flops if training else self.workload.forward_flops
+                ),
                 batch_size=self.batch_size,
-                samples_per_epoch=samples,
-                steps_per_epoch=self._steps(samples),
+                samples_per_epoch=feeds.whole.samples if feeds.whole else 0,
+                steps_per_epoch=(feeds.whole or feeds.main).steps,
                 epochs=self.epochs,
-                validation_steps=self._steps(len(validation[0])) if validation else None,
-                validation_samples=len(validation[0]) if validation else None,
-                evaluation_steps=self._steps(len(evaluation[0])) if evaluation else None,
+                validation_steps=self._steps(self.validation_samples),
+                validation_samples=self.validation_samples,
+                evaluation_steps=self._steps(self.evaluation_samples),
                 steps_cap=self.steps_cap,
-                data=data.origin,
-                device=device,
-                device_name=device_name,
-                backend="tensorflow",
-                backend_version=tensorflow.__version__,
+                data=feeds.origin,
+                device=backend.device,
+                device_name=backend.device_name,
+                backend=backend.name,
+                backend_version=backend.version,
                 keras_version=keras.__version__,
+                mode=self.mode,
+                precision=self.precision,
+                jit=bool(model.jit_compile),
             )
         )
-        self._fit(model, data, validation, evaluation)
+        if training:
+            self._fit(model, feeds)
+        else:
+            self._predict(model, feeds)
 
-    def _fit(self, model: Any, data: Any, validation: Any, evaluation: Any) -> None:
+    def _set_jit(self, model: Any, jit: str) -> None:
+        """Compile the step as a whole, or not; `auto` leaves it to Keras."""
+        if jit == "auto":
+            return
+        model.jit_compile = jit == "on"
+        if jit == "on" and not model.jit_compile:
+            raise Refused(
+                f"Keras can't compile {self.workload.name} as a whole here: one of its layers "
+                "doesn't support that; use --jit auto or off"
+            )
+
+    def _fit(self, model: Any, feeds: Feeds) -> None:
         # The callback imports Keras, so it can't be imported before the backend is set up.
         from dlmon.keras import TrainingCallback
 
-        x, y = self._capped(data.x_train, data.y_train)
-        validation = self._capped(*validation) if validation else None
-        evaluation = self._capped(*evaluation) if evaluation else None
+        feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
         callback = TrainingCallback(
             self.emitter,
             batch_size=self.batch_size,
-            samples_per_epoch=len(x),
-            capped=len(x) < len(data.x_train),
-            validation_steps=self._steps(len(validation[0])) if validation else None,
-            evaluation_samples=len(evaluation[0]) if evaluation else None,
+            samples_per_epoch=feed.samples,
+            capped=feeds.capped,
+            validation_steps=validation.steps if validation else None,
+            evaluation_samples=evaluation.samples if evaluation else None,
         )
-        self._fitting = True
+        self._in_batches = True
         model.fit(
-            x,
-            y,
+            feed.x,
+            feed.y,
             batch_size=self.batch_size,
             epochs=self.epochs,
-            validation_data=validation,
+            shuffle=feed.shuffle,
+            validation_data=(validation.x, validation.y) if validation else None,
             callbacks=[callback],
             verbose=2,
         )
         if evaluation and not self.emitter.stop_requested:
-            model.evaluate(*evaluation, batch_size=self.batch_size, callbacks=[callback], verbose=2)
+            model.evaluate(
+                evaluation.x,
+                evaluation.y,
+                batch_size=self.batch_size,
+                callbacks=[callback],
+                verbose=2,
+            )
+
+    def _predict(self, model: Any, feeds: Feeds) -> None:
+        """Go through the training samples once an epoch, forward only."""
+        from dlmon.keras import InferenceCallback
+
+        callback = InferenceCallback(
+            self.emitter,
+            batch_size=self.batch_size,
+            samples_per_pass=feeds.main.samples,
+            capped=feeds.capped,
+        )
+        self._in_batches = True
+        for _ in range(self.epochs):
+            if self.emitter.stop_requested:
+                break
+            model.predict(feeds.main.x, batch_size=self.batch_size, callbacks=[callback], verbose=2)
+
+    def _load(self) -> Feeds:
+        """Load the data, and cut them into the batches of this run."""
+        from workloads.data import load
+        from workloads.dataset import DataError
+
+        validation, evaluation = self.validation_samples, self.evaluation_samples
+        try:
+            data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
+            if data.vocabulary is not None:
+                self.workload = self.workload.with_vocabulary(data.vocabulary)
+            passes = data.training if self.mode == "train" else data.inference
+            main = passes(self.batch_size, self.steps_cap)
+            return Feeds(
+                main=main,
+                whole=None if data.repeated else passes(self.batch_size),
+                validation=(
+                    data.testing(validation, self.batch_size, self.steps_cap)
+                    if validation
+                    else None
+                ),
+                evaluation=(
+                    data.testing(evaluation, self.batch_size, self.steps_cap)
+                    if evaluation
+                    else None
+                ),
+                origin=data.origin,
+            )
+        except DataError as error:
+            raise Refused(str(error)) from None
 
     def _enter(self, phase: str) -> None:
         self.emitter.send(Phase(t=time.monotonic_ns(), name=phase))
 
-    def _steps(self, samples: int) -> int:
-        return -(-samples // self.batch_size)
-
-    def _capped(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Return the samples that `--steps` batches hold; all of them without a cap."""
-        if self.steps_cap is None:
-            return x, y
-        most = self.steps_cap * self.batch_size
-        return x[:most], y[:most]
-
-    def _head(self, data: Any, count: int | None) -> tuple[Any, Any] | None:
-        return (data.x_test[:count], data.y_test[:count]) if count else None
-
-    def _load(self) -> Any:
-        from workloads.data import DataError, load
-
-        try:
-            return load(self.workload.dataset, str(self.options.get("data") or "auto"))
-        except DataError as error:
-            raise Refused(str(error)) from None
-
-    def _backend(self) -> tuple[Any, str, str | None]:
-        """Import TensorFlow and choose the device; return it, `cpu` or `gpu:N`, and its name."""
-        try:
-            tensorflow = importlib.import_module("tensorflow")
-            importlib.import_module("keras")
-        except ModuleNotFoundError as error:
-            if error.name in ("tensorflow", "keras"):
-                raise Refused(
-                    f"{error.name} is not installed in {sys.executable}; "
-                    f"install it there with: pip install {error.name}"
-                ) from None
-            raise Refused(f"TensorFlow can't be imported: {_one_line(error)}") from error
-        except Exception as error:
-            raise Refused(f"TensorFlow can't be imported: {_one_line(error)}") from error
-        threads = self.options.get("threads")
-        if threads:
-            tensorflow.config.threading.set_intra_op_parallelism_threads(int(threads))
-            tensorflow.config.threading.set_inter_op_parallelism_threads(int(threads))
-        wanted = self.options.get("device", "auto")
-        gpus = [] if wanted == "cpu" else tensorflow.config.list_physical_devices("GPU")
-        index = self.options.get("gpu_index")
-        if gpus:
-            details = tensorflow.config.experimental.get_device_details(gpus[0])
-            # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
-            device = "gpu" if index is None else f"gpu:{index}"
-            return tensorflow, device, details.get("device_name")
-        if wanted == "cpu" or (wanted == "auto" and index is None):
-            return tensorflow, "cpu", None
-        reason = _why_no_gpu(tensorflow, index)
-        if wanted == "gpu":
-            raise Refused(reason)
-        self.emitter.send(Notice(time.monotonic_ns(), f"{reason}; training on the CPU instead"))
-        return tensorflow, "cpu", None
-
-
-def _why_no_gpu(tensorflow: Any, index: int | None) -> str:
-    """Say why TensorFlow sees none of the GPUs that NVML sees."""
-    name = "a GPU" if index is None else f"GPU {index}"
-    reason = f"NVML sees {name}, but TensorFlow {tensorflow.__version__} sees none"
-    if not tensorflow.test.is_built_with_cuda():
-        return f"{reason}: it was built without CUDA (pip install 'dlmon[cuda]')"
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if index is None and visible is not None:
-        return f"{reason}: CUDA_VISIBLE_DEVICES={visible} may hide it"
-    return f"{reason}: its CUDA libraries are missing or the driver is too old for them"
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__
-
-
-def _in_words(error: Exception, batch_size: int) -> str:
-    if isinstance(error, Refused):
-        return str(error)
-    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
-        return f"memory ran out with batch size {batch_size:,} ({_one_line(error)})"
-    return _one_line(error)
+    def _steps(self, samples: int | None) -> int | None:
+        return -(-samples // self.batch_size) if samples else None
 
 
 def main() -> int:
     """Run the workload that stdin describes; return the exit code."""
-    emitter = Emitter(int(os.environ.pop("DLMON_RECORDS_FD")))
+    records_fd = int(os.environ.pop("DLMON_RECORDS_FD"))
     options: dict[str, Any] = json.loads(sys.stdin.readline())
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    # Otherwise TensorFlow takes all of a GPU's memory, and the figure shown says nothing.
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    refused: Refused | None = None
+    try:
+        # Before the emitter's thread is started, so that it has the same CPUs.
+        prepare(options)
+    except Refused as error:
+        refused = error
+    emitter = Emitter(records_fd)
     run = Run(find(options["workload"]), options, emitter)
     signal.signal(signal.SIGUSR1, run.stop)
     try:
-        run.train()
+        if refused is not None:
+            raise refused
+        run.run()
     except Stopped:
         return STOPPED
     except Exception as error:  # noqa: BLE001 - whatever it is, the log must say it
         if not isinstance(error, Refused):
             traceback.print_exc()
-        words = _in_words(error, run.batch_size)
+        words = in_words(error, run.batch_size, run.device)
         emitter.send(Failure(time.monotonic_ns(), words))
-        return 1
+        return REFUSED if isinstance(error, Refused) else 1
     finally:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         emitter.close()

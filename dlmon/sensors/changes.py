@@ -11,7 +11,7 @@ from dlmon.records import Cpu, Disk, Gpu, Machine, Memory, Network, ProcessTree
 # eight unchanged numbers a second are a fifth of a record.
 ALWAYS_TOLD: dict[type[Any], frozenset[str]] = {
     Machine: frozenset({"t", "wall", "cost"}),
-    Cpu: frozenset({"pct", "cores"}),
+    Cpu: frozenset({"pct", "cores", "energy_j"}),
     Memory: frozenset({"used_mib"}),
     Disk: frozenset({"read_mib_s", "write_mib_s"}),
     Network: frozenset({"receive_mib_s", "send_mib_s"}),

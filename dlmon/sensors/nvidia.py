@@ -59,6 +59,9 @@ THROTTLE_WORDS = {
     0x400: "reliability limit",
 }
 
+# Beyond so many GPUs, their energy each second would make a record too large.
+_MOST_ENERGY_EACH_INTERVAL = 4
+
 _Reader = Callable[[Any, Any], Any]
 
 
@@ -128,16 +131,23 @@ class NvidiaProvider:
         return MachineFacts(**values, why=why)
 
     def fast(self, t: int) -> Reading:
-        """Read utilisation, memory, power, temperature, clock and throttle reasons."""
-        reopened = self._reopen_if_due(t)
-        reading = self._read(FAST + SLOW if reopened else FAST)
+        """Read utilisation, memory, power, temperature, clock, throttle reasons; of few, energy."""
+        questions: tuple[_Question, ...] = FAST
+        if self._reopen_if_due(t):
+            questions += SLOW + ENERGY
+        elif self._few():
+            questions += ENERGY
+        reading = self._read(questions)
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
         return reading
 
     def slow(self, t: int) -> Reading:
-        """Read the power limit and the memory's clock."""
-        return self._read(SLOW)
+        """Read the power limit and the memory's clock; of many GPUs, energy too."""
+        return self._read(SLOW if self._few() else SLOW + ENERGY)
+
+    def _few(self) -> bool:
+        return len(self._devices) <= _MOST_ENERGY_EACH_INTERVAL
 
     def _read(self, questions: tuple[_Question, ...]) -> Reading:
         if self._why is not None and not self._devices:
@@ -146,7 +156,7 @@ class NvidiaProvider:
 
     def _gpu(self, device: _Device, questions: tuple[_Question, ...]) -> Gpu:
         if device.handle is None:
-            questions = FAST + SLOW
+            questions = FAST + SLOW + ENERGY
         values, why = self._answers(device, questions)
         return Gpu(index=device.index, **values, why=why)
 
@@ -426,5 +436,12 @@ SLOW = (
         "memory_mhz",
         (lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),),
         largest=100_000,
+    ),
+)
+ENERGY = (
+    _Question(
+        "energy_j",
+        (lambda nvml, gpu: round(nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, 1),),
+        largest=1e13,
     ),
 )

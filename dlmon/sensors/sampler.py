@@ -11,6 +11,7 @@ from dlmon.sensors.cgroup import CgroupProvider
 from dlmon.sensors.changes import Changes
 from dlmon.sensors.cpu import CpuProvider
 from dlmon.sensors.disk import DiskProvider
+from dlmon.sensors.energy import EnergyProvider
 from dlmon.sensors.memory import MemoryProvider
 from dlmon.sensors.network import NetworkProvider
 from dlmon.sensors.nvidia import NoGpus, NvidiaProvider
@@ -105,6 +106,7 @@ def machine_providers(process: ProcessProvider, no_gpus: str | None) -> tuple[Pr
     """
     return (
         CpuProvider(),
+        EnergyProvider(),
         MemoryProvider(),
         CgroupProvider(),
         DiskProvider(),

@@ -303,6 +303,7 @@ def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
             sm_mhz=1700 + 15 * index,
             memory_mhz=2619,
             throttle=(),
+            energy_j=5000.0 + 1000 * index,
         )
         for index in range(count)
     )

@@ -6,11 +6,14 @@ import json
 import os
 import signal
 import stat
+import sys
 from pathlib import Path
 
 import pytest
+from fakes import metered_sensors
 from fakes.sessions import eventually, is_alive, resume, suspend, wait_until_gone
 
+import dlmon.launch
 from dlmon.host import boot_id, host_name
 from dlmon.job import Refused
 from dlmon.launch import launch
@@ -341,9 +344,18 @@ def test_a_supervisor_that_is_told_nonsense_says_so_in_one_line(make_job):
     started = launch(make_job(device="toaster"))
     answer = started.answer()
     assert isinstance(answer, Refused)
-    assert answer.exit_code == 2
+    assert (answer.exit_code, answer.lacking) == (2, True)
     assert "toaster" in answer.reason
     eventually(lambda: started.process.poll() is not None, "the supervisor to end")
+
+
+def test_a_log_directory_that_cannot_be_written_is_nothing_that_the_machine_lacks(
+    make_job, tmp_path
+):
+    (tmp_path / "file").touch()
+    answer = launch(make_job(log_dir=str(tmp_path / "file" / "sessions"))).answer()
+    assert isinstance(answer, Refused)
+    assert (answer.exit_code, answer.lacking) == (2, False)
 
 
 def test_output_after_the_last_record_is_kept(start):
@@ -351,3 +363,21 @@ def test_output_after_the_last_record_is_kept(start):
     assert session.wait_for_end().status == "completed"
     assert {line.text for line in session.records(Output)} == {"good", "bye"}
     wait_until_gone(session._launch.process.pid)
+
+
+def test_the_energy_that_the_sensors_count_is_in_the_result(start, monkeypatch):
+    program = (
+        "import functools, sys; from dlmon import supervisor as s; "
+        "command = [sys.executable, '-P', sys.argv[1]]; "
+        "s.Sensing = functools.partial(s.Sensing, command=command); s.main()"
+    )
+    command = [sys.executable, "-P", "-c", program, metered_sensors.__file__]
+    monkeypatch.setattr(dlmon.launch, "python_command", lambda module: command)
+    session = start(epochs=3, steps=100, step_s=0.005)
+    result = session.wait_for_end()
+    epochs = session.records(Epoch)
+    seconds = sum(epoch.end - epoch.begin for epoch in epochs) / len(epochs) / 1e9
+    assert result.energy_j_per_epoch is not None, result.why["energy_j_per_epoch"]
+    assert result.energy_j_per_epoch["cpu"] == pytest.approx(
+        metered_sensors.WATTS * seconds, rel=0.2
+    )

@@ -162,6 +162,7 @@ static unsigned long long value_of(int gpu, const char *name)
         {"temperature_c", 60, 1},         {"sm_mhz", 1700, 15},
         {"memory_mhz", 2619, 0},          {"throttle", 0, 0},
         {"processes", 0, 0},              {"uuid", 0, 1},
+        {"energy_mj", 5000000, 1000000},
     };
     struct value value = {gpu, name, 0};
     if (each_line(read_value, &value))
@@ -359,6 +360,14 @@ nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned *milliwatts)
 {
     DEVICE_CALL(device);
     *milliwatts = value_of(device->index, "power_mw");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
+                                                 unsigned long long *millijoules)
+{
+    DEVICE_CALL(device);
+    *millijoules = value_of(device->index, "energy_mj");
     return SUCCESS;
 }
 

@@ -6,6 +6,7 @@ The order is that of keras/src/backend/tensorflow/trainer.py and callbacks/callb
 
 import importlib
 import sys
+import weakref
 from collections import deque
 from types import ModuleType, SimpleNamespace
 
@@ -32,16 +33,31 @@ class KerasCallback:
         raise AssertionError("the callback asked for the model while training")
 
 
+class Output:
+    """A batch of predictions on a device; `read` tells whether the host has waited for it."""
+
+    def __init__(self):
+        self.read = False
+
+
 @pytest.fixture
-def callback_class(monkeypatch):
+def callbacks(monkeypatch):
     keras = ModuleType("keras")
     keras.callbacks = SimpleNamespace(Callback=KerasCallback)
+    keras.tree = SimpleNamespace(flatten=lambda outputs: list(outputs or ()))
+    keras.backend = SimpleNamespace(backend=lambda: "tensorflow")
+    keras.ops = SimpleNamespace(convert_to_numpy=lambda output: setattr(output, "read", True))
     monkeypatch.setitem(sys.modules, "keras", keras)
     monkeypatch.delitem(sys.modules, "dlmon.keras", raising=False)
-    yield importlib.import_module("dlmon.keras").TrainingCallback
+    yield importlib.import_module("dlmon.keras")
     # What was imported with the stub must not stay for a test that wants the real one.
     sys.modules.pop("dlmon.keras", None)
     monkeypatch.delattr(dlmon, "keras", raising=False)
+
+
+@pytest.fixture
+def callback_class(callbacks):
+    return callbacks.TrainingCallback
 
 
 class Recorder:
@@ -72,10 +88,12 @@ class Trainer:
         self.validation_steps = validation_steps
         self.steps_per_execution = steps_per_execution
         self.stop_training = self.stop_evaluating = False
+        self.predict_function = lambda: [Output()]
         self.now = 1_000 * MS
         self.logs = {"loss": 0.5}
         self.events = []
         self.meanwhile = {}
+        self.logs_of_batches = []
 
     def clock(self):
         return self.now
@@ -107,11 +125,27 @@ class Trainer:
         self.now += 5 * MS
         self.reach("test end", callback.on_test_end, self.logs)
 
+    def predict(self, callback):
+        callback.set_model(self)
+        self.stop_predicting = False
+        self.reach("predict begin", callback.on_predict_begin)
+        told = []
+
+        def batch_ended(batch, logs):
+            told.append(self.predict_function())
+            callback.on_predict_batch_end(batch, {"outputs": told[-1]})
+
+        self.loop("predict", self.steps, batch_ended, "stop_predicting")
+        self.reach("predict end", callback.on_predict_end)
+        return told
+
     def loop(self, kind, steps, batch_ended, stop_flag):
         stride = self.steps_per_execution
         for step in range(0, steps, stride):
             self.now += 20 * MS * stride
-            self.reach(f"{kind} {step}", batch_ended, step + stride - 1, {"loss": object()})
+            logs = {"loss": object(), "outputs": [Output()]}
+            self.logs_of_batches.append(logs)
+            self.reach(f"{kind} {step}", batch_ended, step + stride - 1, logs)
             if getattr(self, stop_flag):
                 break
 
@@ -137,8 +171,9 @@ def build(callback_class):
     return made
 
 
-def test_it_declares_itself_safe_for_asynchronous_dispatch(callback_class):
-    assert callback_class.async_safe is True
+def test_both_declare_themselves_safe_for_asynchronous_dispatch(callbacks):
+    assert callbacks.TrainingCallback.async_safe is True
+    assert callbacks.InferenceCallback.async_safe is True
 
 
 def test_kerass_own_part_of_the_callback_works_too(build):
@@ -343,3 +378,139 @@ def test_the_batch_hook_reads_no_metric_and_no_model(build):
     # Both would raise: the logs can't be turned into numbers, the model can't be read.
     trainer.fit(callback)
     assert len(emitter.of(Batches)[0].dt_us) == 3
+
+
+# ---- inference ----
+
+
+@pytest.fixture
+def build_inference(callbacks):
+    def made(trainer, **options):
+        emitter = Recorder()
+        options = {"batch_size": 10, "samples_per_pass": 10 * trainer.steps, **options}
+        return emitter, callbacks.InferenceCallback(emitter, clock=trainer.clock, **options)
+
+    return made
+
+
+def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference):
+    trainer = Trainer(steps=4)
+    emitter, callback = build_inference(trainer, samples_per_pass=35)
+    trainer.predict(callback)
+    trainer.now += 500 * MS
+    trainer.predict(callback)
+    assert emitter.phases() == ["compiling", "predicting", "predicting"]
+    first, second = emitter.of(Epoch)
+    assert (first.epoch, first.begin, first.end) == (0, 1_000 * MS, 1_080 * MS)
+    assert (second.epoch, second.begin, second.end) == (1, 1_580 * MS, 1_660 * MS)
+    assert all(
+        (e.steps, e.samples, e.whole, e.metrics) == (4, 35, True, {}) for e in (first, second)
+    )
+    assert [batches.dt_us for batches in emitter.of(Batches)] == [(20_000,) * 4] * 2
+
+
+def test_the_first_batch_of_inference_ends_the_compile_phase(build_inference):
+    trainer = Trainer()
+    emitter, callback = build_inference(trainer)
+    trainer.predict(callback)
+    assert emitter.of(Phase) == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "predicting")]
+
+
+def test_a_batch_of_inference_is_timed_after_its_output_has_arrived(build_inference, callbacks):
+    trainer = Trainer(steps=2)
+    emitter, callback = build_inference(trainer)
+
+    def wait_for(output):
+        trainer.now += 7 * MS
+
+    callbacks.keras.ops.convert_to_numpy = wait_for
+    trainer.predict(callback)
+    assert emitter.of(Batches)[0].dt_us == (27_000, 27_000)
+
+
+def test_batches_of_inference_may_come_in_any_order(build_inference):
+    trainer = Trainer(steps=4)
+    emitter, callback = build_inference(trainer)
+    callback.set_model(trainer)
+    callback.on_predict_begin()
+    for _ in range(4):
+        trainer.predict_function()
+    for batch in (1, 0, 3, 2):
+        trainer.now += 20 * MS
+        callback.on_predict_batch_end(batch)
+    callback.on_predict_end()
+    (epoch,) = emitter.of(Epoch)
+    assert (epoch.steps, epoch.samples, epoch.whole) == (4, 40, True)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_each_batch_of_inference_waits_for_its_own_output(build_inference, order):
+    trainer = Trainer(steps=3)
+    outputs = []
+    trainer.predict_function = lambda: [outputs.append(Output()) or outputs[-1]]
+    _, callback = build_inference(trainer)
+    callback.set_model(trainer)
+    callback.on_predict_begin()
+    for _ in range(3):
+        trainer.predict_function()
+    for done, batch in enumerate(order, start=1):
+        callback.on_predict_batch_end(batch)
+        read = {number for number, output in enumerate(outputs) if output.read}
+        assert read == set(order[:done])
+
+
+def test_inference_hands_keras_no_output_to_keep(build_inference):
+    trainer = Trainer(steps=3)
+    made = []
+
+    def predict():
+        output = Output()
+        made.append(weakref.ref(output))
+        return [output]
+
+    trainer.predict_function = predict
+    _, callback = build_inference(trainer)
+    for _ in range(2):
+        assert trainer.predict(callback) == [(), (), ()]
+        assert trainer.predict_function is predict
+    assert [output() for output in made] == [None] * 6
+
+
+def test_on_jax_inference_hands_keras_the_state_without_the_output(build_inference, callbacks):
+    callbacks.keras.backend.backend = lambda: "jax"
+    trainer = Trainer(steps=2)
+    output = Output()
+    trainer.predict_function = lambda: ([output], "state")
+    _, callback = build_inference(trainer)
+    assert trainer.predict(callback) == [((), "state")] * 2
+    assert output.read
+
+
+def test_no_pass_of_a_capped_inference_is_whole(build_inference):
+    trainer = Trainer()
+    emitter, callback = build_inference(trainer, capped=True)
+    trainer.predict(callback)
+    assert not emitter.of(Epoch)[0].whole
+
+
+def test_a_stop_ends_inference_after_the_current_batch(build_inference):
+    trainer = Trainer(steps=9)
+    emitter, callback = build_inference(trainer)
+    trainer.meanwhile["predict 2"] = lambda: setattr(emitter, "stop_requested", True)
+    trainer.predict(callback)
+    (epoch,) = emitter.of(Epoch)
+    assert (epoch.steps, epoch.whole) == (3, False)
+
+
+def test_several_batches_an_execution_of_inference_are_told_one_by_one(build_inference):
+    trainer = Trainer(steps=10, steps_per_execution=4)
+    emitter, callback = build_inference(trainer)
+    trainer.predict(callback)
+    assert len(emitter.of(Batches)[0].dt_us) == emitter.of(Epoch)[0].steps == 10
+
+
+def test_training_waits_for_no_output(build):
+    trainer = Trainer(steps=3)
+    _, callback = build(trainer)
+    trainer.fit(callback)
+    assert not any(output.read for logs in trainer.logs_of_batches for output in logs["outputs"])

@@ -231,6 +231,14 @@ def test_the_first_batch_of_each_fit_ends_its_compile_phase():
     ]
 
 
+def test_the_compile_phase_turns_into_the_phase_that_its_epoch_names():
+    mark = EpochBegin(0, BEGIN, 10, 100, phase="predicting")
+    told = collect([Phase(1, "compiling"), mark, *ends(10), end()])
+    assert [record.name for record in told if isinstance(record, Phase)] == [
+        *("compiling", "predicting"),
+    ]
+
+
 def test_the_compile_phase_of_validation_is_not_ended_by_a_late_batch():
     queued = [Phase(1, "compiling"), begin(), *ends(9), Phase(2, "compiling"), *ends(10, first=9)]
     names = [record.name for record in collect(queued) if isinstance(record, Phase)]

@@ -7,16 +7,21 @@ from hypothesis import strategies as st
 
 from dlmon.comparison import (
     KINDS,
+    WEIGHT_UPDATE,
     Conditions,
     Row,
     Run,
     busy_at_start,
     compare,
     conditions_of,
+    cpus_of,
     factor,
     find_differences,
     published,
+    published_metrics,
     run_of,
+    timing_of_step,
+    usd_per_hour_of,
 )
 from dlmon.records import (
     MachineFacts,
@@ -272,6 +277,104 @@ def test_two_runs_with_the_same_estimate_compare():
         assert row.badges == ("vocabulary not known",)
 
 
+# The time of a batch
+
+RESNET = Conditions("resnet50", batch_size=64, samples=None, epochs=None)
+
+
+def test_in_training_a_batch_stands_beside_training_steps():
+    this = this_run(timing=timing_of_step(STEP))
+    rows = compare("step_ms", RESNET, RESNET, this)
+    ours = one(rows, kind="this")
+    assert (ours.value, ours.low, ours.high, ours.unit) == (16.0, None, None, "ms")
+    alike = [row for row in rows if row.kind == "published" and row.comparable]
+    assert [row.value for row in alike] == [292.2, 1233.1, 1242.7]
+    assert factor(ours, alike[0], steady=False) == pytest.approx(292.2 / 16)
+
+
+def test_a_time_without_the_weight_update_says_that_ours_includes_it():
+    conditions = replace(RESNET, batch_size=16)
+    this = this_run(timing=timing_of_step(STEP))
+    rows = compare("step_ms", conditions, RESNET, this)
+    others = [row for row in rows if row.badges == (WEIGHT_UPDATE,)]
+    assert len(others) == 13
+    assert {row.note for row in others} == {"no weight update; synthetic input"}
+    assert not any(row.comparable for row in others)
+    assert factor(one(rows, kind="this"), others[0], steady=True) is None
+
+
+def test_in_inference_a_batch_stands_beside_forward_passes_alone():
+    conditions = replace(RESNET, batch_size=16, mode="inference")
+    rows = compare("step_ms", conditions, RESNET, this_run(timing=timing_of_step(STEP)))
+    theirs = [row for row in rows if row.kind == "published"]
+    assert len(theirs) == 13
+    assert all(row.comparable and not row.badges for row in theirs)
+    assert {row.metric for row in rows} == {"step_ms"}
+
+
+def test_while_the_mode_is_not_known_every_published_time_stands_there():
+    rows = compare("step_ms", replace(RESNET, mode=None), RESNET)
+    assert len(rows) == len(published("resnet50"))
+    assert all("mode not known" in row.badges for row in rows)
+
+
+def test_an_earlier_batch_compares_in_the_same_mode_only():
+    found = result(workload="resnet50", seconds_per_epoch=None, options={"batch_size": 64})
+    row = earlier_row(found, RESNET, "step_ms", defaults=RESNET)
+    assert (row.value, row.comparable) == (16.0, True)
+    row = earlier_row(found, replace(RESNET, mode="inference"), "step_ms", defaults=RESNET)
+    assert row.badges == ("mode train, not inference",)
+    assert compare("step_ms", RESNET, RESNET, earlier=[replace(found, step_ms=None)]) == compare(
+        "step_ms", RESNET, RESNET
+    )
+    assert timing_of_step(None) is None
+
+
+# What it cost
+
+
+def test_a_published_row_with_a_price_tells_its_cpus_and_what_an_epoch_cost():
+    mnist = Conditions("mnist-mlp", batch_size=128, samples=60_000, epochs=20)
+    row = one(compare("seconds_per_epoch", mnist, mnist), value=3.501)
+    assert (row.vcpus, row.usd_per_hour) == (16, 0.1273)
+    assert row.cost_usd == pytest.approx(0.1273 * 3.501 / 3600)
+    free = one(compare("seconds_per_epoch", CIFAR, CIFAR), label="Intel Core i7-9700K")
+    assert (free.vcpus, free.usd_per_hour, free.cost_usd) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "cpus", "usd_per_hour"),
+    [
+        ({}, 8, None),
+        ({"price": None}, 8, None),
+        ({"price": "0.5"}, 8, 0.5),
+        ({"price": "0.5/cpu"}, 8, 4.0),
+        ({"price": "0.5/cpu", "cpus": 2}, 2, 1.0),
+        ({"price": "free", "cpus": True}, 8, None),
+        ({"price": 0.5, "cpus": -1}, 8, None),
+    ],
+)
+def test_a_run_of_ours_costs_what_its_price_says(options, cpus, usd_per_hour):
+    run = run_of(
+        "seconds_per_epoch", result(3600.0, options=options), header(MachineFacts(cores=8))
+    )
+    assert (run.vcpus, run.usd_per_hour) == (cpus, usd_per_hour)
+    row = one(compare("seconds_per_epoch", CIFAR, CIFAR, run), kind="this")
+    assert row.cost_usd == usd_per_hour
+
+
+def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
+    assert cpus_of({}, MachineFacts()) is None
+    assert cpus_of({"cpus": 2}, None) == 2
+    assert usd_per_hour_of({"price": "0.5/cpu"}, None) is None
+
+
+def test_the_cost_of_a_batch_is_that_of_its_milliseconds():
+    this = this_run(timing=timing_of_step(STEP), usd_per_hour=3600.0)
+    row = one(compare("step_ms", RESNET, RESNET, this), kind="this")
+    assert row.cost_usd == pytest.approx(0.016)
+
+
 # Earlier sessions
 
 
@@ -502,7 +605,9 @@ NUMBERS = st.floats() | st.integers(-(2**63), 2**63)
 COUNTS = st.none() | st.integers(0, 200)
 OPTION = st.none() | st.booleans() | st.integers(-3, 500) | st.text(max_size=3) | st.just("train")
 WORKLOAD = st.sampled_from(["cifar10-cnn", "mnist-mlp-small", "imdb-fasttext", "alexnet", "x.py"])
-METRIC = st.sampled_from(["seconds_per_epoch", "run_seconds", "forward_ms", "train_step_ms"])
+METRIC = st.sampled_from(
+    ["seconds_per_epoch", "run_seconds", "forward_ms", "train_step_ms", "step_ms"]
+)
 DATA = st.sampled_from([None, "real", "synthetic"])
 EPOCH_S = st.builds(SecondsPerEpoch, NUMBERS, NUMBERS, NUMBERS, st.just(1), st.booleans())
 RUN_S = st.builds(RunSeconds, NUMBERS, NUMBERS, NUMBERS, st.booleans())
@@ -562,7 +667,8 @@ def test_any_comparison_is_sorted_and_honest(
     assert all(0 < value < math.inf for value in values)
     assert {row.kind for row in rows} <= set(KINDS)
     assert sum(row.kind == "this" for row in rows) <= 1
-    expected = [row for row in published(conditions.workload) if row.metric == metric]
+    beside = published_metrics(metric, conditions.mode)
+    expected = [row for row in published(conditions.workload) if row.metric in beside]
     assert sum(row.kind == "published" for row in rows) == len(expected)
     ours = [row for row in rows if row.kind == "this"]
     for row in rows:

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.device import VISIBLE, DeviceChoice, DeviceError, check_device_name, choose_device
+from dlmon.device import (
+    VISIBLE,
+    DeviceChoice,
+    DeviceError,
+    DeviceNotTold,
+    check_cpus,
+    check_device_name,
+    choose_device,
+)
 from dlmon.records import GpuFacts, MachineFacts
 
 TWO_GPUS = MachineFacts(
@@ -18,13 +26,31 @@ def test_these_are_devices(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "GPU", "gpu:", "gpu:-1", "gpu:0+1", "gpu:x", "cuda", "gpu:00000", "cpu:0", "cpu\n"]
+    "name", ["", "GPU", "gpu:", "gpu:-1", "gpu:0+", "gpu:x", "cuda", "gpu:00000", "cpu:0", "cpu\n"]
 )
 def test_nothing_else_is_a_device(name):
     with pytest.raises(DeviceError, match="use auto, cpu, gpu or gpu:N"):
         check_device_name(name)
     with pytest.raises(DeviceError):
         choose_device(name, TWO_GPUS, {})
+
+
+@pytest.mark.parametrize("name", ["gpu:0+1", "gpu:0,1", "gpu:0+1+2+3"])
+def test_several_gpus_are_refused_by_name_until_they_can_be_had(name):
+    with pytest.raises(DeviceError, match=r"several GPUs.*not there yet.*gpu:0") as refused:
+        choose_device(name, TWO_GPUS, {})
+    assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", [None, 1, 3])
+def test_as_many_cpus_can_be_had_as_are_allowed(asked):
+    check_cpus(asked, {0, 1, 6})
+
+
+@pytest.mark.parametrize("asked", [0, 4, -1])
+def test_more_cpus_than_are_allowed_are_refused(asked):
+    with pytest.raises(DeviceError, match=f"must be from 1 to 3, .*, not {asked}"):
+        check_cpus(asked, {0, 1, 6})
 
 
 @pytest.mark.parametrize("facts", [TWO_GPUS, NO_DRIVER, NO_GPU, None])
@@ -86,6 +112,23 @@ def test_auto_takes_what_there_is(facts):
 def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason, own):
     with pytest.raises(DeviceError, match=f"there is no GPU here: {reason}; use --device cpu"):
         choose_device(asked, facts, own)
+
+
+@pytest.mark.parametrize(
+    ("facts", "may_be_there"),
+    [
+        (None, True),
+        (MachineFacts(), True),
+        (MachineFacts(why={"gpus": "lost: the sensors ended"}), True),
+        (MachineFacts(gpus=(GpuFacts(0, "NVIDIA A", why={"uuid": "lost"}),)), True),
+        (NO_DRIVER, False),
+        (NO_GPU, False),
+    ],
+)
+def test_a_gpu_that_was_not_told_of_may_be_there_another_time(facts, may_be_there):
+    with pytest.raises(DeviceError) as refused:
+        choose_device("gpu:0", facts, {})
+    assert isinstance(refused.value, DeviceNotTold) == may_be_there
 
 
 def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():

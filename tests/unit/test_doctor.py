@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dlmon.calibration import Peak, write_peaks
 from dlmon.doctor import Finding, examine, installed_version
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
 
@@ -40,6 +41,7 @@ def look(
     environment: dict[str, str] | None = None,
     python: tuple[int, int, int] = (3, 12, 1),
     directory: Path | None = None,
+    calibration: Path | None = None,
 ) -> dict[str, Finding]:
     findings = examine(
         Facts(t=0, wall=0.0, host="box", machine=machine) if machine else None,
@@ -49,13 +51,37 @@ def look(
         version_of=installed.get,
         python=python,
         root=tmp_path,
+        calibration=calibration,
     )
     assert json.loads(json.dumps(to_json(findings)))
     return {finding.topic: finding for finding in findings}
 
 
-def test_a_good_machine_is_all_ok(tmp_path: Path):
-    findings = look(tmp_path, WITH_GPU)
+PEAKS = (
+    Peak("cpu", "Some CPU", "float32", 1.86e11, 2048, 1_795_185_360.0, {"tensorflow": "2.21.0"}),
+    Peak("cpu", "Some CPU", "float16", 8.7e10, 2048, 1_795_185_365.0, {"tensorflow": "2.21.0"}),
+    Peak("gpu", "GTX 1060", "float32", 4.1e12, 4096, 1_795_185_370.0, {"tensorflow": "2.21.0"}),
+)
+
+
+def energy_counter(root: Path) -> Path:
+    zone = root / "sys/class/powercap/intel-rapl:0"
+    zone.mkdir(parents=True)
+    (zone / "name").write_text("package-0\n")
+    (zone / "max_energy_range_uj").write_text("65532610987\n")
+    (zone / "energy_uj").write_text("1\n")
+    return zone / "energy_uj"
+
+
+@pytest.fixture
+def peaks(tmp_path: Path) -> Path:
+    write_peaks(tmp_path / "calibration.json", PEAKS)
+    return tmp_path / "calibration.json"
+
+
+def test_a_good_machine_is_all_ok(tmp_path: Path, peaks: Path):
+    energy_counter(tmp_path)
+    findings = look(tmp_path, WITH_GPU, calibration=peaks)
     assert {finding.state for finding in findings.values()} == {"ok"}
     assert findings["cpu"].text == "Some CPU, 8 cores, 4 physical"
     assert findings["gpu"].text == "GPU 0: GTX 1060, 6.0 GiB, driver 580.65, CUDA up to 13.0"
@@ -193,6 +219,74 @@ def test_chosen_gpus_are_told(tmp_path: Path):
     finding = look(tmp_path, WITH_GPU, environment={"CUDA_VISIBLE_DEVICES": "GPU-a"})
     assert "'GPU-a'" in finding["visible devices"].text
     assert "visible devices" not in look(tmp_path, WITH_GPU)
+
+
+def test_an_energy_counter_for_root_alone_says_how_to_open_it(tmp_path: Path, monkeypatch):
+    counter = energy_counter(tmp_path)
+    open_file = os.open
+
+    def refused(path, *rest):
+        if Path(path) == counter:
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, *rest)
+
+    monkeypatch.setattr(os, "open", refused)
+    energy = look(tmp_path)["energy"]
+    assert energy.state == "warning"
+    assert "denied" in energy.text
+    assert "chmod a+r" in energy.next_step
+
+
+def test_a_machine_without_an_energy_counter_says_so(tmp_path: Path):
+    energy = look(tmp_path)["energy"]
+    assert (energy.state, energy.next_step) == ("missing", None)
+    assert "no energy counter" in energy.text
+
+
+def calibrations(tmp_path: Path, machine: MachineFacts, peaks: Path, **more) -> list[Finding]:
+    findings = examine(
+        Facts(t=0, wall=0.0, host="box", machine=machine),
+        None,
+        tmp_path,
+        environment={},
+        version_of=more.get("installed", INSTALLED).get,
+        root=tmp_path,
+        calibration=peaks,
+    )
+    return [finding for finding in findings if finding.topic == "calibration"]
+
+
+def test_each_devices_peaks_are_told(tmp_path: Path, peaks: Path, utc):
+    assert calibrations(tmp_path, WITH_GPU, peaks) == [
+        Finding(
+            "calibration",
+            "ok",
+            "Matmul peak of Some CPU: float32 186 GFLOP/s, float16 87 GFLOP/s (2026-11-20)",
+        ),
+        Finding("calibration", "ok", "Matmul peak of GTX 1060: float32 4.1 TFLOP/s (2026-11-20)"),
+    ]
+
+
+def test_a_device_that_was_not_calibrated_says_how_to(tmp_path: Path, peaks: Path):
+    other = replace(CPU_ONLY, cpu_model="Other CPU")
+    for file in (peaks, tmp_path / "none.json"):
+        (finding,) = calibrations(tmp_path, other, file)
+        assert (finding.state, finding.next_step) == ("missing", "dlmon doctor --calibrate")
+        assert "Other CPU" in finding.text
+
+
+def test_a_calibration_by_another_tensorflow_is_told(tmp_path: Path, peaks: Path):
+    newer = INSTALLED | {"tensorflow": "2.22.0"}
+    (finding,) = calibrations(tmp_path, CPU_ONLY, peaks, installed=newer)
+    assert finding.state == "warning"
+    assert "by TensorFlow 2.21.0, not 2.22.0" in finding.text
+
+
+def test_a_broken_calibration_is_told(tmp_path: Path, peaks: Path):
+    peaks.write_text("{")
+    (finding,) = calibrations(tmp_path, CPU_ONLY, peaks)
+    assert finding.state == "warning"
+    assert "holds no calibration" in finding.text
 
 
 def test_a_directory_that_is_not_there_yet_is_fine(tmp_path: Path):

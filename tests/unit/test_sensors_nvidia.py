@@ -22,7 +22,10 @@ from dlmon.sensors.nvidia import (
 SECOND = 1_000_000_000
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999
 SLOW = ("power_limit_w", "memory_mhz")
-FAST = ("utilization_pct", "memory_used_mib", "power_w", "temperature_c", "sm_mhz", "throttle")
+FAST = (
+    *("utilization_pct", "memory_used_mib", "power_w", "temperature_c", "sm_mhz", "throttle"),
+    "energy_j",
+)
 
 
 class NVMLError(Exception):
@@ -44,6 +47,7 @@ class Module:
         self.errors = {}
         self.calls = []
         self.values = {"power": 118_000, "used": 5 * 2**30, "total": 8 * 2**30, "utilization": 97}
+        self.values["energy"] = 1_234_567
         self.session = 0
 
     def _answer(self, call, handle=None):
@@ -104,6 +108,10 @@ class Module:
         self._answer("power", handle)
         return self.values["power"]
 
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+        self._answer("energy", handle)
+        return self.values["energy"]
+
     def nvmlDeviceGetEnforcedPowerLimit(self, handle):
         self._answer("limit", handle)
         return 120_000
@@ -140,6 +148,7 @@ HEALTHY = Gpu(
     temperature_c=61,
     sm_mhz=1700,
     throttle=("power cap",),
+    energy_j=1234.6,
 )
 
 
@@ -212,6 +221,21 @@ def test_what_is_not_supported_is_asked_once():
     assert module.calls.count(("power", "a")) == 1
 
 
+def test_a_gpu_without_an_energy_counter_says_so_and_is_asked_once():
+    module = Module("a")
+    module.errors["energy"] = NOT_SUPPORTED
+    provider, _ = opened(module)
+    for t in range(3):
+        assert gpus(provider, t * SECOND)[0].why == {"energy_j": "not supported"}
+    assert module.calls.count(("energy", "a")) == 1
+
+
+def test_the_energy_of_many_gpus_is_read_in_the_slow_tier():
+    provider, _ = opened(Module(*"abcde"))
+    assert {gpu.energy_j for gpu in gpus(provider)} == {None}
+    assert {gpu.energy_j for gpu in provider.slow(0).gpus} == {1234.6}
+
+
 def test_what_failed_by_chance_is_asked_again():
     module = Module("a")
     module.errors["power"] = UNKNOWN
@@ -248,6 +272,7 @@ def test_a_gpu_without_memory_of_its_own_says_so():
         ("used", 2**64 - 1, "memory_used_mib"),
         ("power", 2**32 - 1, "power_w"),
         ("utilization", 255, "utilization_pct"),
+        ("energy", 2**64 - 1, "energy_j"),
     ],
 )
 def test_a_number_that_cannot_be_true_is_no_reading(value, number, field):

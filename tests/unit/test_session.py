@@ -26,7 +26,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session import NOTICES, OUTPUT_LINES, MachineHistory, Session
+from dlmon.session import NOTICES, OUTPUT_LINES, STEADY_PHASES, MachineHistory, Session
 
 FIGURES = (
     *("seconds_per_epoch", "run_seconds", "samples_per_second"),
@@ -158,9 +158,52 @@ def test_every_prefix_of_a_log_is_a_valid_session(records):
         check(made, made.last_t + 300_000_000)
 
 
-@pytest.mark.parametrize("reached", [phase for phase in PHASES if phase != "evaluating"])
+TRAINING_PHASES = [phase for phase in PHASES if phase not in ("evaluating", "predicting")]
+
+
+@pytest.mark.parametrize("reached", TRAINING_PHASES)
 def test_the_phase_is_the_one_that_was_entered_last(reached):
     assert folded(recorded_session(reached)).snapshot().phase == reached
+
+
+def as_inference(records):
+    """Return a recorded session as if it had predicted."""
+    told = []
+    for record in records:
+        if isinstance(record, Model):
+            record = replace(record, mode="inference", validation_steps=None)
+        elif isinstance(record, Phase) and record.name == "training":
+            record = replace(record, name="predicting")
+        told.append(record)
+    return told
+
+
+def test_inference_has_steps_and_throughput_but_no_epochs():
+    records = as_inference(recorded_session("training", workload="mnist-mlp-small", ended=1))
+    session = folded(records)
+    snapshot = session.snapshot()
+    assert snapshot.phase == "predicting"
+    for figure in ("seconds_per_epoch", "run_seconds"):
+        assert getattr(snapshot, figure) is None
+        assert snapshot.why[figure] == "inference has no epochs"
+    trained = folded(recorded_session("training", workload="mnist-mlp-small", ended=1)).snapshot()
+    for figure in ("samples_per_second", "samples_per_second_now", "step_ms", "progress", "limit"):
+        assert getattr(snapshot, figure) == getattr(trained, figure)
+        assert getattr(snapshot, figure) is not None
+    assert [epoch.epoch for epoch in snapshot.epochs] == [0]
+
+
+def test_a_workload_without_epochs_has_progress_and_no_seconds_per_epoch():
+    records = [
+        replace(record, samples_per_epoch=0, steps_per_epoch=100, epochs=1, steps_cap=100)
+        if isinstance(record, Model)
+        else record
+        for record in recorded_session("training", ended=0, steps_cap=100, cut_after=40)
+    ]
+    snapshot = folded(records).snapshot()
+    assert snapshot.seconds_per_epoch is None
+    assert snapshot.why["seconds_per_epoch"] == "this workload has no epochs"
+    assert (snapshot.progress.step, snapshot.progress.steps) == (40, 100)
 
 
 def test_a_whole_run_gives_the_figures_that_its_records_hold():
@@ -278,7 +321,7 @@ def test_slow_steps_have_a_rate_of_now_between_their_ends():
     assert made.snapshot(31 * SECOND_NS).samples_per_second_now is None
 
 
-@pytest.mark.parametrize("name", [phase for phase in PHASES if phase != "training"])
+@pytest.mark.parametrize("name", [phase for phase in PHASES if phase not in STEADY_PHASES])
 def test_there_is_no_rate_of_now_outside_training(name):
     made = session(*steady_run(), Phase(8 * SECOND_NS, name))
     assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None

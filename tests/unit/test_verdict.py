@@ -1,23 +1,39 @@
+from dataclasses import replace
+
 import pytest
 from fakes.recorded import recorded_session
 
+from dlmon.calibration import Peak, calibration_path, write_peaks
 from dlmon.job import Job
-from dlmon.records import SessionHeader
-from dlmon.session import Session
-from dlmon.verdict import Ending, make_result
+from dlmon.records import Batches, Model, SessionHeader
+from dlmon.session import INFERENCE, Session
+from dlmon.verdict import Ending, make_result, measure_session
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
 
 
-def result(exit_code, stop_asked=False, failure=None, out_of_memory=False):
-    records = recorded_session()
+def result(
+    exit_code,
+    stop_asked=False,
+    failure=None,
+    out_of_memory=False,
+    last_words=(),
+    job=JOB,
+    mode="train",
+):
+    records = [
+        replace(record, mode=mode, precision="float32") if isinstance(record, Model) else record
+        for record in recorded_session()
+    ]
     header = records[0]
     assert isinstance(header, SessionHeader)
     session = Session(header)
     for record in records[1:]:
         session.fold(record)
-    ending = Ending(exit_code, stop_asked, failure, out_of_memory)
-    return make_result(JOB, "log", session.snapshot(), ending, header.t + 5_000_000_000, 1.0)
+    snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
+    measures = measure_session(job, snapshot, session.energy, now_ns)
+    ending = Ending(exit_code, stop_asked, failure, out_of_memory, last_words)
+    return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +51,36 @@ def result(exit_code, stop_asked=False, failure=None, out_of_memory=False):
             "failed",
             "memory ran out (batch size 100) and the kernel killed it",
         ),
+        (
+            {
+                "exit_code": -6,
+                "last_words": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
+            },
+            "failed",
+            "memory ran out (batch size 100): it aborted (SIGABRT)",
+        ),
+        (
+            {
+                "exit_code": -11,
+                "last_words": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
+            },
+            "failed",
+            "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
+        ),
+        (
+            {
+                "exit_code": -6,
+                "last_words": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
+            },
+            "failed",
+            "GPU memory ran out (batch size 100): it aborted (SIGABRT)",
+        ),
+        (
+            {"exit_code": -15, "last_words": ["RESOURCE_EXHAUSTED: retried"]},
+            "failed",
+            "it was ended from outside (SIGTERM)",
+        ),
+        ({"exit_code": -6, "last_words": ["double free"]}, "failed", "it aborted (SIGABRT)"),
         ({"exit_code": -11}, "failed", "it crashed with a segmentation fault (SIGSEGV)"),
         ({"exit_code": -1}, "failed", "it ended by SIGHUP"),
         ({"exit_code": -999}, "failed", "it ended by signal 999"),
@@ -56,3 +102,56 @@ def test_the_result_holds_the_figures_of_the_session():
     assert told.samples_per_second is not None
     assert told.epochs > 0
     assert told.device is not None
+
+
+def test_the_result_tells_what_the_run_cost_and_how_fast_it_computed():
+    job = replace(JOB, options={"batch_size": 100, "price": "0.36/cpu", "cpus": 2})
+    told = result(0, job=job)
+    assert told.cost_usd == pytest.approx(2 * 0.36 * 5.0 / 3600)
+    flop_s = 236_302_848 * told.samples_per_second.mean
+    assert told.effective_flop_s == pytest.approx(flop_s)
+    assert told.peak_share is None
+    assert "calibrate" in told.why["peak_share"]
+
+
+def test_a_price_per_cpu_counts_all_that_the_machine_has_unless_told_otherwise():
+    told = result(0, job=replace(JOB, options={"price": "0.36/cpu", "cpus": None}))
+    assert told.cost_usd == pytest.approx(8 * 0.36 * 5.0 / 3600)
+
+
+def test_without_a_price_the_cost_has_a_reason():
+    told = result(0)
+    assert told.cost_usd is None
+    assert "--price" in told.why["cost_usd"]
+
+
+def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    told = result(0)
+    peak = Peak("gpu", told.device_name, "float32", 2 * told.effective_flop_s, 4096, 1.0)
+    write_peaks(calibration_path(), [peak])
+    assert result(0).peak_share == pytest.approx(0.5)
+    write_peaks(calibration_path(), [replace(peak, device_name="another")])
+    assert result(0).peak_share is None
+
+
+def test_inference_has_no_seconds_per_epoch_and_says_so():
+    told = result(0, mode="inference")
+    assert told.seconds_per_epoch is None
+    assert told.run_seconds is None
+    assert told.why["seconds_per_epoch"] == told.why["run_seconds"] == INFERENCE
+    assert told.samples_per_second is not None
+    assert told.step_ms is not None
+
+
+def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
+    records = recorded_session("training")
+    header, model = records[0], next(r for r in records if isinstance(r, Model))
+    session = Session(header)
+    session.fold(model)
+    session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
+    snapshot = session.snapshot(header.t)
+    measures = measure_session(JOB, snapshot, session.energy, header.t)
+    told = make_result(JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0)
+    assert told.step_ms is None
+    assert told.why["step_ms"].startswith("the run was too short for a figure, about 3 ms a batch")

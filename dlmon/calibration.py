@@ -1,0 +1,361 @@
+"""The matmul peak of this machine's devices: measured by a child process, kept in a file.
+
+A run's operations per second say little until they stand beside what the same
+device reaches at its best. `dlmon doctor --calibrate` measures that; the file
+is read for every result. What it holds is foreign, like any log: it is checked
+and cleaned on its way in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from dlmon.processes import python_command
+from dlmon.sanitize import clean
+
+SCHEMA = 1
+DEADLINE_S = 900.0
+COMMAND = "dlmon doctor --calibrate"
+_LARGEST_FILE = 1_000_000
+_LONGEST_LINE = 65_536
+_LONGEST_TEXT = 200
+_LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
+# Keras's dtype policies, and the precision that most of their products are computed in.
+_PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
+
+
+class CalibrationError(Exception):
+    """There is no calibration to be had; the message is a sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most floating-point operations per second seen of one device in one precision.
+
+    Attributes:
+        device: "cpu" or "gpu".
+        device_name: the CPU's model, or the GPU's name.
+        precision: "float32", "bfloat16" or "float16".
+        flop_s: 2 n³ operations over the median time of a product of n × n matrices.
+        size: that n, the best one.
+        wall: when it was measured, in Unix seconds.
+        versions: of what measured it.
+        note: what more to know, such as that TF32 stood in for float32.
+    """
+
+    device: str
+    device_name: str
+    precision: str
+    flop_s: float
+    size: int
+    wall: float
+    versions: dict[str, str] = field(default_factory=dict)
+    note: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a peak is looked up by."""
+        return _key(self.device, self.device_name, self.precision)
+
+    def is_of(self, device: str, device_name: str) -> bool:
+        """Tell whether it was measured on a device: "cpu" or "gpu", and its name."""
+        return self.key == _key(device, device_name, self.precision)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a measurement brought: peaks, and in words what could not be measured."""
+
+    peaks: tuple[Peak, ...]
+    complaints: tuple[str, ...] = ()
+
+
+def calibration_path() -> Path:
+    """Return where this user's calibration is kept."""
+    import platformdirs  # costs more than reading the file
+
+    return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "calibration.json"
+
+
+def calibrate(
+    path: Path,
+    cpu_name: str | None,
+    tell: Callable[[str], object],
+    command: Sequence[str] | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> Calibration:
+    """Measure every device of this machine, and keep what was found in `path`.
+
+    Takes about twenty seconds a device. Peaks of other devices stay in the
+    file; one that can't be read is replaced.
+
+    Args:
+        path: the file.
+        cpu_name: the CPU's model, as results name it.
+        tell: is given a line of text for each size that was measured.
+        command: what measures; our own by default.
+        deadline_s: after so long the child is ended.
+
+    Raises:
+        CalibrationError: nothing could be measured, or not be kept.
+    """
+    found = measure_peaks(cpu_name, tell, command, deadline_s)
+    try:
+        before = read_peaks(path)
+    except CalibrationError:
+        before = ()
+    write_peaks(path, (*before, *found.peaks))
+    return found
+
+
+def measure_peaks(
+    cpu_name: str | None,
+    tell: Callable[[str], object],
+    command: Sequence[str] | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> Calibration:
+    """Measure in a child process, and keep nothing.
+
+    Raises:
+        CalibrationError: the child could not be started, or brought no peak.
+    """
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                command or python_command("workloads.calibrate"),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CalibrationError(f"calibration could not be started: {reason}") from None
+        assert process.stdout is not None
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(deadline_s, end)
+        timer.start()
+        answer = _Answer(cpu_name or "CPU", tell)
+        try:
+            while line := process.stdout.readline(_LONGEST_LINE):
+                answer.take(line)
+            code = process.wait()
+        finally:
+            timer.cancel()
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        complaints = list(answer.complaints)
+        if late.is_set():
+            complaints.append(f"it took more than {deadline_s:.0f} s and was ended")
+        elif code != 0 and not answer.failed:
+            complaints.append(_why_it_ended(code, errors))
+    if not answer.peaks:
+        raise CalibrationError(
+            f"calibration measured nothing: {'; '.join(complaints) or 'it told nothing'}"
+        )
+    return Calibration(tuple(answer.peaks), tuple(complaints))
+
+
+def read_peaks(path: Path) -> tuple[Peak, ...]:
+    """Return the peaks that a file holds; none where there is no file.
+
+    Raises:
+        CalibrationError: it can't be read, or is no calibration.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST_FILE + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CalibrationError(f"{path} can't be read ({reason}); run `{COMMAND}` again") from None
+    try:
+        told = json.loads(text)
+        if told["schema"] != SCHEMA:
+            raise ValueError("another schema")
+        return tuple(_peak(item) for item in told["peaks"])
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        raise CalibrationError(f"{path} holds no calibration; run `{COMMAND}` again") from None
+
+
+def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
+    """Write a file whole or not at all; of peaks with the same key the last one stands.
+
+    Raises:
+        CalibrationError: it can't be written.
+    """
+    newest = {peak.key: peak for peak in peaks}
+    told = {"schema": SCHEMA, "peaks": [asdict(peak) for peak in newest.values()]}
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise CalibrationError(f"the calibration can't be kept in {path} ({reason})") from None
+
+
+def find_peak(
+    peaks: Sequence[Peak], device: str | None, device_name: str | None, precision: str | None
+) -> Peak | None:
+    """Return the peak that a run on a device compares with, None where there is none.
+
+    Args:
+        peaks: from `read_peaks`.
+        device: cpu, gpu or gpu:N.
+        device_name: the CPU's model, or the GPU's name.
+        precision: float32, float16, bfloat16, or a dtype policy of Keras.
+    """
+    if device is None or precision is None:
+        return None
+    kind = device.partition(":")[0]
+    name = device_name or ("CPU" if kind == "cpu" else "")
+    key = _key(kind, name, _PRECISION_OF_POLICY.get(precision, precision))
+    return next((peak for peak in peaks if peak.key == key), None)
+
+
+def peak_of_run(
+    path: Path, device: str | None, device_name: str | None, precision: str | None
+) -> tuple[float | None, str | None]:
+    """Return the peak of a run in FLOP/s, or None and why there is none, in words."""
+    try:
+        peak = find_peak(read_peaks(path), device, device_name, precision)
+    except CalibrationError as error:
+        return None, str(error)
+    if peak is None:
+        return None, f"this device was not calibrated for {precision} ({COMMAND})"
+    return peak.flop_s, None
+
+
+def flop_s_text(flop_s: float) -> str:
+    """Write operations per second as people do: 186 GFLOP/s, 1.25 TFLOP/s."""
+    for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9)):
+        if flop_s >= size:
+            return f"{flop_s / size:.3g} {unit}FLOP/s"
+    return f"{flop_s / 1e6:.3g} MFLOP/s"
+
+
+class _Answer:
+    """What the child has told so far."""
+
+    def __init__(self, cpu_name: str, tell: Callable[[str], object]) -> None:
+        self.peaks: list[Peak] = []
+        self.complaints: list[str] = []
+        self.failed = False
+        self._cpu_name = cpu_name
+        self._tell = tell
+        self._versions: dict[str, str] = {}
+
+    def take(self, line: bytes) -> None:
+        """Take one line of JSON; one that is none is a complaint of its own."""
+        try:
+            told = json.loads(line)
+            if not isinstance(told, dict):
+                raise TypeError("an object was expected")
+            self._take(told)
+        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+            self.complaints.append(f"not understood: {clean(line.decode('utf-8', 'replace'), 80)}")
+
+    def _take(self, told: dict[str, Any]) -> None:
+        kind = told.get("type")
+        if kind == "versions":
+            self._versions = _texts(told["versions"])
+        elif kind in ("rate", "peak"):
+            self._take_rate(told)
+        elif kind == "skipped":
+            self.complaints.append(f"{self._about(told)}: {_text(told['text'])}")
+        elif kind == "failed":
+            self.failed = True
+            self.complaints.append(_text(told["text"]))
+
+    def _take_rate(self, told: dict[str, Any]) -> None:
+        measured = {
+            **told,
+            "device_name": self._name(told),
+            "wall": round(time.time(), 1),
+            "versions": self._versions,
+        }
+        peak = _peak(measured)
+        if told["type"] == "peak":
+            self.peaks.append(peak)
+        else:
+            size = f"{peak.size:,}"
+            self._tell(f"{self._about(told)}: {flop_s_text(peak.flop_s)} at {size} × {size}")
+
+    def _name(self, told: dict[str, Any]) -> str:
+        if told["device"] == "cpu":
+            return self._cpu_name
+        return _text(told["device_name"]) if told["device_name"] else "GPU"
+
+    def _about(self, told: dict[str, Any]) -> str:
+        return f"{self._name(told)}, {_text(told['precision'])}"
+
+
+def _why_it_ended(code: int, errors: IO[bytes]) -> str:
+    if code == -signal.SIGKILL:
+        return "it was killed, probably because memory ran out"
+    errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, errors.tell() - _LONGEST_LINE))
+    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+    how = f"exit code {code}" if code > 0 else f"signal {-code}"
+    return f"it ended with {how}: {clean(lines[-1], 300)}" if lines else f"it ended with {how}"
+
+
+def _key(device: str, device_name: str, precision: str) -> tuple[str, str, str]:
+    return device, " ".join(device_name.casefold().split()), precision
+
+
+def _peak(told: Any) -> Peak:
+    """Check and clean what a file or the child tells of a peak.
+
+    Raises:
+        ValueError, TypeError, KeyError, OverflowError: it is none.
+    """
+    flop_s, size, wall = float(told["flop_s"]), told["size"], float(told["wall"])
+    if not 0 < flop_s < math.inf or not 0 <= wall < _LAST_WALL:
+        raise ValueError("a positive number was expected")
+    if type(size) is not int or not 0 < size < 2**31:
+        raise ValueError("a whole number was expected")
+    note = told.get("note")
+    return Peak(
+        device=_text(told["device"]),
+        device_name=_text(told["device_name"]),
+        precision=_text(told["precision"]),
+        flop_s=flop_s,
+        size=size,
+        wall=wall,
+        versions=_texts(told["versions"]),
+        note=None if note is None else _text(note),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text was expected")
+    return clean(value, _LONGEST_TEXT)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > 20:
+        raise TypeError("names with texts were expected")
+    return {_text(name): _text(text) for name, text in value.items()}

@@ -1,0 +1,170 @@
+"""The energy that a session's devices took over its epochs, from their counters.
+
+Pure. No energy is estimated that no counter counted.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from dlmon.records import Epoch, Machine
+
+# Two ends are interpolated, so the epochs must be longer than what lies between two readings.
+LEAST_READINGS = 3
+_MOST_POINTS = 4096
+
+NO_READING = "its energy counter was not read"
+BEGAN_AGAIN = "its energy counter began again"
+STANDS_STILL = "its energy counter stands still"
+READ_TOO_LATE = "its energy counter was first read after the epoch had begun"
+NOT_READ_SINCE = "its energy counter was not read after the epoch had ended"
+NO_WHOLE_EPOCH = "no whole epoch was trained"
+TOO_SHORT = "the epochs were too short beside the interval of its energy readings"
+
+
+class NotMeasured(Exception):
+    """A figure can't be told; the message says why."""
+
+
+class EnergyMeter:
+    """Folds a session's samples, as they were told, into one counter for each device."""
+
+    def __init__(self) -> None:
+        self.cpu = EnergyCounter()
+        self._gpus: dict[int, EnergyCounter] = {}
+        self._why_no_gpu: str | None = None
+
+    def fold(self, sample: Machine) -> None:
+        """Take one sample; a field that it leaves out has not changed."""
+        if sample.cpu is not None:
+            self.cpu.fold(sample.t, sample.cpu.energy_j, sample.cpu.why.get("energy_j"))
+        for gpu in sample.gpus or ():
+            counter = self._gpus.setdefault(gpu.index, EnergyCounter())
+            counter.fold(sample.t, gpu.energy_j, gpu.why.get("energy_j"))
+        if sample.gpus is None and "gpus" in sample.why:
+            self._why_no_gpu = sample.why["gpus"]
+            for counter in self._gpus.values():
+                counter.fold(sample.t, None, sample.why["gpus"])
+
+    def gpu(self, index: int | None) -> EnergyCounter:
+        """Return the counter of a GPU by NVML's number; the only one's where none is told."""
+        if index is None and len(self._gpus) == 1:
+            (counter,) = self._gpus.values()
+            return counter
+        unknown = "which GPU was trained on is not told" if index is None else self._why_no_gpu
+        return self._gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
+
+
+class EnergyCounter:
+    """What one counter said, and when: points of a line that only rises.
+
+    A reading that is missing, or lower than the one before, breaks the line:
+    nothing is known across a break. Where there are too many points, every
+    second one is kept from then on, so memory stays flat; the energy of many
+    epochs together stays as exact.
+    """
+
+    def __init__(self, why: str | None = None) -> None:
+        self._t: list[int] = []
+        self._joules: list[float] = []
+        self._line: list[int] = []
+        self._lines = 0
+        self._readings = 0
+        self._every = 1
+        self._why = why or NO_READING
+
+    def fold(self, t: int, energy_j: float | None, why: str | None = None) -> None:
+        """Take one reading; None without a reason means that it was not read this time."""
+        if energy_j is None:
+            if why is not None:
+                self._why = why
+                self._lines += 1
+            return
+        if self._t and t <= self._t[-1]:
+            return
+        if self._joules and energy_j < self._joules[-1] and self._line[-1] == self._lines:
+            self._why = BEGAN_AGAIN
+            self._lines += 1
+        # The last reading always stands; the next one takes its place unless it is to be kept.
+        if self._readings % self._every and self._line[-2:] == [self._lines, self._lines]:
+            del self._t[-1], self._joules[-1], self._line[-1]
+        self._readings += 1
+        self._t.append(t)
+        self._joules.append(energy_j)
+        self._line.append(self._lines)
+        if len(self._t) > _MOST_POINTS:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Drop every second point that lies between two of its own line."""
+        self._every *= 2
+        line = self._line
+        kept = [
+            place
+            for place in range(len(line))
+            if place % 2 == 0
+            or place == len(line) - 1
+            or not line[place - 1] == line[place] == line[place + 1]
+        ]
+        kept = kept[-_MOST_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
+        self._t = [self._t[place] for place in kept]
+        self._joules = [self._joules[place] for place in kept]
+        self._line = [line[place] for place in kept]
+
+    def joules_between(self, begin: int, end: int) -> tuple[float, int]:
+        """Return the energy between two times, and how long the longer of its ends' gaps is.
+
+        A time between two readings is interpolated. `begin` is before `end`.
+
+        Raises:
+            NotMeasured: they don't lie on one line.
+        """
+        if not self._t:
+            raise NotMeasured(self._why)
+        before, after = bisect_right(self._t, begin) - 1, bisect_left(self._t, end)
+        if before < 0:
+            raise NotMeasured(READ_TOO_LATE)
+        if after == len(self._t):
+            raise NotMeasured(self._why if self._line[-1] != self._lines else NOT_READ_SINCE)
+        if self._line[before] != self._line[after]:
+            raise NotMeasured(self._why)
+        gap = max(self._gap(before), self._gap(after - 1))
+        return self._at(after - 1, end) - self._at(before, begin), gap
+
+    def _gap(self, place: int) -> int:
+        return self._t[place + 1] - self._t[place]
+
+    def _at(self, place: int, t: int) -> float:
+        """Return the counter at `t`, which lies between this point and the next."""
+        share = (t - self._t[place]) / self._gap(place)
+        return self._joules[place] + share * (self._joules[place + 1] - self._joules[place])
+
+    def per_epoch(self, whole: Sequence[Epoch]) -> float:
+        """Return the mean energy in joules of whole epochs.
+
+        Epochs that a break of the line falls into are left out.
+
+        Raises:
+            NotMeasured: none is left, or they were too short beside the interval.
+        """
+        joules, span, gap, epochs = 0.0, 0, 0, 0
+        why = NO_WHOLE_EPOCH
+        for epoch in whole:
+            try:
+                taken, gap_here = self.joules_between(epoch.begin, epoch.end)
+            except NotMeasured as reason:
+                why = str(reason)
+                continue
+            joules += taken
+            span += epoch.end - epoch.begin
+            gap = max(gap, gap_here)
+            epochs += 1
+        if not epochs:
+            raise NotMeasured(why)
+        if span < LEAST_READINGS * gap:
+            raise NotMeasured(TOO_SHORT)
+        if not 0 < joules < math.inf:
+            raise NotMeasured(STANDS_STILL)
+        return joules / epochs

@@ -1,0 +1,243 @@
+"""Look at another Python interpreter before anything is run in it (`--python`).
+
+It is asked for its version and for what is installed there, without importing
+any of that, and it gets only so long to answer: what is named may be no Python
+at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from dlmon.processes import die_with_parent, end_group
+from dlmon.sanitize import clean
+
+OLDEST_PYTHON = (3, 10)
+DEADLINE_S = 15.0
+_MOST_BYTES = 1 << 16
+# What a machine that is full just now says to one more process.
+_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
+_MARK = b"\x1edlmon "
+TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+# Builds of one module that go by other names in a registry.
+_DISTRIBUTIONS = {
+    "tensorflow": (
+        *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos"),
+        *("tf-nightly", "tf-nightly-cpu", "intel-tensorflow"),
+    ),
+}
+
+# Run by an interpreter of any age, so it is written for Python 2 up to the answer.
+_QUESTION = """
+import json, sys
+if sys.path[:1] == [""]:
+    del sys.path[0]
+told = {"python": list(sys.version_info[:3]), "executable": sys.executable, "found": {}}
+if sys.version_info >= (3, 8):
+    import importlib.util
+    from importlib import metadata
+    for module, names in json.loads(sys.argv[1]).items():
+        if importlib.util.find_spec(module) is None:
+            continue
+        version = None
+        for name in names:
+            try:
+                version = metadata.version(name)
+                break
+            except metadata.PackageNotFoundError:
+                pass
+        told["found"][module] = version
+sys.stdout.write(chr(30) + "dlmon " + json.dumps(told) + chr(10))
+"""
+
+
+class InterpreterError(Exception):
+    """The interpreter can't run workloads; the message is one sentence for a person."""
+
+
+class InterpreterNotExamined(InterpreterError):
+    """The interpreter could not be asked this time; it may be as good as any."""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """An interpreter that can run workloads.
+
+    The versions of Keras and of the backend are None where they are there, but
+    no installed package tells its version.
+    """
+
+    command: str
+    python: str
+    keras: str | None
+    backend: str
+    backend_version: str | None
+
+
+def installed_versions(backend: str) -> dict[str, str | None]:
+    """Return the versions of Keras and of a backend in our own interpreter, by module."""
+    return {module: _installed(names) for module, names in _modules(backend).items()}
+
+
+def check_own_backend(backend: str) -> None:
+    """Raise `InterpreterError` unless our own interpreter has a backend that Keras knows."""
+    _check_known(backend)
+    if importlib.util.find_spec(backend) is None:
+        raise InterpreterError(
+            f"{backend} is not installed in {sys.executable}; install it there with: "
+            f"{sys.executable} -m pip install {backend}"
+        )
+
+
+async def examine_interpreter(
+    command: str, backend: str, deadline_s: float = DEADLINE_S
+) -> Interpreter:
+    """Return what an interpreter has; call it on a loop in the main thread.
+
+    Args:
+        command: its path, or a name to be looked up in PATH.
+        backend: tensorflow, jax or torch.
+        deadline_s: how long it may take to answer.
+
+    Raises:
+        InterpreterError: it can't be run, is no Python, is too old, or lacks
+            Keras 3 or the backend; InterpreterNotExamined where that may pass.
+    """
+    _check_known(backend)
+    command = _expanded(command)
+    modules = json.dumps(_modules(backend))
+    return _judged(command, backend, await _answer(command, modules, deadline_s))
+
+
+def _expanded(command: str) -> str:
+    return os.path.expanduser(command)  # noqa: PTH111 - a ~ that names nobody stays
+
+
+def _check_known(backend: str) -> None:
+    if backend not in TITLES:
+        raise InterpreterError(
+            f'there is no backend "{clean(backend, 40)}": use tensorflow, jax or torch'
+        )
+
+
+def _modules(backend: str) -> dict[str, tuple[str, ...]]:
+    """Return the modules that a workload needs, each with the packages that may bring it."""
+    return {"keras": ("keras",), backend: _DISTRIBUTIONS.get(backend, (backend,))}
+
+
+def _installed(names: tuple[str, ...]) -> str | None:
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return None
+
+
+async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
+    """Return what the interpreter wrote until it ended, wrote too much, or was out of time."""
+    process = _start(command, modules)
+    assert process.stdout is not None
+    try:
+        return await asyncio.wait_for(_read(process.stdout.fileno()), deadline_s)
+    except TimeoutError:
+        raise InterpreterNotExamined(
+            f"{_named(command)} did not answer within {deadline_s:g} s; name a Python interpreter"
+        ) from None
+    finally:
+        end_group(process.pid, signal.SIGKILL)
+        process.stdout.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+
+
+def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [command, "-c", _QUESTION, modules],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=die_with_parent(os.getpid()),
+        )
+    except (OSError, ValueError) as error:
+        passing = isinstance(error, OSError) and error.errno in _PASSING
+        kind = InterpreterNotExamined if passing else InterpreterError
+        raise kind(f"{_named(command)} {_why_not_started(command, error)}") from None
+
+
+async def _read(fd: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    os.set_blocking(fd, False)
+    told = bytearray()
+    more: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def read() -> None:
+        with contextlib.suppress(BlockingIOError):
+            more.put_nowait(os.read(fd, _MOST_BYTES))
+
+    loop.add_reader(fd, read)
+    try:
+        while len(told) <= _MOST_BYTES and (part := await more.get()):
+            told += part
+    finally:
+        loop.remove_reader(fd)
+    return bytes(told)
+
+
+def _judged(command: str, backend: str, answer: bytes) -> Interpreter:
+    """Return what the answer tells, or say what is missing."""
+    name = _named(command)
+    try:
+        told = json.loads(answer.partition(_MARK)[2].partition(b"\n")[0])
+        version = tuple(int(number) for number in told["python"])
+        found: dict[str, str | None] = {
+            str(module): None if release is None else clean(str(release), 100)
+            for module, release in told["found"].items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise InterpreterError(
+            f"{name} is not a Python interpreter; name one, such as /path/to/venv/bin/python"
+        ) from None
+    python = ".".join(map(str, version))
+    if version < OLDEST_PYTHON:
+        raise InterpreterError(f"{name} is Python {python}; the workloads need 3.10 or newer")
+    missing = [module for module in (backend, "keras") if module not in found]
+    if missing:
+        titles = " and ".join(TITLES.get(module, "Keras") for module in missing)
+        raise InterpreterError(
+            f"{name} (Python {python}) has no {titles}; install it there with: "
+            f"{name} -m pip install {' '.join(missing)}"
+        )
+    keras = found["keras"]
+    if keras is not None and keras.partition(".")[0] in ("0", "1", "2"):
+        raise InterpreterError(
+            f"{name} has Keras {keras}, and the workloads need Keras 3; install it there with: "
+            f"{name} -m pip install --upgrade keras"
+        )
+    return Interpreter(command, python, keras, backend, found[backend])
+
+
+def _named(command: str) -> str:
+    return clean(command, 300)
+
+
+def _why_not_started(command: str, error: OSError | ValueError) -> str:
+    path = Path(command)
+    inside = path / "bin" / "python"
+    if inside.exists():
+        return f"is a folder; name the interpreter in it: {clean(str(inside), 300)}"
+    if isinstance(error, FileNotFoundError) and not path.exists():
+        return "is not there; name a Python interpreter, such as /path/to/venv/bin/python"
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return f"can't be run: {why}; name a Python interpreter, such as /path/to/venv/bin/python"

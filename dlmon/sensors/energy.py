@@ -1,0 +1,119 @@
+"""The energy that the CPU's packages have taken, from Linux's powercap (Intel's and AMD's RAPL).
+
+The kernel's counter of each package begins again at its range, after minutes
+of full load, so the turns are counted here (Documentation/power/powercap).
+Memory outside of the package is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlmon.records import Cpu, MachineFacts
+from dlmon.sensors import files
+from dlmon.sensors.provider import Reading
+
+DENIED = "denied: only root may read the CPU's energy counter"
+NO_COUNTER = "this system has no energy counter of the CPU"
+READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
+# More than any package draws; a counter can't have gone around sooner than at this power.
+_MOST_PACKAGE_W = 1000
+
+
+@dataclass
+class Package:
+    """One package's counter in microjoules, which begins again after `range_uj`."""
+
+    counter: Path
+    range_uj: int
+    last_uj: int = 0
+    turns: int = 0
+
+    def total_uj(self) -> int:
+        """Read the counter and add the turns that it has made since it was first read.
+
+        Raises:
+            OSError, ValueError: it can't be read, or tells no number.
+        """
+        now_uj = int(files.read(self.counter))
+        if now_uj < self.last_uj:
+            self.turns += 1
+        self.last_uj = now_uj
+        return self.turns * (self.range_uj + 1) + now_uj
+
+
+class EnergyProvider:
+    """All packages' energy together, None with its reason where one of them can't be read."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._packages: list[Package] = []
+        self._why: str | None = NO_COUNTER
+        self._last_t: int | None = None
+
+    def facts(self) -> MachineFacts:
+        """Find the packages; no fact is told of them."""
+        try:
+            self._packages = find_packages(self._root)
+            self._why = None if self._packages else NO_COUNTER
+        except (OSError, ValueError) as error:
+            self._why = _words(error)
+        return MachineFacts()
+
+    def fast(self, t: int) -> Reading:
+        """Read every package's counter."""
+        if self._why is not None:
+            return Reading(cpu=Cpu(why={"energy_j": self._why}))
+        try:
+            energy_uj = sum(package.total_uj() for package in self._packages)
+        except (OSError, ValueError) as error:
+            if isinstance(error, PermissionError):
+                self._why = DENIED
+            return Reading(cpu=Cpu(why={"energy_j": _words(error)}))
+        last_t, self._last_t = self._last_t, t
+        if last_t is not None and t - last_t > self._surely_known_ns():
+            return Reading(cpu=Cpu(why={"energy_j": READ_TOO_SELDOM}))
+        return Reading(cpu=Cpu(energy_j=round(energy_uj / 1e6, 1)))
+
+    def slow(self, t: int) -> Reading:
+        """Read nothing more."""
+        return Reading()
+
+    def _surely_known_ns(self) -> float:
+        """Return for how long no counter can go around unseen."""
+        return min(package.range_uj for package in self._packages) * 1e3 / _MOST_PACKAGE_W
+
+
+def find_packages(root: Path) -> list[Package]:
+    """Return the counters of the CPU's packages, and of none of their parts.
+
+    Raises:
+        OSError, ValueError: a package's range can't be read.
+    """
+    packages = []
+    for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
+        # "intel-rapl:0:1" is a part of package 0, and "psys" the whole board.
+        if zone.name.count(":") > 1 or not files.read(zone / "name").startswith("package"):
+            continue
+        range_uj = int(files.read(zone / "max_energy_range_uj"))
+        if range_uj < 1:
+            raise ValueError("the energy counter has no range")
+        packages.append(Package(zone / "energy_uj", range_uj))
+    return packages
+
+
+def why_no_cpu_energy(root: Path = Path("/")) -> str | None:
+    """Say why the CPU's energy can't be read; None when it can."""
+    provider = EnergyProvider(root)
+    provider.facts()
+    cpu = provider.fast(0).cpu
+    return cpu.why.get("energy_j") if cpu is not None else NO_COUNTER
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return DENIED
+    if isinstance(error, FileNotFoundError):
+        return NO_COUNTER
+    return files.reason(error)

@@ -1,0 +1,36 @@
+"""The child that measures the matmul peak, with the real TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlmon.calibration import CalibrationError, calibrate, find_peak, read_peaks
+
+SMALL = "c.PRECISIONS = ('float32', 'bfloat16'); c.LARGEST_SIZE = {'cpu': 512, 'gpu': 512}"
+
+
+def child(*before: str) -> list[str]:
+    program = "; ".join(["import sys", *before, "from workloads import calibrate as c"])
+    return [sys.executable, "-P", "-c", f"{program}; {SMALL}; sys.exit(c.main())"]
+
+
+def test_the_cpu_is_measured_and_its_peak_kept(tmp_path: Path):
+    path, told = tmp_path / "calibration.json", []
+    found = calibrate(path, "Some CPU", told.append, child("print('noise on stdout')"))
+    peak = find_peak(read_peaks(path), "cpu", "Some CPU", "float32")
+    assert peak in found.peaks
+    # From a single slow core to a machine larger than any.
+    assert 1e8 < peak.flop_s < 1e15
+    assert peak.size in (256, 512)
+    assert set(peak.versions) == {"python", "tensorflow"}
+    assert find_peak(found.peaks, "cpu", "Some CPU", "mixed_bfloat16")
+    assert sum("FLOP/s at" in line for line in told) >= 4
+
+
+def test_without_tensorflow_one_sentence_says_so(tmp_path: Path):
+    missing = child("sys.modules['tensorflow'] = None")
+    with pytest.raises(CalibrationError, match="TensorFlow, which calibration uses, is not inst"):
+        calibrate(tmp_path / "calibration.json", None, str, missing)

@@ -1,0 +1,185 @@
+"""Workloads in an interpreter that is not dlmon's own, and interpreters that can't run any."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+from fakes.sessions import Session, eventually, is_alive
+
+from dlmon.job import Job, Refused
+from dlmon.launch import launch
+from dlmon.processes import python_command
+from dlmon.records import Model
+
+SMALL = "mnist-mlp-small"
+OPTIONS = {
+    "workload": SMALL,
+    "device": "cpu",
+    "batch_size": 64,
+    "epochs": 1,
+    "steps": 20,
+    "data": "synthetic",
+    "backend": "tensorflow",
+    "interval": 1.0,
+}
+
+
+@pytest.fixture(scope="session")
+def make_venv(tmp_path_factory):
+    """Return a function that makes an environment without anything in it."""
+
+    def make():
+        folder = tmp_path_factory.mktemp("venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def other_python(make_venv):
+    """Return another interpreter, with the Keras of this one but without dlmon."""
+    folder = make_venv()
+    (site_packages,) = (folder / "lib").glob("python*/site-packages")
+    # A .pth file in there is not read again, so an editable dlmon doesn't come along.
+    (site_packages / "ours.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return str(folder / "bin" / "python")
+
+
+@pytest.fixture
+def start_job(log_dir, tmp_path, monkeypatch):
+    """Return a function that starts a real workload and gives what the supervisor answers."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    launches = []
+
+    def begin(**options):
+        command = tuple(python_command("workloads"))
+        job = Job(SMALL, command, {**OPTIONS, **options}, str(log_dir), device="cpu")
+        launches.append(launch(job))
+        return launches[-1]
+
+    yield begin
+    for started in launches:
+        started.release()
+        started.process.kill()
+        started.process.wait()
+
+
+def refusal(started):
+    answer = started.answer()
+    assert isinstance(answer, Refused)
+    assert answer.exit_code == 2
+    assert "\n" not in answer.reason
+    return answer.reason
+
+
+def test_a_workload_runs_in_another_interpreter_from_a_copy_of_dlmon(
+    start_job, other_python, tmp_path, monkeypatch
+):
+    # What is found by our own path must not be what the other one runs.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    session = Session(start_job(python=other_python))
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    assert result.options["python"] == other_python
+    (model,) = session.records(Model)
+    versions = session.header.versions
+    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert versions["keras"] == model.keras_version
+    assert versions["backend_version"] == model.backend_version
+    (bundle,) = (tmp_path / "cache" / "dlmon" / "bundles").iterdir()
+    assert {path.name for path in bundle.iterdir()} == {"dlmon", "workloads"}
+
+
+def test_the_other_interpreter_is_the_one_that_runs(start_job, other_python, tmp_path):
+    session = Session(start_job(python=other_python, steps=None, epochs=1000))
+    pid = session.child("runpy")
+    assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == other_python.encode()
+    session.wait_for(Model)
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["exit 0"], "is not a Python interpreter"),
+        (["echo garbage"], "is not a Python interpreter"),
+    ],
+)
+def test_a_program_that_is_no_python_starts_nothing(start_job, log_dir, tmp_path, lines, says):
+    path = tmp_path / "python"
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    assert refusal(start_job(python=str(path))).startswith(f"{path} {says}")
+    assert not list(log_dir.glob("*/session.jsonl"))
+
+
+def test_true_is_no_python(start_job):
+    true = shutil.which("true")
+    assert refusal(start_job(python=true)).startswith(f"{true} is not a Python interpreter")
+
+
+def test_an_interpreter_that_is_not_there_starts_nothing(start_job, log_dir, tmp_path):
+    assert "is not there" in refusal(start_job(python=str(tmp_path / "nowhere")))
+    assert not list(log_dir.glob("*/session.jsonl"))
+
+
+def test_a_file_that_may_not_be_run_starts_nothing(start_job, tmp_path):
+    path = tmp_path / "python"
+    path.write_text("")
+    assert "can't be run: Permission denied" in refusal(start_job(python=str(path)))
+
+
+def test_a_python_without_keras_says_what_to_install_there(start_job, make_venv):
+    bare = str(make_venv() / "bin" / "python")
+    assert refusal(start_job(python=bare)).endswith(
+        f"has no TensorFlow and Keras; install it there with: {bare} -m pip install "
+        "tensorflow keras"
+    )
+
+
+def test_a_session_can_be_stopped_while_an_interpreter_hangs(start_job, tmp_path):
+    told = tmp_path / "pid"
+    path = tmp_path / "python"
+    path.write_text(f"#!/bin/sh\necho $$ > {told}.part; mv {told}.part {told}; sleep 60\n")
+    path.chmod(0o755)
+    began = time.monotonic()
+    started = start_job(python=str(path))
+    eventually(told.exists, "the interpreter to be asked")
+    started.say("stop")
+    answer = started.answer()
+    assert isinstance(answer, Refused)
+    assert "stopped before it began" in answer.reason
+    assert time.monotonic() - began < 10
+    assert not is_alive(int(told.read_text()))
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_backend_that_dlmons_own_interpreter_lacks_starts_nothing(start_job, log_dir, backend):
+    probe = f"import importlib.util; print(importlib.util.find_spec({backend!r}))"
+    found = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
+    if found.stdout.strip() != "None":
+        pytest.skip(f"{backend} is installed")
+    assert refusal(start_job(backend=backend)) == (
+        f"{backend} is not installed in {sys.executable}; install it there with: "
+        f"{sys.executable} -m pip install {backend}"
+    )
+    assert not list(log_dir.glob("*/session.jsonl"))
+
+
+def test_more_cpus_than_there_are_start_nothing(start_job, log_dir):
+    allowed = len(os.sched_getaffinity(0))
+    assert f"from 1 to {allowed}, those that this process may use" in refusal(
+        start_job(cpus=allowed + 1)
+    )
+    assert not list(log_dir.glob("*/session.jsonl"))

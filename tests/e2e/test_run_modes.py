@@ -1,0 +1,145 @@
+"""What the options of a run change in real Keras on the CPU: mode, precision, jit, CPUs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.sessions import Session
+
+from dlmon.job import Job
+from dlmon.launch import launch
+from dlmon.processes import python_command
+from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
+from workloads.catalog import find
+
+SMALL = "mnist-mlp-small"
+OPTIONS = {
+    "device": "cpu",
+    "batch_size": 64,
+    "epochs": 1,
+    "steps": 20,
+    "data": "synthetic",
+    "interval": 1.0,
+}
+
+
+@pytest.fixture
+def start_job(log_dir):
+    """Return a function that starts a session of a real workload with options of the child's."""
+    launches = []
+
+    def begin(workload=SMALL, before=(), **options):
+        told = {**OPTIONS, "workload": workload, **options}
+        command = (*before, *python_command("workloads"))
+        job = Job(workload, command, told, str(log_dir), device="cpu")
+        launches.append(launch(job))
+        return Session(launches[-1])
+
+    yield begin
+    for started in launches:
+        started.release()
+        started.process.kill()
+        started.process.wait()
+
+
+def test_training_tells_its_mode_precision_and_jit(start_job):
+    session = start_job()
+    assert session.wait_for_end().status == "completed"
+    (model,) = session.records(Model)
+    # Keras leaves XLA off where there is only a CPU.
+    assert (model.mode, model.precision, model.jit) == ("train", "float32", False)
+    assert model.flops_per_sample == find(SMALL).train_flops
+
+
+def test_inference_goes_through_the_samples_once_an_epoch(start_job):
+    session = start_job(mode="inference", steps=None, epochs=2, batch_size=4096)
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    (model,) = session.records(Model)
+    assert model.mode == "inference"
+    assert model.flops_per_sample == find(SMALL).forward_flops
+    assert (model.samples_per_epoch, model.steps_per_epoch) == (60_000, 15)
+    assert model.validation_steps is model.evaluation_steps is None
+    phases = [phase.name for phase in session.records(Phase)]
+    assert phases == [
+        *("importing", "loading", "building", "compiling", "predicting", "predicting"),
+    ]
+    passes = session.records(Epoch)
+    assert [(e.epoch, e.steps, e.samples, e.whole, e.metrics) for e in passes] == [
+        (0, 15, 60_000, True, {}),
+        (1, 15, 60_000, True, {}),
+    ]
+    for told in passes:
+        took_us = sum(
+            sum(batches.dt_us)
+            for batches in session.records(Batches)
+            if batches.epoch == told.epoch
+        )
+        assert took_us == told.train_end // 1000 - told.begin // 1000
+    assert session.records(Evaluation) == []
+    assert result.seconds_per_epoch is None
+    assert result.why["seconds_per_epoch"] == "inference has no epochs"
+    assert result.why["energy_j_per_epoch"] == "inference has no epochs"
+
+
+def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_job):
+    session = start_job(mode="inference", steps=None, epochs=100_000, batch_size=32, price="3.6")
+    enough = session.wait_for(Batches, lambda record: record.epoch == 1)
+    assert enough.first == 0, "a pass does not count its batches from 0"
+    session.say("stop")
+    result = session.wait_for_end()
+    assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
+    assert not session.records(Epoch)[-1].whole
+    assert result.samples_per_second.median > 0
+    assert result.step_ms.median > 0
+    flop_s = find(SMALL).forward_flops * result.samples_per_second.mean
+    assert result.effective_flop_s == pytest.approx(flop_s)
+    assert result.cost_usd == pytest.approx(result.wall_s / 1000, rel=0.01)
+
+
+@pytest.mark.parametrize("mode", ["train", "inference"])
+def test_a_step_can_be_compiled_as_a_whole_and_in_half_precision(start_job, mode):
+    session = start_job(mode=mode, jit="on", precision="mixed_bfloat16")
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    (model,) = session.records(Model)
+    assert (model.precision, model.jit) == ("mixed_bfloat16", True)
+    assert result.batches == 20
+
+
+def test_the_workload_is_kept_to_as_many_cpus_as_it_may_use(start_job):
+    session = start_job(cpus=1, steps=None, epochs=1000)
+    session.wait_for(Batches)
+    pid = session.child("workloads")
+    first = [min(os.sched_getaffinity(0))]
+    assert psutil.Process(pid).cpu_affinity() == first
+    threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
+    assert all(sorted(os.sched_getaffinity(thread)) == first for thread in threads)
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
+def test_where_no_system_tells_the_cpus_of_a_process_a_run_uses_them_all(
+    start_job, tmp_path, monkeypatch
+):
+    """As on macOS; every Python that is started reads this first."""
+    (tmp_path / "sitecustomize.py").write_text("import os\ndel os.sched_getaffinity\n")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    result = start_job().wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
+def test_a_batch_that_memory_cannot_hold_is_told_with_its_size(start_job):
+    """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words."""
+    little = ("prlimit", f"--as={12 << 30}")
+    session = start_job("cifar10-cnn", before=little, batch_size=50_000, steps=1)
+    result = session.wait_for_end()
+    assert result.status == "failed"
+    assert result.error.startswith("memory ran out")
+    assert "batch size 50,000" in result.error

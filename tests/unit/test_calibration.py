@@ -1,0 +1,293 @@
+"""The calibration's file and what is looked up in it, and the child that measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.calibration import (
+    Calibration,
+    CalibrationError,
+    Peak,
+    calibrate,
+    calibration_path,
+    find_peak,
+    flop_s_text,
+    measure_peaks,
+    peak_of_run,
+    read_peaks,
+    write_peaks,
+)
+
+CPU = Peak("cpu", "Some CPU", "float32", 1.86e11, 2048, 1e9, {"tensorflow": "2.21.0"})
+GPU = Peak("gpu", "NVIDIA H100 80GB HBM3", "bfloat16", 7e14, 8192, 1e9, {}, "a note")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "calibration.json"
+
+
+def child(*lines: object, ending: str = "") -> list[str]:
+    """Return the command of a child that tells these lines, and then runs `ending`."""
+    told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return [sys.executable, "-c", f"for line in {told!r}: print(line, flush=True)\n{ending}"]
+
+
+VERSIONS = {"type": "versions", "versions": {"tensorflow": "2.21.0"}}
+MEASURED = {"device": "cpu", "device_name": None, "precision": "float32", "size": 2048}
+RATE = {"type": "rate", **MEASURED, "flop_s": 1.5e11}
+PEAK = {"type": "peak", **MEASURED, "flop_s": 1.86e11}
+
+
+# The file
+
+
+def test_what_is_written_is_read(path):
+    write_peaks(path, [CPU, GPU])
+    assert read_peaks(path) == (CPU, GPU)
+
+
+def test_the_last_of_equal_peaks_stands(path):
+    newer = replace(CPU, flop_s=2e11, wall=2e9)
+    write_peaks(path, [CPU, GPU, newer])
+    assert read_peaks(path) == (newer, GPU)
+
+
+def test_no_file_holds_no_peaks(path):
+    assert read_peaks(path) == ()
+
+
+def test_it_lies_in_the_state_directory():
+    assert calibration_path().is_relative_to(os.environ["XDG_STATE_HOME"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"schema": 2, "peaks": []}',
+        b'{"schema": 1}',
+        b'{"schema": 1, "peaks": [1]}',
+        b'{"schema": 1, "peaks": {"a": 1}}',
+        b" " * 1_000_001,
+    ],
+)
+def test_a_broken_file_says_what_to_do(path, text):
+    path.parent.mkdir()
+    path.write_bytes(text)
+    with pytest.raises(CalibrationError, match="dlmon doctor --calibrate"):
+        read_peaks(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flop_s", 0),
+        ("flop_s", -1.0),
+        ("flop_s", "fast"),
+        ("flop_s", None),
+        ("flop_s", 10**400),
+        ("size", 1.5),
+        ("size", True),
+        ("size", 0),
+        ("wall", None),
+        ("wall", 1e18),
+        ("wall", -1),
+        ("device", 7),
+        ("device_name", None),
+        ("precision", ["float32"]),
+        ("versions", [1]),
+        ("versions", {"python": 3}),
+        ("note", 5),
+    ],
+)
+def test_a_peak_with_a_wrong_field_breaks_the_file(path, name, value):
+    write_peaks(path, [CPU])
+    told = json.loads(path.read_text())
+    told["peaks"][0][name] = value
+    path.write_text(json.dumps(told))
+    with pytest.raises(CalibrationError):
+        read_peaks(path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity"])
+def test_what_is_no_number_breaks_the_file(path, number):
+    write_peaks(path, [CPU])
+    path.write_text(path.read_text().replace("186000000000.0", number))
+    with pytest.raises(CalibrationError):
+        read_peaks(path)
+
+
+def test_foreign_text_is_cleaned(path):
+    write_peaks(path, [replace(CPU, device_name="\x1b[31mred\u202e", note="x" * 9999)])
+    (peak,) = read_peaks(path)
+    assert peak.device_name == "red"
+    assert len(peak.note) <= 200
+
+
+@given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists))
+def test_any_file_is_peaks_or_one_sentence(tmp_path_factory, told):
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_bytes(told if isinstance(told, bytes) else json.dumps(told).encode())
+    with pytest.raises(CalibrationError):
+        read_peaks(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write all")
+def test_a_file_that_may_not_be_read_or_written_says_so(path):
+    path.parent.mkdir(mode=0o500)
+    with pytest.raises(CalibrationError, match="can't be kept"):
+        write_peaks(path, [CPU])
+
+
+def test_a_directory_in_its_place_says_so(path):
+    path.mkdir(parents=True)
+    with pytest.raises(CalibrationError, match="can't be read"):
+        read_peaks(path)
+    with pytest.raises(CalibrationError, match="can't be kept"):
+        write_peaks(path, [CPU])
+    assert [entry.name for entry in path.parent.iterdir()] == ["calibration.json"]
+
+
+# Looking up
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "precision", "peak"),
+    [
+        ("cpu", "Some CPU", "float32", CPU),
+        ("cpu", " some  cpu", "float32", CPU),
+        ("cpu", "Another CPU", "float32", None),
+        ("cpu", None, "float32", None),
+        ("cpu", "Some CPU", "float16", None),
+        ("gpu:3", "NVIDIA H100 80GB HBM3", "bfloat16", GPU),
+        ("gpu", "NVIDIA H100 80GB HBM3", "mixed_bfloat16", GPU),
+        ("gpu:0", "NVIDIA H100 80GB HBM3", "mixed_float16", None),
+        ("gpu:0", None, "bfloat16", None),
+        (None, "Some CPU", "float32", None),
+        ("cpu", "Some CPU", None, None),
+    ],
+)
+def test_a_peak_is_found_by_device_name_and_precision(device, name, precision, peak):
+    assert find_peak([CPU, GPU], device, name, precision) == peak
+
+
+def test_a_run_gets_its_peak_or_the_reason(path):
+    assert peak_of_run(path, "cpu", "Some CPU", "float32") == (
+        None,
+        "this device was not calibrated for float32 (dlmon doctor --calibrate)",
+    )
+    write_peaks(path, [CPU])
+    assert peak_of_run(path, "cpu", "Some CPU", "float32") == (1.86e11, None)
+    path.write_text("{")
+    flop_s, why = peak_of_run(path, "cpu", "Some CPU", "float32")
+    assert flop_s is None
+    assert "holds no calibration" in why
+
+
+@pytest.mark.parametrize(
+    ("flop_s", "text"),
+    [
+        (1.86e11, "186 GFLOP/s"),
+        (1.25e12, "1.25 TFLOP/s"),
+        (1.1e15, "1.1 PFLOP/s"),
+        (5e6, "5 MFLOP/s"),
+    ],
+)
+def test_rates_are_written_as_people_do(flop_s, text):
+    assert flop_s_text(flop_s) == text
+
+
+# The child
+
+
+def test_the_childs_peaks_are_kept_beside_those_of_other_devices(path):
+    write_peaks(path, [GPU, CPU])
+    told: list[str] = []
+    found = calibrate(path, "Some CPU", told.append, child(VERSIONS, RATE, PEAK))
+    assert told == ["Some CPU, float32: 150 GFLOP/s at 2,048 × 2,048"]
+    (peak,) = found.peaks
+    assert replace(peak, wall=CPU.wall) == CPU
+    assert peak.wall > CPU.wall
+    assert read_peaks(path) == (GPU, peak)
+
+
+def test_a_broken_file_is_replaced(path):
+    path.parent.mkdir()
+    path.write_text("{")
+    found = calibrate(path, None, str, child(PEAK))
+    assert read_peaks(path) == found.peaks
+    assert found.peaks[0].device_name == "CPU"
+
+
+def test_a_precision_that_is_left_out_is_told():
+    skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
+    found = measure_peaks("Some CPU", str, child(PEAK, skipped))
+    assert found.complaints == ("Some CPU, float16: not here",)
+
+
+def test_lines_that_are_not_understood_are_told_and_harm_nothing():
+    lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
+    found = measure_peaks("Some CPU", str, child(*lines))
+    assert len(found.peaks) == 1
+    assert [text.partition(":")[0] for text in found.complaints] == ["not understood"] * 3
+    assert not any("\x1b" in text for text in found.complaints)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (child(), "it told nothing"),
+        (child({"type": "failed", "text": "no TensorFlow"}, ending="exit(1)"), "no TensorFlow$"),
+        (child(ending="raise RuntimeError('boom')"), "exit code 1: RuntimeError: boom"),
+        (child(ending="import os; os.kill(os.getpid(), 9)"), "killed, probably because memory"),
+        (child(ending="import os; os.abort()"), "signal 6"),
+        (["/not/there"], "could not be started: No such file"),
+    ],
+)
+def test_a_child_without_a_peak_says_why(path, command, why):
+    with pytest.raises(CalibrationError, match=why):
+        calibrate(path, None, str, command)
+    assert not path.exists()
+
+
+def test_what_was_measured_before_the_child_died_is_kept(path):
+    found = calibrate(path, None, str, child(PEAK, ending="import os; os.abort()"))
+    assert found.complaints == ("it ended with signal 6",)
+    assert read_peaks(path) == found.peaks
+
+
+def test_a_child_that_takes_too_long_is_ended():
+    slow = child(PEAK, ending="import time; time.sleep(600)")
+    found = measure_peaks("Some CPU", str, slow, deadline_s=2)
+    assert isinstance(found, Calibration)
+    assert found.complaints == ("it took more than 2 s and was ended",)
+
+
+def test_no_child_outlives_a_listener_that_fails():
+    told: list[str] = []
+
+    def stop(text: str) -> None:
+        told.append(text)
+        raise KeyboardInterrupt
+
+    own_pid = "import json, os, time; rate['precision'] = str(os.getpid()); print(json.dumps(rate))"
+    program = f"rate = {RATE!r}; {own_pid}; os.close(1); time.sleep(600)"
+    with pytest.raises(KeyboardInterrupt):
+        measure_peaks("Some CPU", stop, [sys.executable, "-u", "-c", program])
+    pid = int(told[0].split(":")[0].removeprefix("Some CPU, "))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

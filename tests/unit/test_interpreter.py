@@ -1,0 +1,233 @@
+"""Interpreters that are asked about themselves, and things that are none."""
+
+import errno
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dlmon.interpreter import (
+    InterpreterError,
+    InterpreterNotExamined,
+    check_own_backend,
+    examine_interpreter,
+    installed_versions,
+)
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Return a function that makes an executable file of these lines of shell."""
+
+    def make(*lines, name="python"):
+        path = tmp_path / name
+        path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+@pytest.fixture
+def answering(script):
+    """Return a function that makes a program that answers as a Python of this kind would."""
+
+    def make(python=(3, 12, 1), **found):
+        told = {"python": python, "executable": "/x", "found": found}
+        return script(f"printf '\\036dlmon %s\\n' '{json.dumps(told)}'")
+
+    return make
+
+
+async def refusal(command, backend="tensorflow", deadline_s=10.0):
+    with pytest.raises(InterpreterError) as refused:
+        await examine_interpreter(command, backend, deadline_s)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+async def test_our_own_tells_what_it_has_and_imports_nothing_for_it():
+    began = time.monotonic()
+    found = await examine_interpreter(sys.executable, "tensorflow")
+    assert time.monotonic() - began < 10
+    here = installed_versions("tensorflow")
+    assert found.command == sys.executable
+    assert found.python == ".".join(map(str, sys.version_info[:3]))
+    assert (found.keras, found.backend_version) == (here["keras"], here["tensorflow"])
+    assert found.keras is not None
+
+
+async def test_it_is_found_by_its_name_too(monkeypatch, answering, tmp_path):
+    answering(keras="3.9.0", tensorflow="2.19.0")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = await examine_interpreter("python", "tensorflow")
+    assert (found.python, found.keras, found.backend_version) == ("3.12.1", "3.9.0", "2.19.0")
+
+
+async def test_a_home_directory_may_be_written_short(monkeypatch, answering, tmp_path):
+    answering(keras="3.9.0", tensorflow="2.19.0")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert (await examine_interpreter("~/python", "tensorflow")).python == "3.12.1"
+
+
+async def test_a_greeting_before_the_answer_does_no_harm(script):
+    told = json.dumps({"python": [3, 10, 0], "found": {"keras": None, "jax": "0.8.0"}})
+    chatty = script("echo 'activating {environment}'", f"printf '\\036dlmon %s\\n' '{told}'")
+    found = await examine_interpreter(chatty, "jax")
+    assert (found.python, found.keras, found.backend_version) == ("3.10.0", None, "0.8.0")
+
+
+async def test_a_keras_folder_in_the_working_directory_is_not_taken_for_keras(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "keras").mkdir()
+    (tmp_path / "keras" / "__init__.py").write_text("raise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    found = await examine_interpreter(sys.executable, "tensorflow")
+    assert found.keras == installed_versions("tensorflow")["keras"]
+
+
+async def test_what_is_not_there_is_told(tmp_path):
+    nowhere = str(tmp_path / "nowhere")
+    assert (await refusal(nowhere)).startswith(f"{nowhere} is not there; name a Python interpreter")
+    assert "is not there" in await refusal("no-such-python-anywhere")
+
+
+async def test_what_may_not_be_run_is_told(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("x")
+    assert "can't be run: Permission denied" in await refusal(str(path))
+
+
+async def test_a_file_that_is_no_program_is_told(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(b"\x7fELF but not really")
+    path.chmod(0o755)
+    assert "can't be run: " in await refusal(str(path))
+
+
+async def test_a_folder_names_the_interpreter_in_it(tmp_path):
+    inside = tmp_path / "venv" / "bin" / "python"
+    inside.parent.mkdir(parents=True)
+    inside.touch()
+    told = await refusal(str(tmp_path / "venv"))
+    assert told.endswith(f"is a folder; name the interpreter in it: {inside}")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["exit 0"],
+        ["exit 3"],
+        ["echo hello; echo world >&2"],
+        ["head -c 300000 /dev/zero"],
+        ["while :; do echo y; done"],
+        ["printf '\\036dlmon {}\\n'"],
+        ["printf '\\036dlmon [1, 2]\\n'"],
+        ['printf \'\\036dlmon {"python": "x", "found": {}}\\n\''],
+        ['printf \'\\036dlmon {"python": [3, 12], "found": 1}\\n\''],
+        ["printf '\\036dlmon {\"pyth'"],
+        ["kill -9 $$"],
+    ],
+    ids=lambda lines: lines[0][:30],
+)
+async def test_a_program_that_is_no_python_is_told(script, lines):
+    command = script(*lines)
+    assert (await refusal(command)).startswith(f"{command} is not a Python interpreter; name one")
+
+
+async def test_one_that_is_slow_or_not_started_this_time_may_do_another_time(script, monkeypatch):
+    with pytest.raises(InterpreterNotExamined, match="did not answer"):
+        await examine_interpreter(script("sleep 60"), "tensorflow", 0.2)
+
+    def no_more_processes(*command, **options):
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", no_more_processes)
+    with pytest.raises(InterpreterNotExamined, match="temporarily unavailable"):
+        await examine_interpreter("python3", "tensorflow")
+
+
+async def test_one_that_is_not_there_is_lacking(tmp_path):
+    with pytest.raises(InterpreterError) as refused:
+        await examine_interpreter(str(tmp_path / "python"), "tensorflow")
+    assert not isinstance(refused.value, InterpreterNotExamined)
+
+
+async def test_one_that_hangs_is_ended_with_all_that_it_started(script, tmp_path):
+    pids = tmp_path / "pids"
+    command = script("sleep 60 &", f"echo $$ $! > {pids}", "wait")
+    began = time.monotonic()
+    told = await refusal(command, deadline_s=0.5)
+    assert told.startswith(f"{command} did not answer within 0.5 s")
+    assert time.monotonic() - began < 5
+    for pid in pids.read_text().split():
+        assert not is_running(pid)
+
+
+def is_running(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 9), (3, 9, 21)])
+async def test_a_python_that_is_too_old_is_told(answering, version):
+    command = answering(version, keras="3.9.0", tensorflow="2.19.0")
+    python = ".".join(map(str, version))
+    assert (
+        await refusal(command) == f"{command} is Python {python}; the workloads need 3.10 or newer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "missing", "packages"),
+    [
+        ({}, "TensorFlow and Keras", "tensorflow keras"),
+        ({"keras": "3.9.0"}, "TensorFlow", "tensorflow"),
+        ({"tensorflow": "2.19.0"}, "Keras", "keras"),
+    ],
+)
+async def test_what_a_python_lacks_is_told_with_what_to_install(
+    answering, found, missing, packages
+):
+    command = answering(**found)
+    assert await refusal(command) == (
+        f"{command} (Python 3.12.1) has no {missing}; install it there with: "
+        f"{command} -m pip install {packages}"
+    )
+
+
+async def test_keras_2_is_told(answering):
+    told = await refusal(answering(keras="2.15.0", tensorflow="2.15.0"))
+    assert "has Keras 2.15.0, and the workloads need Keras 3" in told
+
+
+async def test_what_it_says_is_cleaned(answering):
+    command = answering(keras="3.\\u001b[31m9", tensorflow="2.19.0")
+    found = await examine_interpreter(command, "tensorflow")
+    assert "\x1b" not in found.keras
+
+
+async def test_an_unknown_backend_is_refused_before_anything_is_run(tmp_path):
+    told = await refusal(str(tmp_path / "nowhere"), backend="numpy")
+    assert told == 'there is no backend "numpy": use tensorflow, jax or torch'
+
+
+def test_our_own_interpreter_has_tensorflow():
+    check_own_backend("tensorflow")
+
+
+def test_a_backend_that_our_own_interpreter_lacks_is_told(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        InterpreterError, match=r"torch is not installed in .* -m pip install torch"
+    ):
+        check_own_backend("torch")
+    with pytest.raises(InterpreterError, match="there is no backend"):
+        check_own_backend("numpy")

@@ -1,0 +1,75 @@
+"""Prices as they are typed, and what a run costs at one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.price import Price, parse_price
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [
+        ("0.5", Price(0.5)),
+        (" 12 ", Price(12.0)),
+        (".745", Price(0.745)),
+        ("3.", Price(3.0)),
+        ("0.00795/cpu", Price(0.00795, per_cpu=True)),
+        ("0.00795 / CPU", Price(0.00795, per_cpu=True)),
+    ],
+)
+def test_a_price_is_dollars_per_hour_of_the_machine_or_of_each_cpu(text, price):
+    assert parse_price(text) == price
+
+
+NO_PRICES = (
+    *("", "/cpu", "free", "0", "0.000/cpu", "-1", "0,5", "1e3", "nan", "inf", "1_000", "٣"),
+    *("0.5/gpu", "0.5/", "0.5/cpu/cpu", "$1", "1 2", "9" * 400),
+)
+
+
+@pytest.mark.parametrize("text", NO_PRICES)
+def test_what_is_no_price_is_told_in_a_sentence(text):
+    with pytest.raises(ValueError, match="is no price: give US dollars per hour"):
+        parse_price(text)
+
+
+def test_the_sentence_holds_no_control_characters():
+    with pytest.raises(ValueError, match="no price") as refused:
+        parse_price("\x1b[31m1")
+    assert "\x1b" not in str(refused.value)
+
+
+@given(st.text() | st.from_regex(r"[0-9.]*(/cpu)?", fullmatch=True))
+def test_any_text_is_a_price_or_a_sentence(text):
+    told = ""
+    try:
+        price = parse_price(text)
+    except ValueError as refused:
+        price, told = None, str(refused)
+    assert 0 < price.usd_per_hour < math.inf if price else "is no price" in told
+
+
+def test_the_machine_costs_the_same_however_many_cpus_it_uses():
+    assert Price(0.745).cost_usd(1800, cpus=None) == Price(0.745).cost_usd(1800, cpus=8) == 0.3725
+
+
+def test_each_cpu_costs():
+    # The published cloud prices: 16 vCPU for an hour at 0.00795 each.
+    assert Price(0.00795, per_cpu=True).cost_usd(3600, cpus=16) == pytest.approx(0.1272)
+
+
+@pytest.mark.parametrize("cpus", [None, 0, -1])
+def test_without_a_number_of_cpus_their_cost_is_not_known(cpus):
+    assert Price(0.00795, per_cpu=True).cost_usd(3600, cpus) is None
+
+
+@pytest.mark.parametrize("wall_s", [-1.0, math.inf, math.nan])
+def test_what_is_no_time_has_no_cost(wall_s):
+    assert Price(1.0).cost_usd(wall_s, 1) is None
+
+
+def test_no_time_costs_nothing():
+    assert Price(1.0).cost_usd(0.0, 1) == 0

@@ -1,0 +1,134 @@
+"""The energy counters of the CPU's packages, from a tree of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Cpu, MachineFacts
+from dlmon.sensors import energy, files
+from dlmon.sensors.energy import (
+    DENIED,
+    NO_COUNTER,
+    READ_TOO_SELDOM,
+    EnergyProvider,
+    Package,
+    why_no_cpu_energy,
+)
+
+SECOND = 1_000_000_000
+RANGE_UJ = 262_143_328_850
+
+
+def zone(root: Path, name: str, label: str, energy_uj: object = 0, range_uj: object = RANGE_UJ):
+    folder = root / "sys/class/powercap" / name
+    folder.mkdir(parents=True)
+    (folder / "name").write_text(f"{label}\n")
+    (folder / "energy_uj").write_text(f"{energy_uj}\n")
+    (folder / "max_energy_range_uj").write_text(f"{range_uj}\n")
+    return folder / "energy_uj"
+
+
+def opened(root: Path) -> EnergyProvider:
+    provider = EnergyProvider(root)
+    assert provider.facts() == MachineFacts()
+    return provider
+
+
+def test_packages_are_added_and_their_parts_and_the_board_are_not(tmp_path: Path):
+    zone(tmp_path, "intel-rapl:0", "package-0", 1_500_000)
+    zone(tmp_path, "intel-rapl:0:0", "core", 900_000)
+    zone(tmp_path, "intel-rapl:0:1", "dram", 900_000)
+    zone(tmp_path, "intel-rapl:1", "package-1", 2_040_000)
+    zone(tmp_path, "intel-rapl:2", "psys", 9_000_000)
+    zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1_500_000)
+    assert opened(tmp_path).fast(0).cpu == Cpu(energy_j=3.5)
+    assert why_no_cpu_energy(tmp_path) is None
+
+
+def test_a_counter_that_begins_again_goes_on(tmp_path: Path):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", RANGE_UJ - 999_999)
+    provider = opened(tmp_path)
+    first = provider.fast(0).cpu.energy_j
+    counter.write_text("2000000\n")
+    assert provider.fast(SECOND).cpu.energy_j == pytest.approx(first + 3.0, abs=0.11)
+
+
+@given(st.integers(1, 10**9), st.lists(st.floats(0, 0.999), max_size=20), st.integers(0, 10**12))
+def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
+    """Between two readings a counter takes less than its range."""
+    package = Package(Path("counter"), range_uj)
+    total = start % (range_uj + 1)
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "read", lambda path: str(total % (range_uj + 1)))
+        first = package.total_uj()
+        for share in shares:
+            total += int(share * range_uj)
+            told.append(package.total_uj() - first)
+    grown = 0
+    for share, value in zip(shares, told, strict=True):
+        grown += int(share * range_uj)
+        assert value == grown
+
+
+def test_no_counter_is_told_as_such(tmp_path: Path):
+    assert opened(tmp_path).fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    zone(tmp_path, "intel-rapl:2", "psys")
+    assert opened(tmp_path).fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    assert why_no_cpu_energy(tmp_path) == NO_COUNTER
+
+
+def test_a_counter_that_only_root_may_read_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0")
+    tries = []
+
+    def refuse(path):
+        if path == counter:
+            tries.append(path)
+            raise PermissionError(13, "Permission denied")
+        return Path(path).read_text()
+
+    monkeypatch.setattr(energy.files, "read", refuse)
+    provider = opened(tmp_path)
+    for t in range(3):
+        assert provider.fast(t * SECOND).cpu == Cpu(why={"energy_j": DENIED})
+    assert len(tries) == 1
+    assert "denied" in DENIED
+
+
+def test_a_counter_that_goes_away_has_its_reason_and_may_come_back(tmp_path: Path):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
+    provider = opened(tmp_path)
+    counter.unlink()
+    assert provider.fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    counter.write_text("7000000\n")
+    assert provider.fast(SECOND).cpu == Cpu(energy_j=7.0)
+
+
+@pytest.mark.parametrize(("energy_uj", "range_uj"), [("x", RANGE_UJ), (1, "x"), (1, 0), ("", 5)])
+def test_nonsense_is_a_reason_and_no_reading(tmp_path: Path, energy_uj, range_uj):
+    zone(tmp_path, "intel-rapl:0", "package-0", energy_uj, range_uj)
+    cpu = opened(tmp_path).fast(0).cpu
+    assert cpu.energy_j is None
+    assert cpu.why["energy_j"]
+
+
+def test_readings_too_far_apart_to_know_the_turns_are_none(tmp_path: Path):
+    zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
+    provider = opened(tmp_path)
+    provider.fast(0)
+    # 262 kJ are 262 s at the most that a package can draw.
+    assert provider.fast(200 * SECOND).cpu == Cpu(energy_j=5.0)
+    assert provider.fast(500 * SECOND).cpu == Cpu(why={"energy_j": READ_TOO_SELDOM})
+    assert provider.fast(501 * SECOND).cpu == Cpu(energy_j=5.0)
+
+
+def test_nothing_more_is_read_in_the_slow_tier(tmp_path: Path):
+    zone(tmp_path, "intel-rapl:0", "package-0")
+    assert opened(tmp_path).slow(0).cpu is None

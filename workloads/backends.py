@@ -1,0 +1,266 @@
+"""The backend beneath Keras: what is set before it is imported, and the device it takes.
+
+A backend sizes its thread pools and looks for GPUs when it is imported, so
+`prepare` comes first, then `choose_backend`, and only then may Keras be imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.failure import Refused, one_line
+
+TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An imported backend and the device that it trains on.
+
+    `device` is `cpu`, `gpu`, `gpu:N` by NVML's count, or what else JAX found, such as
+    `tpu`. `notice` says why it is another one than was hoped for.
+    """
+
+    name: str
+    version: str
+    device: str
+    device_name: str | None = None
+    notice: str | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an imported backend sees. `no_gpu_support` is why it could never see a GPU."""
+
+    version: str
+    device: str
+    device_name: str | None = None
+    no_gpu_support: str | None = None
+
+
+def prepare(options: Mapping[str, Any]) -> None:
+    """Set this process's CPUs and what the backend reads from the environment when imported.
+
+    Threads that are already running keep their CPUs, so this comes before any is started.
+
+    Raises:
+        Refused: more CPUs are asked for than this process may use, or the backend is unknown.
+    """
+    backend = backend_of(options)
+    cpus = options.get("cpus")
+    if cpus:
+        take_cpus(int(cpus))
+    threads = threads_of(options)
+    environment = os.environ
+    environment["KERAS_BACKEND"] = backend
+    if threads:
+        environment["OMP_NUM_THREADS"] = str(threads)
+    if backend == "tensorflow":
+        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        # Otherwise it takes all of a GPU's memory, and the figure shown says nothing.
+        environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    elif backend == "jax":
+        environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        if options.get("device") == "cpu":
+            environment["JAX_PLATFORMS"] = "cpu"
+        if threads:
+            environment.update(_jax_threads(threads, environment.get("XLA_FLAGS")))
+
+
+def take_cpus(count: int) -> None:
+    """Keep this thread, and those that it starts, to the first CPUs of those allowed.
+
+    Raises:
+        Refused: fewer are allowed, or the system knows no such thing.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        raise Refused("--cpus needs Linux: here a process can't be kept to some of the CPUs")
+    allowed = sorted(os.sched_getaffinity(0))
+    if not 1 <= count <= len(allowed):
+        raise Refused(f"--cpus {count}: this process may use {len(allowed)}; ask for no more")
+    os.sched_setaffinity(0, allowed[:count])
+
+
+def backend_of(options: Mapping[str, Any]) -> str:
+    """Return the backend's name, as Keras writes it; TensorFlow unless another is named."""
+    name = str(options.get("backend") or "tensorflow")
+    if name not in TITLES:
+        raise Refused(f'there is no backend "{name}": use tensorflow, jax or torch')
+    return name
+
+
+def threads_of(options: Mapping[str, Any]) -> int | None:
+    """Return how many threads are asked for; without a word, as many as CPUs are."""
+    asked = options.get("threads") or options.get("cpus")
+    return int(asked) if asked else None
+
+
+def choose_backend(options: Mapping[str, Any]) -> Backend:
+    """Import the backend, set its threads, choose its device, and then import Keras.
+
+    Raises:
+        Refused: the backend or Keras is missing or broken, or the GPU asked for isn't seen.
+    """
+    name = backend_of(options)
+    wanted = str(options.get("device") or "auto")
+    index: int | None = options.get("gpu_index")
+    module = _imported(name, name)
+    found = _LOOK[name](module, threads_of(options), wanted)
+    _check_keras(_imported("keras", name))
+    if wanted == "cpu" or found.device != "cpu":
+        # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
+        device = f"gpu:{index}" if found.device == "gpu" and index is not None else found.device
+        return Backend(name, found.version, device, found.device_name)
+    if wanted == "auto" and index is None:
+        return Backend(name, found.version, "cpu")
+    reason = _why_no_gpu(name, found, index)
+    if wanted == "gpu":
+        raise Refused(reason)
+    return Backend(name, found.version, "cpu", notice=f"{reason}; using the CPU instead")
+
+
+def check_jit(backend: str, device: str, version: str) -> None:
+    """Raise `Refused` where `--jit on` can't be had whatever the network is.
+
+    JAX and TensorFlow bring XLA along; Torch generates code that others compile.
+    """
+    if backend != "torch":
+        return
+    if _release(version) < (2, 1):
+        raise Refused(f"--jit on needs PyTorch 2.1 or newer, and this is {version}; use --jit off")
+    if device == "cpu":
+        compiler = os.environ.get("CXX") or "g++"
+        if not any(shutil.which(name) for name in (compiler, "clang++")):
+            raise Refused(
+                "--jit on: PyTorch compiles for the CPU with a C++ compiler, and there is none; "
+                "install g++ or use --jit off"
+            )
+    elif importlib.util.find_spec("triton") is None:
+        raise Refused(
+            "--jit on: PyTorch compiles for a GPU with Triton, which is not installed in "
+            f"{sys.executable}; install it there with: pip install triton"
+        )
+
+
+def _imported(module: str, backend: str) -> Any:
+    """Import the backend or Keras, or say what is missing where."""
+    title = TITLES[backend]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            raise Refused(
+                f"{module} is not installed in {sys.executable}; "
+                f"install it there with: pip install {module}"
+            ) from None
+        raise Refused(f"{title} can't be imported: {one_line(error)}") from error
+    except Exception as error:
+        raise Refused(f"{title} can't be imported: {one_line(error)}") from error
+
+
+def _check_keras(keras: Any) -> None:
+    if _release(keras.__version__) < (3,):
+        raise Refused(
+            f"the workloads need Keras 3, and {sys.executable} has Keras {keras.__version__}; "
+            "install it there with: pip install --upgrade keras"
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: (2, 1) of 2.1.0rc1+cpu."""
+    numbers = version.split(".")[:2]
+    return tuple(int(number) for number in numbers if number.isascii() and number.isdecimal())
+
+
+def _jax_threads(threads: int, flags: str | None) -> dict[str, str]:
+    """Return what sizes XLA's pool of CPU threads; the flags of the user's own stay.
+
+    XLA reads the size from PJRT_NPROC (NPROC before 2024), and takes one thread for a
+    matrix product only where that is forbidden to spread.
+    """
+    spread = "true" if threads > 1 else "false"
+    kept = [flag for flag in (flags or "").split() if "xla_cpu_multi_thread_eigen" not in flag]
+    return {
+        "PJRT_NPROC": str(threads),
+        "NPROC": str(threads),
+        "XLA_FLAGS": " ".join([*kept, f"--xla_cpu_multi_thread_eigen={spread}"]),
+    }
+
+
+def _look_at_tensorflow(tensorflow: Any, threads: int | None, wanted: str) -> _Found:
+    if threads:
+        tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
+    version = str(tensorflow.__version__)
+    gpus = [] if wanted == "cpu" else tensorflow.config.list_physical_devices("GPU")
+    if gpus:
+        details = tensorflow.config.experimental.get_device_details(gpus[0])
+        return _Found(version, "gpu", details.get("device_name"))
+    if tensorflow.test.is_built_with_cuda():
+        return _Found(version, "cpu")
+    return _Found(
+        version, "cpu", None, "it was built without CUDA (pip install 'tensorflow[and-cuda]')"
+    )
+
+
+def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> _Found:
+    version = str(jax.__version__)
+    try:
+        first = jax.devices()[0]
+    except RuntimeError as error:
+        # JAX_PLATFORMS of the user's own may name what isn't there.
+        raise Refused(f"JAX finds no device: {one_line(error)}") from error
+    if first.platform != "cpu":
+        kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)
+        return _Found(version, kind, str(first.device_kind))
+    if importlib.util.find_spec("jax_plugins") is None:
+        return _Found(
+            version, "cpu", None, "its CUDA plugin is not installed (pip install 'jax[cuda12]')"
+        )
+    return _Found(version, "cpu")
+
+
+def _look_at_torch(torch: Any, threads: int | None, wanted: str) -> _Found:
+    if threads:
+        torch.set_num_threads(threads)
+        torch.set_num_interop_threads(threads)
+    version = str(torch.__version__)
+    sees_gpu = wanted != "cpu" and torch.cuda.is_available()
+    # Keras reads it once, when it is imported: a device scope would hold for one thread only.
+    os.environ["KERAS_TORCH_DEVICE"] = "cuda" if sees_gpu else "cpu"
+    if sees_gpu:
+        return _Found(version, "gpu", str(torch.cuda.get_device_name(0)))
+    if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
+        return _Found(
+            version, "cpu", None, "it was built without CUDA (pip install a build with CUDA)"
+        )
+    return _Found(version, "cpu")
+
+
+_LOOK = {
+    "tensorflow": _look_at_tensorflow,
+    "jax": _look_at_jax,
+    "torch": _look_at_torch,
+}
+
+
+def _why_no_gpu(name: str, found: _Found, index: int | None) -> str:
+    """Say why a backend sees none of the GPUs that NVML sees."""
+    gpu = "a GPU" if index is None else f"GPU {index}"
+    reason = f"NVML sees {gpu}, but {TITLES[name]} {found.version} sees none"
+    if found.no_gpu_support is not None:
+        return f"{reason}: {found.no_gpu_support}"
+    platforms = os.environ.get("JAX_PLATFORMS")
+    if name == "jax" and platforms is not None:
+        return f"{reason}: JAX_PLATFORMS={platforms} may hide it"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if index is None and visible is not None:
+        return f"{reason}: CUDA_VISIBLE_DEVICES={visible} may hide it"
+    return f"{reason}: its CUDA libraries are missing or the driver is too old for them"

@@ -1,0 +1,218 @@
+"""Measure what matrix products this machine computes a second: `python -P -m workloads.calibrate`.
+
+For each device and precision, square matrices of growing size are multiplied
+until the rate stops growing. A size counts by the median of its repetitions,
+and a repetition ends when its result is there. Two n × n matrices take 2 n³
+operations, a multiply-add counted as 2.
+
+What is found comes as lines of JSON on stdout: {"type": "device"}, then for
+each size {"type": "rate"}, for each precision {"type": "peak"} or {"type":
+"skipped"}; {"type": "failed"} when nothing can be measured.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+SMALLEST_SIZE = 256
+# Beyond these, a CPU gains nothing, and a GPU's memory ends.
+LARGEST_SIZE = {"cpu": 8192, "gpu": 32768}
+# A repetition multiplies so often that its start and its end don't count.
+REPETITION_S = 0.05
+REPETITIONS = 5
+# A size must gain so much on the best one before it; two that don't are the end.
+GAIN = 1.03
+PRECISION_S = 6.0
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many floating-point operations per second products of one size reached."""
+
+    size: int
+    flop_s: float
+
+
+class OutOfMemory(Exception):
+    """Matrices of this size don't fit."""
+
+
+def measure_sizes(
+    multiply: Callable[[int], Callable[[int], None]],
+    largest_size: int,
+    clock: Callable[[], float] = time.perf_counter,
+    budget_s: float = PRECISION_S,
+) -> Iterator[Rate]:
+    """Yield the rate of each size until it stops growing, memory ends, or the time is spent.
+
+    Args:
+        multiply: makes ready for a size; returns what multiplies so many times
+            and comes back when the last product is there. May raise OutOfMemory.
+        largest_size: where to end at the latest.
+        clock: tells seconds.
+        budget_s: no size is begun that would go beyond it; the first always is.
+    """
+    began = clock()
+    best, without_gain, size = 0.0, 0, SMALLEST_SIZE
+    while size <= largest_size and without_gain < 2:
+        expected_s = 2 * size**3 / best if best else 0.0
+        # Once to warm up, and then at least three times.
+        if best and clock() - began + 4 * expected_s > budget_s:
+            return
+        try:
+            flop_s = measure_size(multiply(size), size, clock, began + budget_s)
+        except OutOfMemory:
+            return
+        yield Rate(size, flop_s)
+        without_gain = 0 if flop_s > GAIN * best else without_gain + 1
+        best = max(best, flop_s)
+        size *= 2
+
+
+def measure_size(
+    multiply: Callable[[int], None], size: int, clock: Callable[[], float], deadline: float
+) -> float:
+    """Return the median rate of the repetitions of one size; three at least."""
+
+    def seconds(times: int) -> float:
+        begin = clock()
+        multiply(times)
+        return max(clock() - begin, 1e-9)
+
+    seconds(1)  # the first one chooses a kernel and takes memory
+    times = 1
+    while (took_s := seconds(times)) < REPETITION_S:
+        times *= max(2, min(1000, int(REPETITION_S / took_s)))
+    rates = []
+    for repetition in range(REPETITIONS):
+        if repetition >= 3 and clock() > deadline:
+            break
+        rates.append(times * 2 * size**3 / seconds(times))
+    return median(rates)
+
+
+class Products:
+    """Matrix products of one precision on one of TensorFlow's devices."""
+
+    def __init__(self, tensorflow: Any, device: str, precision: str) -> None:
+        self._tensorflow = tensorflow
+        self._device = device
+        self._precision = precision
+
+    def __call__(self, size: int) -> Callable[[int], None]:
+        """Make two random matrices; zeros would cost less power, and so run faster."""
+        tensorflow = self._tensorflow
+        with self._memory_watched(), tensorflow.device(self._device):
+            a, b = (
+                tensorflow.cast(tensorflow.random.normal((size, size)), self._precision)
+                for _ in range(2)
+            )
+
+        def multiply(times: int) -> None:
+            with self._memory_watched(), tensorflow.device(self._device):
+                for _ in range(times):
+                    product = tensorflow.linalg.matmul(a, b)
+                # The products of a device come in order, so one number of the last ends all.
+                product[0, 0].numpy()
+
+        return multiply
+
+    def _memory_watched(self) -> Any:
+        return _MemoryWatched(self._tensorflow.errors.ResourceExhaustedError)
+
+
+class _MemoryWatched:
+    def __init__(self, exhausted: type[Exception]) -> None:
+        self._exhausted = exhausted
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        if kind is not None and issubclass(kind, (self._exhausted, MemoryError)):
+            raise OutOfMemory from error
+
+
+def devices(tensorflow: Any) -> Iterator[tuple[str, str, str | None]]:
+    """Yield each device's name in TensorFlow, `cpu` or `gpu`, and its own name if it is told.
+
+    Of GPUs with the same name, the first stands for all.
+    """
+    yield "/CPU:0", "cpu", None
+    seen = set()
+    for number, gpu in enumerate(tensorflow.config.list_physical_devices("GPU")):
+        name = tensorflow.config.experimental.get_device_details(gpu).get("device_name")
+        if name not in seen:
+            seen.add(name)
+            yield f"/GPU:{number}", "gpu", name
+
+
+def calibrate(tensorflow: Any, tell: Callable[[dict[str, Any]], None]) -> None:
+    """Measure every device in every precision, and tell what was found as it comes."""
+    for device, kind, name in devices(tensorflow):
+        about: dict[str, Any] = {"device": kind, "device_name": name}
+        tell({"type": "device", **about})
+        for precision in PRECISIONS:
+            told = {**about, "precision": precision}
+            if kind == "gpu" and precision == "float32":
+                enabled = tensorflow.config.experimental.tensor_float_32_execution_enabled()
+                told["note"] = "TF32 where the GPU has it" if enabled else "without TF32"
+            best, why = None, "memory ran out"
+            products = Products(tensorflow, device, precision)
+            try:
+                for rate in measure_sizes(products, LARGEST_SIZE[kind]):
+                    tell({"type": "rate", **told, "size": rate.size, "flop_s": rate.flop_s})
+                    best = rate if best is None or rate.flop_s > best.flop_s else best
+            except tensorflow.errors.OpError as error:
+                why = _first_line(error)
+            if best is None:
+                tell({"type": "skipped", **told, "text": why})
+            else:
+                tell({"type": "peak", **told, "size": best.size, "flop_s": best.flop_s})
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+
+
+def main() -> int:
+    """Measure all there is, and return the exit code: 0 done, 1 failed."""
+    # Whatever the backend prints must not come between the lines of JSON.
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def tell(told: dict[str, Any]) -> None:
+        print(json.dumps(told, allow_nan=False), file=lines, flush=True)
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    try:
+        tensorflow = importlib.import_module("tensorflow")
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        tell(
+            {
+                "type": "failed",
+                "text": f"TensorFlow, which calibration uses, is not installed in {sys.executable}",
+            }
+        )
+        return 1
+    python = ".".join(map(str, sys.version_info[:3]))
+    tell({"type": "versions", "versions": {"python": python, "tensorflow": tensorflow.__version__}})
+    calibrate(tensorflow, tell)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Why a run can't go on, in one sentence for a person."""
+
+from __future__ import annotations
+
+import re
+
+# What a lack of memory is called by NumPy and Python, TensorFlow, and Torch.
+_MEMORY_ERRORS = ("MemoryError", "_ArrayMemoryError", "ResourceExhaustedError", "OutOfMemoryError")
+# JAX has one error for everything, Torch on the CPU a RuntimeError, and TensorFlow an
+# InternalError where an input has no room on the GPU: only the text tells.
+_MEMORY_WORDS = re.compile(
+    r"resource_exhausted|oom when allocating|out of memory|out_of_memory|not enough memory"
+    r"|can't allocate memory|failed to allocate|_status_alloc_failed|dst tensor is not initialized",
+    re.IGNORECASE,
+)
+# HIP is AMD's; a ship or a chip is not.
+_GPU_WORDS = re.compile(r"gpu|cuda|cudnn|cublas|\bhip(?:\b|_|error|blas|malloc)", re.IGNORECASE)
+_NOT_COMPILABLE = "unsupported operations when trying to compile"
+
+
+class Refused(Exception):
+    """The run can't go on; the message is a sentence for a person."""
+
+
+def in_words(error: Exception, batch_size: int, device: str | None = None) -> str:
+    """Return why a run failed.
+
+    Args:
+        error: what ended it.
+        batch_size: samples in a batch, told where memory ran out.
+        device: `cpu` or `gpu:N`, None when none had been chosen yet.
+    """
+    if isinstance(error, Refused):
+        return str(error)
+    if _ran_out_of_memory(error):
+        memory = "GPU memory" if _on_gpu(error, device) else "memory"
+        return f"{memory} ran out with batch size {batch_size:,} ({one_line(error)})"
+    if _NOT_COMPILABLE in str(error):
+        return f"XLA can't compile this network; use --jit off ({one_line(error)})"
+    return one_line(error)
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's type and the first line of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:500]}" if lines else type(error).__name__
+
+
+def _ran_out_of_memory(error: Exception) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names.intersection(_MEMORY_ERRORS)) or bool(_MEMORY_WORDS.search(str(error)))
+
+
+def _on_gpu(error: Exception, device: str | None) -> bool:
+    """Tell which memory it was; JAX names no device, so there it is the one that it runs on.
+
+    The lines that speak of memory tell it; others may name any device.
+    """
+    if isinstance(error, MemoryError) or device == "cpu":
+        return False
+    text = str(error)
+    if "resource_exhausted" in text.lower():
+        return (device or "").startswith("gpu")
+    of_memory = [line for line in text.splitlines() if _MEMORY_WORDS.search(line)]
+    return any(_GPU_WORDS.search(line) for line in of_memory or [text])

@@ -1,0 +1,492 @@
+"""The file of a sweep: one JSON Lines file beside the sessions, `DIR/<id>/sweep.jsonl`.
+
+Its first line is the plan. Then come a line where a run begins, and one where
+it ended, with its result; so the file alone tells what came of the sweep, and
+what has still to be run. Who runs a sweep holds a POSIX lock on its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlmon.host import boot_id, host_name
+from dlmon.log import LogError, new_session_id, writer_pid
+from dlmon.records import LARGEST, RecordError, Result, decode, to_json
+from dlmon.repeats import METRICS
+from dlmon.sanitize import clean
+from dlmon.sweep import (
+    STATUSES,
+    Began,
+    Closed,
+    Ended,
+    Event,
+    Outcome,
+    Plan,
+    Resumed,
+    Slot,
+    Sweep,
+    SweepError,
+    Value,
+    Variation,
+)
+
+SWEEP_NAME = "sweep.jsonl"
+SCHEMA = 1
+
+
+class NoSuchSweep(LookupError):
+    """No sweep is meant, or more than one; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True)
+class SweepHeader:
+    """The first line of a sweep's file: what is to be run, and where it was begun."""
+
+    id: str
+    host: str
+    boot_id: str
+    wall: float
+    seed: int
+    plan: Plan
+
+
+def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
+    """Return the header of a sweep that begins now, on this machine."""
+    of_all = plan.workloads[0] if len(plan.workloads) == 1 else "all"
+    return SweepHeader(
+        new_session_id(f"sweep-{of_all}", wall), host_name(), boot_id(), wall, seed, plan
+    )
+
+
+class SweepWriter:
+    """Appends to the file of a sweep, and holds its lock.
+
+    Make one by `begin` or `resume`. Only this process may hold the file open:
+    closing a second descriptor of it would drop the lock.
+    """
+
+    def __init__(self, path: Path, fd: int, header: SweepHeader, sweep: Sweep) -> None:
+        self.path = path
+        self.header = header
+        self.sweep = sweep
+        """What the file tells, kept as it grows."""
+        self._fd = fd
+
+    @classmethod
+    def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
+        """Make the file of a new sweep.
+
+        Raises:
+            LogError: it can't be made.
+            SweepError: another sweep of this directory is running.
+        """
+        folder = log_dir / header.id
+        path = folder / SWEEP_NAME
+        try:
+            log_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            raise LogError(
+                f"the log directory {log_dir} can't be written ({_reason(error)}); "
+                "choose another with --log-dir"
+            ) from None
+        writer = cls(path, fd, header, Sweep(header.plan))
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            refuse_second(log_dir, path)
+            writer._append(_header_line(header))
+        except BaseException as error:
+            writer.close()
+            path.unlink()
+            folder.rmdir()
+            if isinstance(error, OSError):
+                raise LogError(f"the sweep can't be recorded: {_reason(error)}") from None
+            raise
+        return writer
+
+    @classmethod
+    def resume(cls, path: Path, wall: float) -> SweepWriter:
+        """Take up a sweep again.
+
+        Raises:
+            LogError: its file can't be read or written.
+            SweepError: it, or another one of its directory, is running, or it
+                was begun on another machine.
+        """
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise LogError(f"{path} can't be written: {_reason(error)}") from None
+        try:
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = _lock_holder(path)
+                raise SweepError(_running_sentence(path.parent.name, holder)) from None
+            content = _read_all(fd)
+            header, sweep = _parsed(content, path)
+            if header.host != host_name():
+                raise SweepError(
+                    f"{header.id} was begun on {header.host}: times of two machines don't "
+                    "compare, so resume it there"
+                )
+            refuse_second(path.parent.parent, path)
+            writer = cls(path, fd, header, sweep)
+            if content and not content.endswith(b"\n"):
+                # What a power cut tore stays as it is; the next line begins on its own.
+                writer._append(b"\n")
+            writer.write(Resumed(wall))
+        except BaseException:
+            os.close(fd)
+            raise
+        return writer
+
+    def write(self, event: Event) -> None:
+        """Append what happened, and fold it.
+
+        Raises:
+            LogError: the disk takes nothing.
+        """
+        try:
+            self._append(_line(event))
+        except OSError as error:
+            raise LogError(f"the sweep can't be recorded any more: {_reason(error)}") from None
+        self.sweep.fold(event)
+
+    def close(self) -> None:
+        """Close the file and drop the lock."""
+        os.close(self._fd)
+
+    def _append(self, line: bytes) -> None:
+        written = os.write(self._fd, line)
+        if written < len(line):
+            raise OSError(None, "the disk is full")
+        # What can't be synced is still there for every reader.
+        with contextlib.suppress(OSError):
+            os.fsync(self._fd)
+
+
+def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
+    """Read the file of a sweep.
+
+    Raises:
+        LogError: it can't be read, or is no sweep of this version.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise LogError(f"{path} can't be read: {_reason(error)}") from None
+    return _parsed(content, path)
+
+
+def find_sweep(name: str, directory: Path) -> Path:
+    """Return the file that an id of a sweep, a unique prefix of one, a path, or `last` means.
+
+    Raises:
+        NoSuchSweep: none, or several, are meant.
+    """
+    if os.sep in name or name.endswith(".jsonl"):
+        given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
+        path = given / SWEEP_NAME if os.path.isdir(given) else given  # noqa: PTH112
+        if os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no error
+            return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
+        raise NoSuchSweep(f"there is no sweep at {path}")
+    paths = {path.parent.name: path for path in _sweep_paths(directory)}
+    if not paths:
+        raise NoSuchSweep(f"there are no sweeps in {directory} yet; dlmon sweep makes one")
+    if name == "last":
+        return max(paths.values(), key=_began)
+    meant = [i for i in sorted(paths) if i == name] or [
+        i for i in sorted(paths) if name and i.startswith(name)
+    ]
+    if len(meant) == 1:
+        return paths[meant[0]]
+    if meant:
+        shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
+        raise NoSuchSweep(f'"{name}" could be any of {len(meant)} sweeps: {shown}')
+    raise NoSuchSweep(f'there is no sweep "{name}" in {directory}')
+
+
+def refuse_second(directory: Path, own: Path | None = None) -> None:
+    """Refuse a sweep where another one runs.
+
+    Args:
+        directory: the log directory.
+        own: a sweep's file that counts as none.
+
+    Raises:
+        SweepError: another sweep of this directory is running on this machine.
+    """
+    for path in _sweep_paths(directory):
+        if path == own:
+            continue
+        holder = _lock_holder(path)
+        if holder is not None:
+            raise SweepError(_running_sentence(path.parent.name, holder))
+
+
+def _running_sentence(sweep: str, pid: int | None) -> str:
+    process = "" if pid is None else f" (process {pid})"
+    return (
+        f"{sweep} is running already{process}: two sweeps at once would spoil each other's "
+        "figures, so wait for it or stop it"
+    )
+
+
+def _lock_holder(path: Path) -> int | None:
+    try:
+        return writer_pid(path)
+    except OSError:
+        return None
+
+
+def _sweep_paths(directory: Path) -> Iterator[Path]:
+    try:
+        folders = sorted(directory.iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        path = folder / SWEEP_NAME
+        # Unlike Path.is_file, this says no to a folder that we may not enter.
+        if os.path.isfile(path):  # noqa: PTH113
+            yield path
+
+
+def _began(path: Path) -> float:
+    """Return when a sweep began; what can't be read began before all."""
+    try:
+        return read_sweep(path)[0].wall
+    except LogError:
+        return float("-inf")
+
+
+def _read_all(fd: int) -> bytes:
+    parts = []
+    offset = 0
+    while part := os.pread(fd, 1 << 20, offset):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def _header_line(header: SweepHeader) -> bytes:
+    plan = header.plan
+    return _encoded(
+        {
+            "type": "sweep",
+            "schema": SCHEMA,
+            "id": header.id,
+            "host": header.host,
+            "boot_id": header.boot_id,
+            "wall": header.wall,
+            "workloads": [{"name": name, "metric": plan.metrics[name]} for name in plan.workloads],
+            "options": dict(plan.options),
+            "vary": [{"key": v.key, "values": list(v.values)} for v in plan.variations],
+            "repeat": plan.repeats,
+            "seed": header.seed,
+            "order": [[slot.combination, slot.repeat] for slot in plan.order],
+        }
+    )
+
+
+def _line(event: Event) -> bytes:
+    match event:
+        case Began(slot=slot, session=session, wall=wall):
+            told = {"type": "began", **_told_slot(slot), "wall": wall, "session": session}
+        case Ended(slot=slot, outcome=outcome, wall=wall):
+            told = {
+                "type": "ended",
+                **_told_slot(slot),
+                "wall": wall,
+                "status": outcome.status,
+                "reason": outcome.reason,
+                "session": outcome.session,
+                "took_s": outcome.took_s,
+                "result": None if outcome.result is None else to_json(outcome.result),
+            }
+        case Resumed(wall=wall):
+            told = {"type": "resumed", "wall": wall}
+        case Closed(status=status, wall=wall):
+            told = {"type": "closed", "status": status, "wall": wall}
+    return _encoded(told)
+
+
+def _told_slot(slot: Slot) -> dict[str, Any]:
+    return {"combination": slot.combination, "repeat": slot.repeat}
+
+
+def _encoded(told: dict[str, Any]) -> bytes:
+    text = json.dumps(told, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _parsed(content: bytes, path: Path) -> tuple[SweepHeader, Sweep]:
+    """Read a header and fold what follows; a line that tells nothing is passed over."""
+    lines = content.split(b"\n")
+    header = _read_header(_loaded(lines[0]), path)
+    sweep = Sweep(header.plan)
+    for line in lines[1:]:
+        event = _read_event(_loaded(line))
+        if event is not None:
+            sweep.fold(event)
+    return header, sweep
+
+
+def _loaded(line: bytes) -> Any:
+    """Return what a line holds, cleaned; None where it is no JSON."""
+    try:
+        return _cleaned(json.loads(line, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key, 200): _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if type(value) in (int, float) and not -LARGEST <= value <= LARGEST:
+        raise ValueError("a number that is too large")
+    return value
+
+
+def _read_header(told: Any, path: Path) -> SweepHeader:
+    no_sweep = LogError(f"{path} is no sweep that dlmon recorded")
+    if not isinstance(told, dict) or told.get("type") != "sweep":
+        raise no_sweep
+    if told.get("schema") != SCHEMA:
+        raise LogError(
+            f"{path} has schema {told.get('schema')} and this dlmon reads schema {SCHEMA}: "
+            "use the version of dlmon that wrote it"
+        )
+    match told:
+        case {
+            "id": str(name),
+            "host": str(host),
+            "boot_id": str(boot),
+            "wall": float() | int() as wall,
+            "workloads": [*workloads],
+            "options": dict(options),
+            "vary": [*vary],
+            "repeat": int(repeats),
+            "seed": int(seed),
+            "order": [*order],
+        }:
+            try:
+                metrics = dict(_read_workload(workload) for workload in workloads)
+                plan = Plan(
+                    workloads=tuple(metrics),
+                    variations=tuple(_read_variation(variation) for variation in vary),
+                    options={key: _option(value) for key, value in options.items()},
+                    metrics=metrics,
+                    repeats=repeats,
+                    order=tuple(_read_slot(slot) for slot in order),
+                )
+                plan.check()
+            except SweepError:
+                raise no_sweep from None
+            return SweepHeader(name, host, boot, wall, seed, plan)
+    raise no_sweep
+
+
+def _read_workload(told: Any) -> tuple[str, str]:
+    match told:
+        case {"name": str(name), "metric": str(metric)} if metric in METRICS:
+            return name, metric
+    raise SweepError("not a workload")
+
+
+def _read_variation(told: Any) -> Variation:
+    match told:
+        case {"key": str(key), "values": [_, *_] as values}:
+            return Variation(key, tuple(_value(value) for value in values))
+    raise SweepError("not what is varied")
+
+
+def _read_slot(told: Any) -> Slot:
+    match told:
+        case [int(combination), int(repeat)]:
+            return Slot(combination, repeat)
+    raise SweepError("not a run")
+
+
+def _option(told: Any) -> Value | None:
+    return None if told is None else _value(told)
+
+
+def _value(told: Any) -> Value:
+    if isinstance(told, bool) or not isinstance(told, (str, int, float)):
+        raise SweepError("not a value of an option")
+    return told
+
+
+def _read_event(told: Any) -> Event | None:
+    match told:
+        case {
+            "type": "began",
+            "combination": int(combination),
+            "repeat": int(repeat),
+            "wall": float() | int() as wall,
+            "session": str(session),
+        }:
+            return Began(Slot(combination, repeat), session, wall)
+        case {
+            "type": "ended",
+            "combination": int(combination),
+            "repeat": int(repeat),
+            "wall": float() | int() as wall,
+            "status": str(status),
+        } if status in STATUSES:
+            outcome = Outcome(
+                status,
+                _text(told.get("reason")),
+                _text(told.get("session")),
+                _read_result(told.get("result")),
+                _seconds(told.get("took_s")),
+            )
+            return Ended(Slot(combination, repeat), outcome, wall)
+        case {"type": "resumed", "wall": float() | int() as wall}:
+            return Resumed(wall)
+        case {"type": "closed", "status": str(status), "wall": float() | int() as wall}:
+            return Closed(status, wall)
+    return None
+
+
+def _text(told: Any) -> str | None:
+    return told if isinstance(told, str) else None
+
+
+def _seconds(told: Any) -> float | None:
+    return told if isinstance(told, (int, float)) and not isinstance(told, bool) else None
+
+
+def _read_result(told: Any) -> Result | None:
+    """Return a result as a session's log would give it; None for what is none."""
+    if not isinstance(told, dict):
+        return None
+    try:
+        record = decode(json.dumps({"type": Result.TYPE, **told}))
+    except RecordError:
+        return None
+    return record if isinstance(record, Result) else None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

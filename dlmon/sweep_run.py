@@ -1,0 +1,205 @@
+"""Make the runs of a sweep, one session after another, never two at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dlmon.job import Job, Started
+from dlmon.launch import Launch, launch
+from dlmon.log import LOG_NAME, LogError
+from dlmon.sessions import RUNNING, read_entry
+from dlmon.sweep import (
+    COMPLETED,
+    IMPOSSIBLE,
+    NOT_RUN,
+    Began,
+    Closed,
+    Combination,
+    Ended,
+    Event,
+    Outcome,
+    Slot,
+    Sweep,
+    SweepError,
+    outcome_of,
+)
+from dlmon.sweep_log import SweepWriter
+from dlmon.viewer import Viewer
+
+POLL_S = 0.2
+# A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
+_LOOK_FOR_END_S, _LOOKS_FOR_END = 0.05, 200
+
+
+class SweepRun:
+    """Makes what is left of a sweep; whoever shows it reads it between two polls.
+
+    Args:
+        writer: the sweep's file, which this takes over and closes.
+        make_job: returns the job of a combination.
+        refusal: says why a combination can't be run, None where it may.
+        start: starts a supervisor.
+        poll_s: how often the session that runs is looked at.
+    """
+
+    def __init__(
+        self,
+        writer: SweepWriter,
+        make_job: Callable[[Combination], Job],
+        refusal: Callable[[Combination], str | None],
+        start: Callable[[Job], Launch] = launch,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self.writer = writer
+        self.viewer: Viewer | None = None
+        """The session that runs, None between two."""
+        self.slot: Slot | None = None
+        """The run that is being made, be it that its session has yet to start."""
+        self.trouble: str | None = None
+        """Why the sweep could not go on."""
+        self.ended = False
+        self.on_event: Callable[[Event], None] | None = None
+        """Called with each event once it is recorded."""
+        self._make_job = make_job
+        self._refusal = refusal
+        self._start = start
+        self._poll_s = poll_s
+        self._launch: Launch | None = None
+        self._begun_at = 0.0
+        self._stop_asked = False
+        self._stop_after_run = False
+
+    @property
+    def sweep(self) -> Sweep:
+        """How far the sweep has come."""
+        return self.writer.sweep
+
+    @property
+    def directory(self) -> Path:
+        """Where the sessions lie, and the sweep beside them."""
+        return self.writer.path.parent.parent
+
+    @property
+    def running_for_s(self) -> float:
+        """How long the run that is being made has taken."""
+        return time.monotonic() - self._begun_at if self.slot is not None else 0.0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run that is being made was told to stop."""
+        return self._stop_asked
+
+    @property
+    def stops_after_run(self) -> bool:
+        """Whether no further run will begin."""
+        return self._stop_after_run or self._stop_asked
+
+    @property
+    def exit_code(self) -> int:
+        """0 when any combination ran, 1 when none did or the sweep could not go on."""
+        ran = any(outcome.status == COMPLETED for outcome in self.sweep.outcomes.values())
+        return 0 if ran and self.trouble is None else 1
+
+    async def run(self) -> None:
+        """Make all runs that are left, or those until it is stopped; `trouble` says what failed."""
+        try:
+            self._take_over()
+            for slot in self.sweep.left():
+                if self.stops_after_run:
+                    break
+                await self._make(slot)
+            status = "stopped" if self.sweep.left() else COMPLETED
+            self._write(Closed(status, time.time()))
+        except (LogError, SweepError, OSError) as error:
+            self.trouble = str(error)
+        finally:
+            self.release()
+            self.writer.close()
+            self.ended = True
+
+    def stop(self) -> None:
+        """Stop the run that is being made, after its batch, and the sweep."""
+        self._stop_asked = True
+        if self._launch is not None:
+            self._launch.say("stop")
+
+    def stop_after_run(self, stop: bool = True) -> None:
+        """Let the run that is being made be the last one, or take that back."""
+        self._stop_after_run = stop
+
+    def release(self) -> None:
+        """Let go of the session that runs; that stops it."""
+        if self._launch is not None:
+            self._launch.release()
+
+    def _take_over(self) -> None:
+        """Take the end of a run that nobody was there to see, and settle what can't be run.
+
+        Raises:
+            SweepError: the session of that run still runs.
+        """
+        began = self.sweep.running
+        if began is not None:
+            self._write(Ended(began.slot, self._outcome_of_orphan(began), time.time()))
+        for slot in self.sweep.left():
+            reason = self._refusal(self.sweep.plan.combinations[slot.combination])
+            if reason is not None:
+                self._write(Ended(slot, Outcome(IMPOSSIBLE, reason), time.time()))
+
+    def _outcome_of_orphan(self, began: Began) -> Outcome:
+        try:
+            entry = read_entry(self.directory / began.session / LOG_NAME)
+        except (LogError, OSError):
+            return outcome_of(None, began.session, None, "its session is gone")
+        if entry.status == RUNNING:
+            raise SweepError(
+                f"{began.session}, a run of this sweep, is still running: "
+                f"dlmon stop {began.session} ends it"
+            )
+        took_s = entry.result.wall_s if entry.result is not None else None
+        return outcome_of(entry.result, began.session, took_s)
+
+    async def _make(self, slot: Slot) -> None:
+        """Make one run, from its launch to its end."""
+        combination = self.sweep.plan.combinations[slot.combination]
+        self.slot, self._begun_at = slot, time.monotonic()
+        self._launch = started = self._start(self._make_job(combination))
+        answer = await asyncio.to_thread(started.answer)
+        if isinstance(answer, Started):
+            self._write(Began(slot, answer.session, time.time()))
+            outcome = await self._follow(Path(answer.log), answer.session)
+            self._write(Ended(slot, outcome, time.time()))
+        elif not self._stop_asked:
+            status = IMPOSSIBLE if answer.lacking else NOT_RUN
+            self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
+        started.release()
+        await self._end_of(started)
+        self._launch, self.slot = None, None
+
+    async def _follow(self, log: Path, session: str) -> Outcome:
+        """Follow a session to its end."""
+        self.viewer = viewer = Viewer(log)
+        try:
+            while True:
+                records = viewer.poll()
+                if not viewer.running and not records:
+                    return outcome_of(viewer.result, session, self.running_for_s, viewer.trouble)
+                await asyncio.sleep(0 if records else self._poll_s)
+        finally:
+            self.viewer = None
+            viewer.close()
+
+    async def _end_of(self, started: Launch) -> None:
+        """Wait until nothing of a session runs any more: the next one would share the machine."""
+        for _ in range(_LOOKS_FOR_END):
+            if started.process.poll() is not None:
+                return
+            await asyncio.sleep(_LOOK_FOR_END_S)
+
+    def _write(self, event: Event) -> None:
+        self.writer.write(event)
+        if self.on_event is not None:
+            self.on_event(event)

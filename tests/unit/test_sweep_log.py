@@ -1,0 +1,322 @@
+"""The file of a sweep: what it keeps, who may write it, and what a broken one costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from fakes.sweeps import completed, plan_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dlmon.sweep_log
+from dlmon.log import LogError
+from dlmon.sessions import list_sessions
+from dlmon.sweep import (
+    FAILED,
+    NOT_RUN,
+    Began,
+    Closed,
+    Ended,
+    Outcome,
+    Resumed,
+    Slot,
+    Sweep,
+    SweepError,
+)
+from dlmon.sweep_log import (
+    SWEEP_NAME,
+    NoSuchSweep,
+    SweepWriter,
+    find_sweep,
+    new_header,
+    read_sweep,
+    refuse_second,
+)
+
+PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
+HOLD = """
+import sys, time
+from pathlib import Path
+from dlmon.sweep_log import SweepWriter
+writer = SweepWriter.resume(Path(sys.argv[1]), 0.0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def begin(log_dir):
+    """Return a function that begins a sweep; its file is closed at the end."""
+    writers = []
+
+    def make(plan=PLAN, wall=1_795_186_560.0):
+        writers.append(SweepWriter.begin(log_dir, new_header(plan, 7, wall)))
+        return writers[-1]
+
+    yield make
+    for writer in writers:
+        try:
+            writer.close()
+        except OSError:  # closed by its test
+            continue
+
+
+@pytest.fixture
+def held():
+    """Return a function that has another process take up a sweep; return its pid."""
+    processes = []
+
+    def hold(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == b"locked\n"
+        return process.pid
+
+    yield hold
+    for process in processes:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+EVENTS = (
+    Began(Slot(0, 0), "20261120-145600-mnist-mlp-small-7f3a", 2.0),
+    Ended(Slot(0, 0), completed(0.41, cost_usd=0.02), 12.0),
+    Ended(Slot(1, 0), Outcome(FAILED, "ValueError: on purpose", "s", None, 1.5), 13.0),
+    Resumed(20.0),
+    Began(Slot(2, 1), "20261120-145700-mnist-mlp-small-7f3b", 21.0),
+)
+
+
+def test_what_was_told_is_read_as_it_was(begin):
+    writer = begin()
+    for event in EVENTS:
+        writer.write(event)
+    header, sweep = read_sweep(writer.path)
+    assert header == writer.header
+    assert sweep == writer.sweep
+    assert sweep.running == EVENTS[-1]
+    assert sweep.outcomes[Slot(0, 0)] == completed(0.41, cost_usd=0.02)
+
+
+def test_it_lies_beside_the_sessions_and_is_none(begin, log_dir):
+    writer = begin()
+    assert writer.path == log_dir / writer.header.id / SWEEP_NAME
+    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
+    assert list_sessions(log_dir) == []
+
+
+def test_every_line_is_json_with_its_type_first(begin):
+    writer = begin()
+    for event in (*EVENTS, Closed("stopped", 30.0)):
+        writer.write(event)
+    lines = writer.path.read_text().splitlines()
+    assert [next(iter(json.loads(line))) for line in lines] == ["type"] * len(lines)
+    first = json.loads(lines[0])
+    assert first["order"] == [[slot.combination, slot.repeat] for slot in PLAN.order]
+    assert first["seed"] == 7
+
+
+@given(st.integers(0, 4000))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_line_that_was_torn_costs_no_other(tmp_path_factory, cut):
+    writer = SweepWriter.begin(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
+    for event in EVENTS:
+        writer.write(event)
+    writer.close()
+    content = writer.path.read_bytes()
+    header_bytes = content.index(b"\n") + 1
+    kept = content[: header_bytes + cut]
+    writer.path.write_bytes(kept)
+    whole = Sweep(PLAN)
+    for event in EVENTS[: max(0, kept.count(b"\n") - 1)]:
+        whole.fold(event)
+    # The last line may be whole but for its newline.
+    more = Sweep(PLAN)
+    for event in EVENTS[: kept.count(b"\n")]:
+        more.fold(event)
+    assert read_sweep(writer.path)[1] in (whole, more)
+    resumed = SweepWriter.resume(writer.path, 50.0)
+    resumed.write(Ended(Slot(3, 1), completed(0.3), 60.0))
+    resumed.close()
+    assert read_sweep(writer.path)[1].outcomes[Slot(3, 1)] == completed(0.3)
+
+
+def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):
+    writer = begin()
+    writer.close()
+    pid = held(writer.path)
+    for attempt in (
+        lambda: SweepWriter.resume(writer.path, 1.0),
+        lambda: SweepWriter.begin(log_dir, new_header(PLAN, 7, 2.0)),
+        lambda: refuse_second(log_dir),
+    ):
+        with pytest.raises(SweepError, match=f"process {pid}") as caught:
+            attempt()
+        assert writer.header.id in str(caught.value)
+    assert [path.name for path in log_dir.iterdir()] == [writer.header.id], "the refused one stayed"
+
+
+def test_a_sweep_can_be_resumed_while_none_runs(begin):
+    writer = begin()
+    writer.write(EVENTS[1])
+    writer.write(Closed("stopped", 14.0))
+    writer.close()
+    resumed = SweepWriter.resume(writer.path, 20.0)
+    assert resumed.sweep.closed is None
+    assert Slot(0, 0) not in resumed.sweep.left()
+    resumed.close()
+    assert json.loads(writer.path.read_text().splitlines()[-1])["type"] == "resumed"
+
+
+def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
+    writer = begin()
+    writer.close()
+    before = writer.path.read_bytes()
+    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "other-box")
+    with pytest.raises(SweepError, match="resume it there"):
+        SweepWriter.resume(writer.path, 1.0)
+    assert writer.path.read_bytes() == before
+
+
+def test_a_directory_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LogError, match="can't be written"):
+        SweepWriter.begin(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
+
+
+def test_a_disk_that_takes_nothing_is_told(begin, monkeypatch):
+    writer = begin()
+    monkeypatch.setattr(os, "write", lambda fd, line: len(line) - 1)
+    with pytest.raises(LogError, match="can't be recorded any more: the disk is full"):
+        writer.write(EVENTS[0])
+    assert writer.sweep.running is None
+
+
+# ---- which one is meant ----
+
+
+def test_a_sweep_is_found_by_its_id_a_prefix_a_path_or_as_the_last(begin, log_dir):
+    older, newer = begin(wall=1_795_186_560.0), None
+    older.close()
+    newer = begin(wall=1_795_286_560.0)
+    newer.close()
+    name = older.header.id
+    assert find_sweep(name, log_dir) == older.path
+    assert find_sweep(name[:9], log_dir) == older.path
+    assert find_sweep(str(older.path), log_dir) == older.path
+    assert find_sweep(str(older.path.parent), log_dir) == older.path
+    assert find_sweep("last", log_dir) == newer.path
+
+
+def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
+    with pytest.raises(NoSuchSweep, match="no sweeps in"):
+        find_sweep("last", log_dir)
+    first, second = begin(), None
+    first.close()
+    second = begin()
+    with pytest.raises(NoSuchSweep, match="any of 2 sweeps"):
+        find_sweep("2026", log_dir)
+    with pytest.raises(NoSuchSweep, match='no sweep "nothing"'):
+        find_sweep("nothing", log_dir)
+    with pytest.raises(NoSuchSweep, match="no sweep at"):
+        find_sweep("./" + "x" * 300, log_dir)
+    assert second.header.id != first.header.id
+
+
+# ---- what is no sweep ----
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json\n",
+        b'{"type":"session","schema":1}\n',
+        b'{"type":"sweep","schema":1}\n',
+        b"\x00" * 100,
+        b"[" * 100_000,
+    ],
+)
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, content):
+    path = tmp_path / SWEEP_NAME
+    path.write_bytes(content)
+    with pytest.raises(LogError, match="is no sweep"):
+        read_sweep(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"repeat": 10**12},
+        {"repeat": -1},
+        {"order": []},
+        {"order": [[0, 0], [0]]},
+        {"vary": [{"key": "x", "values": list(range(1000))}] * 6},
+        {"vary": [{"key": "x", "values": []}]},
+        {"vary": [{"key": "x", "values": [None]}]},
+        {"workloads": [{"name": "x", "metric": "beauty"}]},
+        {"workloads": []},
+        {"options": {"x": [1]}},
+        {"wall": "now"},
+        {"seed": 1e400},
+    ],
+)
+def test_a_forged_plan_is_refused_and_costs_no_memory(begin, change):
+    writer = begin()
+    writer.close()
+    first, *rest = writer.path.read_text().splitlines()
+    told = {**json.loads(first), **change}
+    writer.path.write_text("\n".join([json.dumps(told), *rest]) + "\n")
+    with pytest.raises(LogError, match="is no sweep"):
+        read_sweep(writer.path)
+
+
+def test_a_newer_schema_names_itself(begin):
+    writer = begin()
+    writer.close()
+    writer.path.write_text(writer.path.read_text().replace('"schema":1', '"schema":2', 1))
+    with pytest.raises(LogError, match="schema 2 and this dlmon reads schema 1"):
+        read_sweep(writer.path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"ended","combination":0,"repeat":0,"wall":1,"status":"wonderful"}',
+        '{"type":"ended","combination":"0","repeat":0,"wall":1,"status":"failed"}',
+        '{"type":"began","combination":0,"repeat":0,"wall":NaN,"session":"s"}',
+        '{"type":"began","combination":99999999999999999999,"repeat":0,"wall":1,"session":"s"}',
+        '{"type":"something new","wall":1}',
+        "[]",
+        "null",
+    ],
+)
+def test_a_line_that_tells_nothing_is_passed_over(begin, line):
+    writer = begin()
+    writer.close()
+    with writer.path.open("a") as file:
+        file.write(line + "\n")
+    assert read_sweep(writer.path)[1] == Sweep(PLAN)
+
+
+def test_foreign_text_is_cleaned(begin):
+    writer = begin()
+    writer.write(Ended(Slot(0, 0), Outcome(NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0))
+    writer.close()
+    assert read_sweep(writer.path)[1].outcomes[Slot(0, 0)].reason == "redgnp"

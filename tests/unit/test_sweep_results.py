@@ -1,0 +1,238 @@
+"""What a sweep found: each combination's row, the best, and where the lead changes."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.sweeps import completed, plan_of, sweep_of
+
+from dlmon.sweep import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY, Outcome
+from dlmon.sweep_results import (
+    axis_of,
+    best_of,
+    label,
+    lead,
+    lead_changes,
+    of_workload,
+    rows_of,
+)
+
+OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
+UNSURE = "(single runs; --repeat 3 would tell)"
+BROKEN = Outcome(FAILED, "ValueError: on purpose", "s", None, 2.0)
+
+
+def test_three_runs_are_told_by_their_mean_which_their_interval_is_about():
+    plan = plan_of({"batch_size": [32]}, repeats=3)
+    (row,) = rows_of(sweep_of(plan, [completed(t) for t in (0.9, 0.3, 0.4)]))
+    assert row.value == pytest.approx(1.6 / 3)
+    assert row.samples_per_second == pytest.approx(2500)
+    assert (row.status, row.reason, row.completed) == (COMPLETED, None, 3)
+    assert row.value - row.spread.low == pytest.approx(row.spread.high - row.value)
+
+
+def test_two_completed_runs_of_three_are_told_by_their_median():
+    plan = plan_of({"batch_size": [32]}, repeats=3)
+    (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5), BROKEN]))
+    assert (row.value, row.spread.low) == (pytest.approx(0.4), None)
+
+
+def test_two_runs_have_no_interval():
+    plan = plan_of({"batch_size": [32]}, repeats=2)
+    (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5)]))
+    assert row.value == pytest.approx(0.4)
+    assert (row.spread.low, row.spread.high) == (None, None)
+
+
+def test_what_was_not_run_has_a_row_too():
+    plan = plan_of({"batch_size": [32, 64]})
+    first, second = rows_of(sweep_of(plan, [completed(0.3)]))
+    assert (first.status, second.status) == (COMPLETED, NOT_RUN)
+    assert (second.value, second.reason, second.outcomes) == (None, None, (None,))
+
+
+def test_a_run_that_failed_beside_others_that_did_not_is_told():
+    plan = plan_of({"batch_size": [32]}, repeats=2)
+    (row,) = rows_of(sweep_of(plan, [completed(0.3), BROKEN]))
+    assert (row.status, row.completed, row.value) == (COMPLETED, 1, pytest.approx(0.3))
+    assert row.reason == "ValueError: on purpose"
+
+
+@pytest.mark.parametrize("status", [FAILED, OUT_OF_MEMORY, IMPOSSIBLE])
+def test_a_combination_none_of_whose_runs_completed_says_how_they_ended(status):
+    plan = plan_of({"batch_size": [32]}, repeats=2)
+    ended = Outcome(status, "why")
+    (row,) = rows_of(sweep_of(plan, [ended, Outcome(NOT_RUN, "stopped before its end")]))
+    assert (row.status, row.reason, row.value) == (status, "why", None)
+
+
+def test_a_run_too_short_for_a_figure_says_so():
+    plan = plan_of({"batch_size": [32]})
+    (row,) = rows_of(sweep_of(plan, [completed(None)]))
+    assert (row.status, row.value) == (COMPLETED, None)
+    assert row.reason == "the run was too short for a figure"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [("ms_per_sample", 0.5), ("step_ms", 16.0), ("seconds_per_epoch", 9.0), ("run_seconds", 9.0)],
+)
+def test_the_plan_says_what_is_compared(metric, value):
+    plan = plan_of({"threads": [1]}, metric=metric)
+    (row,) = rows_of(sweep_of(plan, [completed(0.5, seconds=9.0)]))
+    assert (row.metric, row.value) == (metric, pytest.approx(value))
+
+
+def test_a_projected_epoch_is_told_as_one():
+    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
+    told = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
+    assert [row.projected for row in rows_of(sweep_of(plan, *told))] == [True, False]
+
+
+def test_the_cost_of_a_run_is_the_median_of_what_was_told():
+    plan = plan_of({"threads": [1, 2]}, repeats=3)
+    told = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
+    priced, free = rows_of(sweep_of(plan, told, [completed(0.5)] * 3))
+    assert (priced.cost_usd, free.cost_usd) == (0.02, None)
+
+
+# ---- the best ----
+
+
+def rows_with(*times, repeats=1, **plan):
+    """Return rows of batch sizes 1, 2, 4, …, each with the times of its runs."""
+    sizes = [2**number for number in range(len(times))]
+    told = [[completed(t) for t in of_one] for of_one in times]
+    return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *told))
+
+
+def test_the_best_takes_the_least_time():
+    rows = rows_with([0.5], [0.2], [0.3])
+    assert best_of(rows) is rows[1]
+
+
+def test_of_one_combination_none_is_the_best():
+    assert best_of(rows_with([0.5])) is None
+    assert best_of(rows_with([0.5], [None])) is None
+    assert best_of(rows_with([None], [None])) is None
+
+
+def test_it_leads_only_where_three_runs_of_both_show_it():
+    apart = rows_with([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
+    assert lead(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
+    overlapping = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
+    assert lead(overlapping[0], overlapping[1]) is None
+    once = rows_with([0.2], [0.9])
+    assert lead(once[0], once[1]) is None
+
+
+# ---- where the lead changes ----
+
+
+def devices(times, sizes=(32, 64, 128), **plan):
+    """Return rows of two devices by batch size; `times` are cpu, gpu:0 of each size."""
+    told = [[completed(t)] for pair in zip(*times, strict=True) for t in pair]
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": sizes}
+    return rows_of(sweep_of(plan_of(vary, **plan), *told))
+
+
+def test_where_one_device_overtakes_the_other_is_told():
+    rows = devices([(0.1, 0.3), (0.1, 0.2), (0.1, 0.05)])
+    told = lead_changes(rows, "device", "batch_size")
+    assert told == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
+
+
+def test_a_device_that_leads_throughout_is_told_once():
+    rows = devices([(0.3, 0.1), (0.3, 0.1), (0.3, 0.2)])
+    told = lead_changes(rows, "device", "batch_size")
+    assert told == [f"less time at every batch: gpu:0 {UNSURE}"]
+
+
+def test_the_values_of_the_axis_are_put_in_order():
+    rows = devices([(0.1, 0.05), (0.1, 0.3), (0.1, 0.2)], sizes=(128, 32, 64))
+    told = lead_changes(rows, "device", "batch_size")
+    assert told == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
+
+
+def test_more_than_one_change_is_told_stretch_by_stretch():
+    rows = devices([(0.1, 0.3), (0.3, 0.1), (0.1, 0.3)])
+    told = lead_changes(rows, "device", "batch_size")
+    told = [sentence.removesuffix(f" {UNSURE}") for sentence in told]
+    assert told == ["less time: cpu up to batch 32, gpu:0 at batch 64, cpu from batch 128"]
+
+
+def test_nothing_is_said_where_two_devices_meet_only_once():
+    rows = devices([(0.1, 0.3), (0.1, None), (0.1, None)])
+    assert lead_changes(rows, "device", "batch_size") == []
+
+
+def test_where_repeats_cannot_tell_two_apart_neither_leads():
+    times = [[0.2, 0.3, 0.4], [0.25, 0.35, 0.45]]
+    plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=3)
+    told = [[completed(t) for t in times[0]]] * 2 + [[completed(t) for t in times[1]]] * 2
+    assert lead_changes(rows_of(sweep_of(plan, *told)), "device", "batch_size") == []
+
+
+def of_two_devices(cpu, gpu, repeats):
+    """Return what is said of two devices whose runs take the same times at both batch sizes."""
+    plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=repeats)
+    told = [[completed(t) for t in times] for times in (cpu, cpu, gpu, gpu)]
+    return lead_changes(rows_of(sweep_of(plan, *told)), "device", "batch_size")
+
+
+def test_a_lead_that_three_runs_show_is_told_without_a_doubt():
+    told = of_two_devices([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
+    assert told == ["less time at every batch: cpu"]
+
+
+def test_nobody_leads_while_fewer_than_three_of_the_runs_have_ended():
+    assert of_two_devices([0.20], [0.40], repeats=3) == []
+    assert of_two_devices([0.20, 0.21, 0.22], [0.40, 0.41], repeats=3) == []
+
+
+def test_two_runs_of_each_do_not_show_a_lead_either():
+    told = of_two_devices([0.20, 0.21], [0.40, 0.41], repeats=2)
+    assert told == ["less time at every batch: cpu (2 runs of each; --repeat 3 would tell)"]
+
+
+def test_workloads_take_the_place_of_the_axis_where_none_is_varied():
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    plan = plan_of({"device": ["cpu", "gpu:0"]}, workloads=names, metric="run_seconds")
+    seconds = (52.0, 123.0, 390.0, 224.0)
+    rows = rows_of(sweep_of(plan, *[[completed(0.1, seconds=s)] for s in seconds]))
+    told = lead_changes(rows, "device", None)
+    assert told == [f"less time: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"]
+
+
+def test_what_else_is_varied_is_kept_apart():
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64], "jit": ["on", "off"]}
+    times = [0.1, 0.4, 0.1, 0.4, 0.3, 0.2, 0.05, 0.5]
+    rows = rows_of(sweep_of(plan_of(vary), *[[completed(t)] for t in times]))
+    assert lead_changes(rows, "device", "batch_size") == [
+        f"jit on: less time: cpu up to batch 32, gpu:0 from batch 64 {UNSURE}",
+        f"jit off: less time: gpu:0 up to batch 32, cpu from batch 64 {UNSURE}",
+    ]
+
+
+# ---- names ----
+
+
+def test_a_combination_is_named_by_what_is_varied_in_it():
+    plan = plan_of({"device": ["cpu"], "batch_size": [32], "threads": [4], "jit": ["on"]})
+    (combination,) = plan.combinations
+    assert label(combination) == "cpu, batch 32, threads 4, jit on"
+    assert label(combination, ["threads"]) == "threads 4"
+    assert label(plan_of().combinations[0]) == "mnist-mlp-small"
+
+
+def test_the_axis_is_the_first_option_of_several_numbers():
+    assert axis_of({"device": ("cpu", "gpu"), "batch_size": (1, 2), "threads": (1, 2)}) == (
+        "batch_size"
+    )
+    assert axis_of({"batch_size": (1,), "threads": (1, 2)}) == "threads"
+    assert axis_of({"device": ("cpu", "gpu")}) is None
+    assert axis_of({}) is None
+
+
+def test_the_rows_of_a_workload_are_its_own():
+    rows = rows_of(sweep_of(plan_of({"threads": [1, 2]}, workloads=("a", "b"))))
+    assert [row.combination.index for row in of_workload(rows, "b")] == [2, 3]

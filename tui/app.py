@@ -22,7 +22,7 @@ from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
 from dlmon.sanitize import clean
-from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions
+from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
 from dlmon.viewer import Viewer
 from tui.jobs import make_job, recorded_options
 from tui.run_options import RunOptions
@@ -34,9 +34,11 @@ from workloads.catalog import WORKLOADS, Workload
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
+    from dlmon.sweep_run import SweepRun
     from tui.screens.home import HomeScreen
     from tui.screens.live import LiveScreen
     from tui.screens.starting import StartingScreen
+    from tui.screens.sweep import SweepScreen
 
 COMPLAINT_LENGTH = 400
 INTERRUPTED = 130
@@ -83,6 +85,7 @@ class DlmonApp(App[int]):
         log: a session to show; without one the home screen opens.
         started: the lifeline of a session of ours; without `log` it has still to answer.
         watch_interval_s: watch the machine alone, sampling at this interval.
+        sweep: make the runs of a sweep, and show them.
         settings: the user's own defaults.
     """
 
@@ -111,6 +114,7 @@ class DlmonApp(App[int]):
         started: Launch | None = None,
         watch_interval_s: float | None = None,
         settings: Settings | None = None,
+        sweep: SweepRun | None = None,
     ) -> None:
         """Open what the arguments say."""
         no_color = os.environ.get("NO_COLOR")
@@ -124,6 +128,9 @@ class DlmonApp(App[int]):
         self._first_viewer = Viewer(log) if log is not None else None
         self._first_launch = started
         self._watch_interval_s = watch_interval_s
+        self._sweep = sweep
+        self._sweeps: list[SweepRun] = []
+        self._sweep_screen: SweepScreen | None = None
         self._shown: list[_Shown] = []
         self._refused: Refused | None = None
         self._starting: _Starting | None = None
@@ -150,6 +157,8 @@ class DlmonApp(App[int]):
             self._read_session(self._first_viewer)
         elif self._first_launch is not None:
             self._await_session(_Starting(self._first_launch))
+        elif self._sweep is not None:
+            self._show_sweep(self._sweep)
         elif self._watch_interval_s is not None:
             self._show_machine(partial(self.exit, 0), self._watch_interval_s)
         else:
@@ -163,6 +172,8 @@ class DlmonApp(App[int]):
         for shown in self._shown:
             if shown.launch is not None:
                 shown.launch.release()
+        for run in self._sweeps:
+            _say_goodbye_to_sweep(run)
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
@@ -230,7 +241,9 @@ class DlmonApp(App[int]):
     def _show_home(self) -> None:
         from tui.screens.home import HomeScreen
 
-        self._home = HomeScreen([], self.train, self.settings.run, ascii=self.settings.ascii)
+        self._home = HomeScreen(
+            [], self.train, self.settings.run, ascii=self.settings.ascii, sweep=self.sweep
+        )
         self.push_screen(self._home)
         self._read_sessions(self._directory, self._home.show_entries)
 
@@ -238,6 +251,53 @@ class DlmonApp(App[int]):
         from tui.screens.watch import WatchScreen
 
         self.push_screen(WatchScreen(leave, interval_s, ascii=self.settings.ascii))
+
+    def _show_sweep(self, run: SweepRun) -> None:
+        """Show a sweep, which begins to make its runs."""
+        from tui.screens.sweep import SweepScreen
+
+        def leave(interrupted: bool) -> None:
+            if self._sweep_screen is self.screen_stack[_FIRST_SCREEN]:
+                self.exit(INTERRUPTED if interrupted else run.exit_code)
+                return
+            self._sweep = self._sweep_screen = None
+            self.pop_screen()
+            if self._home is not None:
+                self._read_sessions(self._directory, self._home.show_entries)
+
+        self._sweep = run
+        self._sweeps.append(run)
+        self._sweep_screen = SweepScreen(run, self._open, leave, ascii=self.settings.ascii)
+        self.push_screen(self._sweep_screen)
+
+    def sweep(self, workload: Workload, options: RunOptions) -> None:
+        """Ask what is to be varied in runs of a workload, and begin to make them."""
+        from dlmon.sweep import Plan, SweepError
+        from dlmon.sweep_log import SweepWriter, new_header
+        from tui.screens.sweep_form import SweepForm
+        from tui.sweep_options import make_plan, new_seed, run_of
+
+        if self._is_busy():
+            return
+        seed = new_seed()
+
+        def plan_of(vary: list[str], repeats: int) -> Plan:
+            return make_plan(workload.name, options, vary, repeats, seed)
+
+        def begin(plan: Plan | None) -> None:
+            if plan is None or self._is_busy():
+                return
+            try:
+                chosen = options.log_dir
+                directory = self._directory if chosen is None else log_directory(Path(chosen))
+                header = new_header(plan, seed, time.time())
+                run = run_of(SweepWriter.begin(directory, header))
+            except (LogError, SweepError) as error:
+                self._complain(str(error))
+            else:
+                self._show_sweep(run)
+
+        self.push_screen(SweepForm(workload.name, plan_of, self.settings.ascii), begin)
 
     def train(self, workload: Workload, options: RunOptions) -> None:
         """Launch a workload from the home screen."""
@@ -250,13 +310,7 @@ class DlmonApp(App[int]):
         directory: Path,
         replaces: _Shown | None = None,
     ) -> None:
-        if self._starting is not None:
-            return
-        running = next((shown for shown in self._shown if shown.needs_us), None)
-        if running is not None:
-            # Two at once would spoil each other's figures.
-            session = running.viewer.session.header.id
-            self._complain(f"{session} is still running: stop it, or leave it running, first")
+        if self._is_busy():
             return
         try:
             started = launch(make_job(workload, directory, options))
@@ -264,6 +318,20 @@ class DlmonApp(App[int]):
             self._complain(str(error))
             return
         self._await_session(_Starting(started, options.detach, replaces))
+
+    def _is_busy(self) -> bool:
+        """Tell whether something of ours runs or starts, and say so: two spoil their figures."""
+        if self._starting is not None:
+            return True
+        if self._sweep_runs:
+            self._complain("the sweep is still running: what else runs would spoil its figures")
+            return True
+        running = next((shown for shown in self._shown if shown.needs_us), None)
+        if running is None:
+            return False
+        session = running.viewer.session.header.id
+        self._complain(f"{session} is still running: stop it, or leave it running, first")
+        return True
 
     def _await_session(self, starting: _Starting) -> None:
         """Say that a session is on its way, and show it or say why there is none."""
@@ -288,7 +356,8 @@ class DlmonApp(App[int]):
             self.switch_screen(self._session_screen(viewer, self._first_launch))
 
         self.push_screen(waiting)
-        waiting.call_after_refresh(lambda: self.run_worker(read()))
+        # Nothing is painted before the app's own queue is read.
+        self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read()))
 
     async def _take_answer(self, starting: _Starting) -> None:
         answer = await asyncio.to_thread(starting.launch.answer)
@@ -424,13 +493,21 @@ class DlmonApp(App[int]):
             self.pop_screen()
 
     def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
-        """Tell a person who looks elsewhere that a session is over."""
+        """Tell a person who looks elsewhere that a session is over; of a sweep, its end alone."""
+        if not self._sweep_runs:
+            self._tell_end(message.text)
+
+    def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
+        """Tell a person who looks elsewhere that a sweep is over."""
+        self._tell_end(message.text)
+
+    def _tell_end(self, text: str) -> None:
         if self._bell:
             self.bell()
         if self._notification and self._driver is not None:
             from tui.end_signal import desktop_notification
 
-            self._driver.write(desktop_notification(message.text))
+            self._driver.write(desktop_notification(text))
 
     def action_toggle_bell(self) -> None:
         """Ring the bell at the end of a run, or no more."""
@@ -473,9 +550,18 @@ class DlmonApp(App[int]):
                     self._pop()
                 shown.screen.action_leave()
                 return
+        if self._sweep_screen is not None:
+            while self.screen is not self._sweep_screen:
+                self._pop()
+            self._sweep_screen.action_leave()
+            return
         first = self.screen_stack[_FIRST_SCREEN]
         shown_first = next((shown for shown in self._shown if shown.screen is first), None)
         self.exit(0 if shown_first is None else _exit_code(shown_first))
+
+    @property
+    def _sweep_runs(self) -> bool:
+        return self._sweep is not None and not self._sweep.ended
 
     def _back(self) -> None:
         self.pop_screen()
@@ -533,3 +619,19 @@ def _say_goodbye(shown: _Shown) -> None:
     else:
         print(f"{session} {viewer.status}; recorded in {viewer.path}")
     viewer.close()
+
+
+def _say_goodbye_to_sweep(run: SweepRun) -> None:
+    """Leave in the shell what the sweep found, and how to go on with what is left of it."""
+    from tui.sweep_figures import findings, runs_text
+
+    run.release()
+    name, left = run.writer.header.id, len(run.sweep.left())
+    for sentence in findings(run.sweep):
+        print(sentence)
+    if run.trouble is not None:
+        print(f"dlmon: {clean(run.trouble)}", file=sys.stderr)
+    if left:
+        print(f"{name} has {runs_text(left)} left: dlmon sweep --resume {name}")
+    else:
+        print(f"{name} completed; recorded in {run.writer.path}")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from dataclasses import asdict, replace
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,16 +27,29 @@ from dlmon.sessions import (
     NoSuchSession,
     find_session,
     list_sessions,
-    log_directory,
     read_entry,
     stop_session,
 )
+from tui.arguments import (
+    DONE,
+    FAILED,
+    INTERRUPTED_BY_USER,
+    WRONG_ARGUMENTS,
+    Ascii,
+    Json,
+    LogDir,
+    Plain,
+    UserError,
+    chosen_log_directory,
+    drawn_as_asked,
+    in_terminal,
+)
 from tui.jobs import make_job
-from tui.run_options import interval_complaint
+from tui.run_options import CHOICES, interval_complaint
 from tui.settings import Settings, SettingsError, read_settings
+from tui.sweep_command import sweep
+from tui.typed_options import UnreadableOption, read_arguments
 from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
-
-DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
 
 app = typer.Typer(
     add_completion=False,
@@ -46,40 +59,25 @@ app = typer.Typer(
     help="Train a neural network and watch its speed and the hardware on one time axis.",
 )
 
+# What the parser says, and what helps more.
+_MISSING = {
+    "Missing argument 'WORKLOAD'.": "say which workload; dlmon list shows them",
+    "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
+}
+_UNKNOWN_COMMAND = re.compile(r"No such command '.*'\.")
+
 # Typer keeps click's exceptions to itself; all that complain of arguments share this base.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class UserError(Exception):
-    """Something a user can mend: one sentence, and the exit code."""
-
-    def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
-class DataChoice(str, Enum):  # noqa: UP042 - typer reads the values of a plain Enum
-    """Where the training data comes from."""
-
-    auto = "auto"
-    synthetic = "synthetic"
-    real = "real"
-
-
-LogDir = Annotated[
-    Path | None,
-    typer.Option("--log-dir", metavar="DIR", help="Where sessions are kept.", show_default=False),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of the live screen.")]
-Ascii = Annotated[
-    bool | None,
-    typer.Option("--ascii/--no-ascii", help="Draw the screen with plain characters."),
-]
 SessionName = Annotated[
     str,
     typer.Argument(metavar="SESSION", help="An id, a unique prefix of one, a path, or last."),
 ]
+
+
+def _one_of(option: str) -> str:
+    return "|".join(CHOICES[option])
 
 
 def _print_version(asked: bool) -> None:
@@ -103,7 +101,7 @@ def home(
                 f"say --ascii after the command: dlmon {context.invoked_subcommand} … --ascii"
             )
         return
-    if not _in_terminal():
+    if not in_terminal():
         raise UserError(
             "the terminal UI needs a terminal; use dlmon run WORKLOAD --plain, or dlmon --help"
         )
@@ -120,19 +118,57 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="auto, cpu, gpu or gpu:N (NVML's number).")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Samples in a batch.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs to train.")] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(help="At most so many batches an epoch; seconds per epoch is then projected."),
+    batch_size: Annotated[str | None, typer.Option(metavar="N", help="Samples in a batch.")] = None,
+    epochs: Annotated[
+        str | None, typer.Option(metavar="N", help="Epochs to train; in inference, passes.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of the backend.")] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="At most so many batches an epoch; seconds per epoch is then projected.",
+        ),
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N", help="Threads of the backend.")
+    ] = None,
+    cpus: Annotated[
+        str | None, typer.Option(metavar="N", help="CPUs that it may run on (all).")
+    ] = None,
     data: Annotated[
-        DataChoice | None,
-        typer.Option(help="auto: real data where it is cached, else synthetic."),
+        str | None,
+        typer.Option(
+            metavar=_one_of("data"), help="auto: real data where it is cached, else synthetic."
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar=_one_of("mode"), help="inference: forward passes, nothing is learnt."),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar=_one_of("precision"), help="What the network computes in."),
+    ] = None,
+    jit: Annotated[
+        str | None,
+        typer.Option(metavar=_one_of("jit"), help="Compile steps as a whole; auto: as Keras does."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar=_one_of("backend"), help="What Keras runs on.")
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Another interpreter, such as one with a TensorFlow compiled for this CPU.",
+        ),
     ] = None,
     interval: Annotated[
-        float | None, typer.Option(help="Seconds between hardware samples (1).")
+        str | None, typer.Option(metavar="SECONDS", help="Between hardware samples (1).")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="Per hour of this machine; 0.00795/cpu: of each CPU."),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and leave it running.")
@@ -145,18 +181,26 @@ def run(
     """Train a workload and watch it; the live screen in a terminal, plain lines in a pipe."""
     settings = _settings(ascii)
     chosen = _find_workload(workload)
-    told: dict[str, Any] = {
+    told = {
         "device": device,
         "batch_size": batch_size,
         "epochs": epochs,
         "steps": steps,
         "threads": threads,
-        "data": data.value if data is not None else None,
+        "cpus": cpus,
+        "data": data,
+        "mode": mode,
+        "precision": precision,
+        "jit": jit,
+        "backend": backend,
+        "python": python,
         "interval": interval,
-        "detach": detach or None,
+        "price": price,
     }
-    given = {option: value for option, value in told.items() if value is not None}
-    options = replace(settings.run, **given)
+    try:
+        options = replace(read_arguments(told, settings.run), detach=detach)
+    except UnreadableOption as error:
+        raise UserError(str(error)) from None
     complaint = options.complaint(chosen)
     if complaint:
         raise UserError(complaint)
@@ -171,7 +215,7 @@ def run(
         else:
             print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
         return
-    if plain or as_json or not _in_terminal():
+    if plain or as_json or not in_terminal():
         from tui.plain import follow
 
         answer = _started(started)
@@ -181,6 +225,9 @@ def run(
     raise typer.Exit(DlmonApp(directory, started=started, settings=settings).run_to_exit_code())
 
 
+app.command()(sweep)
+
+
 @app.command()
 def attach(
     session: SessionName, plain: Plain = False, ascii: Ascii = None, log_dir: LogDir = None
@@ -188,7 +235,7 @@ def attach(
     """Show a session that runs, or a finished one as it ended."""
     settings = _settings(ascii)
     path = _find(session, log_dir)
-    if plain or not _in_terminal():
+    if plain or not in_terminal():
         from tui.plain import follow
 
         raise typer.Exit(follow(path, None))
@@ -249,7 +296,7 @@ def watch(
     complaint = interval_complaint(interval_s)
     if complaint:
         raise UserError(complaint)
-    if not _in_terminal():
+    if not in_terminal():
         from tui.plain import watch_machine
 
         raise typer.Exit(watch_machine(interval_s))
@@ -260,32 +307,42 @@ def watch(
 
 
 @app.command()
-def doctor(as_json: Json = False, log_dir: LogDir = None) -> None:
+def doctor(
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate", help="First measure how fast this machine multiplies matrices."
+        ),
+    ] = False,
+    as_json: Json = False,
+    log_dir: LogDir = None,
+) -> None:
     """Say what this machine offers and what is missing."""
+    from dlmon.calibration import CalibrationError
     from tui.examination import run_doctor
     from tui.tables import print_findings
 
-    findings = run_doctor(_log_directory(log_dir))
+    try:
+        findings = run_doctor(_log_directory(log_dir), _tell if calibrate else None)
+    except CalibrationError as error:
+        raise UserError(str(error), FAILED) from None
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         print_findings(findings)
 
 
+def _tell(text: str) -> None:
+    print(clean(text), file=sys.stderr, flush=True)
+
+
 def _settings(ascii: bool | None = None) -> Settings:
     """Return the user's settings, and what the command line says instead of them."""
-    settings = read_settings()
-    if ascii is None:
-        # The console of Linux has no font for what is drawn otherwise.
-        ascii = settings.ascii or os.environ.get("TERM") == "linux"
-    return replace(settings, ascii=ascii)
+    return drawn_as_asked(read_settings(), ascii)
 
 
 def _log_directory(chosen: Path | None, settings: Settings | None = None) -> Path:
-    if chosen is None:
-        log_dir = (settings or read_settings()).log_dir
-        chosen = Path(log_dir) if log_dir is not None else None
-    return log_directory(chosen)
+    return chosen_log_directory(chosen, settings or read_settings())
 
 
 def _workload_json(workload: Workload) -> dict[str, Any]:
@@ -298,6 +355,7 @@ def _workload_json(workload: Workload) -> dict[str, Any]:
         "forward_flops_per_sample": workload.forward_flops,
         "batch_size": workload.batch_size,
         "epochs": workload.epochs,
+        "steps": workload.steps,
         "samples": workload.samples,
         "validation_samples": workload.validation_samples,
         "metric": workload.metric,
@@ -326,16 +384,13 @@ def _started(started: Launch) -> Started:
     return answer
 
 
-def _in_terminal() -> bool:
-    # Textual draws on stderr.
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream is not None and stream.isatty() for stream in streams)
-
-
 def _sentence(error: Exception) -> str:
     """Return what was wrong with the arguments, as one line."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    return " ".join(str(message).split())
+    sentence = " ".join(str(message).split())
+    if _UNKNOWN_COMMAND.fullmatch(sentence):
+        return f"{sentence} dlmon --help lists them"
+    return _MISSING.get(sentence, sentence)
 
 
 def main() -> None:

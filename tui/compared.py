@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from dlmon.comparison import Conditions, Row, Run, busy_at_start, compare, factor
-from dlmon.records import Result, RunSeconds, SecondsPerEpoch, SessionHeader
+from dlmon.comparison import (
+    STEP_MS,
+    Conditions,
+    Row,
+    Run,
+    Timing,
+    busy_at_start,
+    compare,
+    cpus_of,
+    factor,
+    timing_of_step,
+    usd_per_hour_of,
+)
+from dlmon.interpreter import TITLES
+from dlmon.records import Result, SessionHeader
 from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.sessions import SessionEntry
 from tui import figures
@@ -13,6 +27,8 @@ from workloads.catalog import WORKLOADS, Workload
 
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
+
+INFERENCE = "inference"
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -28,7 +44,7 @@ def default_conditions(workload: Workload) -> Conditions:
 
 
 def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> list[SessionEntry]:
-    """Return the newest earlier sessions of the same workload and machine that have a figure."""
+    """Return the newest earlier sessions of the same work and machine that have a figure."""
     earlier = [
         entry
         for entry in entries
@@ -36,27 +52,75 @@ def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> 
         and entry.result.status in ("completed", "stopped")
         and timing_of_result(entry.result, header.workload) is not None
         and entry.header.workload == header.workload
+        and mode_of(entry.header.options) == mode_of(header.options)
         and entry.header.host == header.host
         and entry.header.wall < header.wall
     ]
     return sorted(earlier, key=lambda entry: entry.header.wall)[-EARLIER_SESSIONS:]
 
 
-def timing_of(snapshot: Snapshot) -> SecondsPerEpoch | RunSeconds | None:
-    """Return the time that the workload's published numbers are about."""
-    of_run = compared_whole(snapshot.header.workload)
-    return snapshot.run_seconds if of_run else snapshot.seconds_per_epoch
+def mode_of(options: Mapping[str, Any]) -> str:
+    """Return what a session was launched to do: train, where its options don't tell."""
+    mode = options.get("mode")
+    return mode if isinstance(mode, str) else "train"
 
 
-def timing_of_result(result: Result, workload: str) -> SecondsPerEpoch | RunSeconds | None:
-    """Return the time that the workload's published numbers are about, as it was recorded."""
-    return result.run_seconds if compared_whole(workload) else result.seconds_per_epoch
-
-
-def compared_whole(workload: str) -> bool:
-    """Tell whether a workload's published numbers are for a whole run, not for an epoch."""
+def compared_metric(workload: str, mode: str) -> str:
+    """Return what runs are compared by: a batch's time in inference, which has no epochs."""
+    if mode == INFERENCE:
+        return STEP_MS
     known = WORKLOADS.get(workload)
-    return known is not None and known.metric == "run_seconds"
+    return known.metric if known is not None else "seconds_per_epoch"
+
+
+def metric_of(snapshot: Snapshot) -> str:
+    """Return what a session is compared by."""
+    return compared_metric(snapshot.header.workload, mode_of(snapshot.header.options))
+
+
+def timing_of(snapshot: Snapshot) -> Timing | None:
+    """Return the time that a session is compared by."""
+    metric = metric_of(snapshot)
+    if metric == STEP_MS:
+        return timing_of_step(snapshot.step_ms)
+    return snapshot.run_seconds if metric == "run_seconds" else snapshot.seconds_per_epoch
+
+
+def timing_of_result(result: Result, workload: str) -> Timing | None:
+    """Return the time that a session is compared by, as it was recorded."""
+    metric = compared_metric(workload, mode_of(result.options))
+    if metric == STEP_MS:
+        return timing_of_step(result.step_ms)
+    return result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
+
+
+def epoch_word(header: SessionHeader) -> str:
+    """Return what to call going through the samples once: in inference that is no epoch."""
+    return "pass" if mode_of(header.options) == INFERENCE else "epoch"
+
+
+def timed_unit(metric: str) -> str:
+    """Say what a time is of: an epoch, a run or a batch."""
+    return {"run_seconds": "a run", STEP_MS: "a batch"}.get(metric, "an epoch")
+
+
+def unusual_settings(options: Mapping[str, Any]) -> list[str]:
+    """Return how a session computes, as far as that is not the default."""
+    jit, cpus = options.get("jit"), options.get("cpus")
+    backend = _unless(options.get("backend"), "tensorflow")
+    told = [
+        mode_of(options) if mode_of(options) != "train" else None,
+        _unless(options.get("precision"), "float32"),
+        TITLES.get(backend, backend) if backend else None,
+        f"JIT {jit}" if _unless(jit, "auto") else None,
+        "another Python" if options.get("python") else None,
+        None if cpus is None else "1 CPU" if cpus == 1 else f"{cpus} CPUs",
+    ]
+    return [text for text in told if text]
+
+
+def _unless(value: object, usual: str) -> str | None:
+    return value if isinstance(value, str) and value != usual else None
 
 
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
@@ -134,6 +198,8 @@ def why_no_time(snapshot: Snapshot, status: str) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
     why = snapshot.why
     reason = why.get("seconds_per_epoch") or why.get("run_seconds", "")
+    if metric_of(snapshot) == STEP_MS:
+        reason = why.get("step_ms", reason)
     if status == "running":
         return reason
     if reason == NOT_STEADY:
@@ -156,8 +222,8 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
         batch_size=model.batch_size if model else _whole(header.options.get("batch_size")),
         samples=model.samples_per_epoch if model else workload.samples,
         epochs=model.epochs if model else _whole(header.options.get("epochs")),
-        precision=workload.precision,
-        mode=workload.mode,
+        precision=(model and model.precision) or _word(header.options, "precision", workload),
+        mode=(model and model.mode) or _word(header.options, "mode", workload),
         data=model.data if model else None,
         steps_cap=steps_cap if isinstance(steps_cap, int) else None,
     )
@@ -165,15 +231,18 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
     this = None
     if timing is not None:
         device = model.device if model else None
+        cpus = cpus_of(header.options, header.machine)
         this = Run(
             label="this run",
             timing=timing,
             session=header.id,
             framework=_framework(snapshot),
             busy=busy_at_start(header.machine, device),
+            vcpus=cpus,
+            usd_per_hour=usd_per_hour_of(header.options, cpus),
         )
     return compare(
-        workload.metric,
+        metric_of(snapshot),
         conditions,
         defaults,
         this,
@@ -182,17 +251,14 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
     )
 
 
-# As the published numbers write them.
-_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-
-
 def _framework(snapshot: Snapshot) -> str | None:
     """Name what a session trains with, and its version where that was told."""
     backend = snapshot.model.backend if snapshot.model else None
     if not backend:
         return None
     version = snapshot.header.versions.get("backend_version")
-    name = _FRAMEWORKS.get(backend, backend)
+    # As the published numbers write it.
+    name = TITLES.get(backend, backend)
     return f"{name} {version}" if isinstance(version, str) else name
 
 
@@ -205,6 +271,12 @@ def device_text(snapshot: Snapshot) -> str:
         return f"CPU {machine.cpu_model or ''}".strip()
     number = "" if model.gpu_index is None else f" {model.gpu_index}"
     return f"GPU{number} {model.device_name or ''}".strip()
+
+
+def _word(options: Mapping[str, Any], option: str, workload: Workload) -> str | None:
+    """Return an option, the workload's own where there is none; None where it is no word."""
+    value = options.get(option, getattr(workload, option))
+    return value if isinstance(value, str) else None
 
 
 def _whole(value: object) -> int | None:

@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.doctor import Finding, examine
+from dlmon.calibration import CalibrationError, calibrate, calibration_path
+from dlmon.doctor import BUSY_PCT, Finding, examine
 from dlmon.records import Facts
 from dlmon.sensing import Sensing
 
 FACTS_S = 25.0
 
 
-def run_doctor(directory: Path) -> tuple[Finding, ...]:
-    """Return what this machine offers and lacks; sessions are kept in `directory`."""
+def run_doctor(
+    directory: Path, calibrating: Callable[[str], object] | None = None
+) -> tuple[Finding, ...]:
+    """Return what this machine offers and lacks.
+
+    Args:
+        directory: where sessions are kept.
+        calibrating: given with `--calibrate`: the matmul peaks are measured
+            first, and this is told in lines of text how that goes.
+
+    Raises:
+        CalibrationError: nothing could be measured, or not be kept.
+    """
+    path = _calibration_path()
+    if calibrating is not None and path is None:
+        raise CalibrationError(
+            "there is no home directory to keep a calibration in: set HOME or XDG_STATE_HOME"
+        )
     answer = asyncio.run(_first_facts())
     facts = answer if isinstance(answer, Facts) else None
-    return examine(facts, answer if isinstance(answer, str) else None, directory)
+    if calibrating is not None and path is not None:
+        busy_pct = (facts.machine.cpu_pct if facts else None) or 0.0
+        if busy_pct >= BUSY_PCT:
+            calibrating(f"the CPU is {busy_pct:.0f} % busy now: the peak will come out too low")
+        found = calibrate(path, facts.machine.cpu_model if facts else None, calibrating)
+        for complaint in found.complaints:
+            calibrating(complaint)
+    why_no_facts = answer if isinstance(answer, str) else None
+    return examine(facts, why_no_facts, directory, calibration=path)
+
+
+def _calibration_path() -> Path | None:
+    try:
+        return calibration_path()
+    except RuntimeError:  # there is no home directory
+        return None
 
 
 async def _first_facts() -> Facts | str:

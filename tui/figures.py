@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
+from typing import TYPE_CHECKING
 
-from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
+from dlmon.records import SamplesPerSecond
+
+# The first screen writes no time that is compared, so it doesn't pay for this.
+if TYPE_CHECKING:
+    from dlmon.comparison import Row, Timing
 
 
 def seconds(value: float) -> str:
     """Write a duration: 0.85 s, 9.02 s, 36.4 s, 382 s."""
+    return f"{_three_digits(value)} s"
+
+
+def milliseconds(value: float) -> str:
+    """Write the time of a batch: 0.85 ms, 36.4 ms, 1,240 ms."""
+    return f"{_three_digits(value)} ms"
+
+
+def _three_digits(value: float) -> str:
     if value < 9.995:
-        return f"{value:.2f} s"
-    return f"{value:.1f} s" if value < 99.95 else f"{value:,.0f} s"
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def duration(timing: Timing | Row) -> str:
+    """Write the time that runs are compared by, in its unit."""
+    from dlmon.comparison import Row, StepMilliseconds
+
+    in_ms = timing.unit == "ms" if isinstance(timing, Row) else isinstance(timing, StepMilliseconds)
+    return milliseconds(timing.value) if in_ms else seconds(timing.value)
+
+
+def dollars(value: float) -> str:
+    """Write an amount of US dollars: 1.23 USD, 0.00042 USD or 9.0e-09 USD."""
+    if 0 < value < 1e-5:
+        return f"{value:.1e} USD"
+    decimals = 2 if value >= 0.1 or value <= 0 else 1 - math.floor(math.log10(value))
+    return f"{value:,.{decimals}f} USD"
+
+
+def energy(joules: float) -> str:
+    """Write an amount of energy: 85 J, 1.23 kJ."""
+    for size, suffix in ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")):
+        if joules >= size:
+            return f"{joules / size:.3g} {suffix}"
+    return f"{joules:.3g} J"
 
 
 def clock(value: float) -> str:
@@ -28,14 +67,16 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-def band(timing: SecondsPerEpoch | RunSeconds, ascii: bool = False) -> str:
+def band(timing: Timing, ascii: bool = False) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
     mark = "~ " if timing.projected else ""
-    return f"{mark}{seconds(timing.value)} {spread(timing, ascii)}".rstrip()
+    return f"{mark}{duration(timing)} {spread(timing, ascii)}".rstrip()
 
 
-def spread(timing: SecondsPerEpoch | RunSeconds, ascii: bool = False) -> str:
+def spread(timing: Timing, ascii: bool = False) -> str:
     """Write the band alone: `± 0.05`; empty where there is none."""
+    if timing.low is None or timing.high is None:
+        return ""
     half = (timing.high - timing.low) / 2
     return f"{_plus_minus(ascii)} {_digits(half)}" if half > 0 else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
@@ -11,6 +12,12 @@ from dlmon.records import SessionHeader
 from dlmon.sessions import log_directory
 from tui.run_options import RunOptions
 from workloads.catalog import Workload
+
+_FILLED_IN = ("device", "batch_size", "epochs")
+_OF_A_LAUNCH = ("detach", "log_dir")
+_AS_CHOSEN = tuple(
+    spec.name for spec in fields(RunOptions) if spec.name not in (*_FILLED_IN, *_OF_A_LAUNCH)
+)
 
 
 def make_job(
@@ -36,10 +43,7 @@ def make_job(
             "device": chosen.device,
             "batch_size": chosen.batch_size or workload.batch_size,
             "epochs": chosen.epochs or workload.epochs,
-            "steps": chosen.steps,
-            "threads": chosen.threads,
-            "data": chosen.data,
-            "interval": chosen.interval,
+            **{name: getattr(chosen, name) for name in _AS_CHOSEN},
         },
         log_dir=str(directory),
         device=chosen.device,
@@ -58,7 +62,7 @@ def recorded_options(header: SessionHeader) -> RunOptions | None:
     told = {
         name: value
         for name, value in header.options.items()
-        if name in types and name not in ("detach", "log_dir")
+        if name in types and name not in _OF_A_LAUNCH
     }
     if all(isinstance(value, types[name]) for name, value in told.items()):
         return RunOptions(**told)

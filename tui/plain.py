@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from dlmon.comparison import Row
 from dlmon.launch import Launch
 from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, to_json
 from dlmon.sensing import Sensing
@@ -24,10 +25,15 @@ from tui.compared import (
     comparison_rows,
     device_text,
     earlier_sessions,
+    epoch_word,
+    metric_of,
+    timed_unit,
     timing_of,
+    unusual_settings,
     why_no_time,
 )
 from tui.console import close_stdout, line_console
+from tui.result_figures import result_figures
 
 POLL_S = 0.2
 LINE_EVERY_S = 10.0
@@ -222,7 +228,8 @@ def _event(record: Record, viewer: Viewer) -> str | None:
         took = figures.seconds((record.end - record.begin) / 1e9)
         part = "" if record.whole else f" ({record.steps} steps)"
         epochs = viewer.session.model.epochs if viewer.session.model else "?"
-        return f"epoch {record.epoch + 1}/{epochs} took {took}{part}  {metrics}"
+        word = epoch_word(viewer.session.header)
+        return f"{word} {record.epoch + 1}/{epochs} took {took}{part}  {metrics}".rstrip()
     return None
 
 
@@ -230,7 +237,7 @@ def _progress_text(snapshot: Snapshot) -> str:
     parts = []
     progress = snapshot.progress
     if progress is not None:
-        parts.append(f"epoch {progress.epoch + 1}/{progress.epochs}")
+        parts.append(f"{epoch_word(snapshot.header)} {progress.epoch + 1}/{progress.epochs}")
         parts.append(f"step {progress.step:,}/{progress.steps:,}")
     if snapshot.samples_per_second_now is not None:
         parts.append(f"{figures.rate(snapshot.samples_per_second_now)} samples/s")
@@ -267,13 +274,16 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     if model is not None:
         rows.append(("device", device_text(snapshot)))
         rows.append(("data", model.data or "–"))
+    unusual = unusual_settings(snapshot.header.options)
+    if unusual:
+        rows.append(("settings", ", ".join(unusual)))
     rows.append(("status", viewer.status))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", figures.band(snapshot.run_seconds)))
     if snapshot.seconds_per_epoch is not None:
         rows.append(("seconds per epoch", _epoch_text(snapshot)))
-    else:
+    elif metric_of(snapshot) != "step_ms":
         rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, viewer.status)})"))
     if snapshot.samples_per_second is not None:
         rows.append(("throughput", figures.throughput(snapshot.samples_per_second)))
@@ -290,6 +300,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
         rows.append(("what limits it", snapshot.limit.text))
     if result is not None:
         rows.append(("wall", figures.seconds(result.wall_s)))
+        rows.extend(result_figures(result))
     return rows
 
 
@@ -313,23 +324,31 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
     if not rows:
         return
     console.print()
+    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
     table.add_column("device")
-    whole_run = rows[0].metric == "run_seconds"
-    table.add_column("whole run" if whole_run else "an epoch", justify="right")
+    table.add_column(timed_unit(rows[0].metric), justify="right")
+    if priced:
+        table.add_column("USD", justify="right")
     table.add_column("year")
     table.add_column("")
     for row in rows:
         table.add_row(
             {"this": "▶", "earlier": "·", "published": " "}[row.kind],
             Text(row.label),
-            ("~ " if row.projected else "") + figures.seconds(row.value),
+            ("~ " if row.projected else "") + figures.duration(row),
+            *([_cost(row)] if priced else []),
             str(row.year or ""),
             Text("; ".join(row.badges), style="dim"),
             style="bold" if row.kind == "this" else "",
         )
     console.print(table)
+
+
+def _cost(row: Row) -> str:
+    cost = row.cost_usd
+    return "" if cost is None else figures.dollars(cost).removesuffix(" USD")
 
 
 def _print_failure(errors: Console, snapshot: Snapshot) -> None:

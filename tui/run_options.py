@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from dlmon.device import DeviceError, check_device_name
+from dlmon.device import DeviceError, check_cpus, check_device_name
 from dlmon.log import LogError
+from dlmon.price import parse_price
+from dlmon.sanitize import clean
 from dlmon.sessions import log_directory
 from workloads.catalog import Workload, refuse_options
 
+NONE = "none"
+"""What a person types for an option that is not to be set, whatever config.toml says."""
+
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
-DATA_CHOICES = ("auto", "synthetic", "real")
+_SHOWN_PATH_LENGTH = 100
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "data": ("auto", "synthetic", "real"),
+    "mode": ("train", "inference"),
+    "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
+    "jit": ("auto", "on", "off"),
+    "backend": ("tensorflow", "jax", "torch"),
+}
+"""The options that take one of a few words, the usual one first."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +40,15 @@ class RunOptions:
     epochs: int | None = None
     steps: int | None = None
     threads: int | None = None
+    cpus: int | None = None
     data: str = "auto"
+    mode: str = "train"
+    precision: str = "float32"
+    jit: str = "auto"
+    backend: str = "tensorflow"
+    python: str | None = None
     interval: float = 1.0
+    price: str | None = None
     detach: bool = False
     log_dir: str | None = None
 
@@ -36,14 +58,24 @@ class RunOptions:
 
     def complaints(self, workload: Workload) -> dict[str, str]:
         """Say in one sentence each which of these can't be run, and why."""
+        return self._complaints(workload, here=True)
+
+    def complaint_anywhere(self, workload: Workload) -> str | None:
+        """Say in one sentence why no machine can run these; None where one may."""
+        return next(iter(self._complaints(workload, here=False).values()), None)
+
+    def _complaints(self, workload: Workload, here: bool) -> dict[str, str]:
         told = {
             "device": _device_complaint(self.device),
             "batch_size": refuse_options(workload, batch_size=self.batch_size),
             "epochs": refuse_options(workload, epochs=self.epochs),
             "steps": refuse_options(workload, steps=self.steps),
             "threads": refuse_options(workload, threads=self.threads),
-            "data": _data_complaint(self.data),
+            "cpus": _cpus_complaint(self.cpus, here),
+            **{name: _choice_complaint(name, getattr(self, name)) for name in CHOICES},
+            "python": _python_complaint(self.python, here),
             "interval": interval_complaint(self.interval),
+            "price": _price_complaint(self.price),
             "log_dir": _log_dir_complaint(self.log_dir),
         }
         return {name: complaint for name, complaint in told.items() if complaint is not None}
@@ -62,13 +94,15 @@ class RunOptions:
             flag = f"--{spec.name.replace('_', '-')}"
             if isinstance(value, bool):
                 words += [flag] if value else []
-            elif value is not None and usual != {value}:
+            elif usual != {value}:
                 words += [flag, as_text(value)]
         return shlex.join(words)
 
 
 def as_text(value: object) -> str:
     """Write an option's value as a person would type it."""
+    if value is None:
+        return NONE
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
     return str(value)
@@ -92,10 +126,49 @@ def _device_complaint(device: str) -> str | None:
     return None
 
 
-def _data_complaint(data: str) -> str | None:
-    if data in DATA_CHOICES:
+def _cpus_complaint(cpus: int | None, here: bool) -> str | None:
+    if cpus is None:
         return None
-    return f'there is no data "{data}": use {", ".join(DATA_CHOICES[:-1])} or {DATA_CHOICES[-1]}'
+    if not here:
+        return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
+    if not hasattr(os, "sched_getaffinity"):
+        return "--cpus needs Linux: here a process can't be kept to some of the CPUs"
+    try:
+        check_cpus(cpus, os.sched_getaffinity(0))
+    except DeviceError as error:
+        return str(error)
+    return None
+
+
+def _choice_complaint(name: str, value: str) -> str | None:
+    choices = CHOICES[name]
+    if value in choices:
+        return None
+    return f'there is no {name} "{value}": use {", ".join(choices[:-1])} or {choices[-1]}'
+
+
+def _python_complaint(python: str | None, here: bool) -> str | None:
+    """Say why no such interpreter can be started; what is installed in it, a launch asks."""
+    if python is None:
+        return None
+    if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
+        return None
+    # Another machine may have what this one lacks.
+    if not here and python.strip() and "\0" not in python:
+        return None
+    return (
+        f"{clean(python, _SHOWN_PATH_LENGTH)} can't be run; name a Python interpreter, such as "
+        "/path/to/venv/bin/python"
+    )
+
+
+def _price_complaint(price: str | None) -> str | None:
+    try:
+        if price is not None:
+            parse_price(price)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _log_dir_complaint(log_dir: str | None) -> str | None:

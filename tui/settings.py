@@ -41,7 +41,6 @@ class Settings:
 
 # `run` options that belong to one launch, not to a person's defaults.
 _NOT_DEFAULTS = ("detach", "log_dir")
-DATA_CHOICES = ("auto", "synthetic", "real")
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -59,14 +58,19 @@ def read_settings(path: Path | None = None) -> Settings:
     Raises:
         SettingsError: the file can't be read, is no TOML, or holds a wrong key or value.
     """
-    path = path or settings_path()
+    try:
+        path = path or settings_path()
+    except RuntimeError:  # there is no home directory, so nobody's file either
+        return Settings()
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if os.environ.get("DLMON_CONFIG"):
             raise SettingsError(f"DLMON_CONFIG names {path}, which does not exist") from None
         return Settings()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise SettingsError(f"{path} can't be read: {error}") from None
     try:
         return _settings(_parsed(text))
@@ -90,10 +94,11 @@ def _settings(told: Mapping[str, Any]) -> Settings:
         raise SettingsError("run must be a table: write [run], and its keys below it")
     values = _checked(Settings, {key: value for key, value in told.items() if key != "run"}, "")
     options = RunOptions(**_checked(RunOptions, run, "run.", _NOT_DEFAULTS))
-    if options.data not in DATA_CHOICES:
-        raise SettingsError(f'run.data must be {" or ".join(DATA_CHOICES)}, not "{options.data}"')
     # What even the largest workload refuses, none can run.
-    complaint = options.complaint(max(WORKLOADS.values(), key=lambda workload: workload.samples))
+    # A file may be shared by machines, and most commands run nothing: what only this machine
+    # lacks is told where something is to be run.
+    largest = max(WORKLOADS.values(), key=lambda workload: workload.samples)
+    complaint = options.complaint_anywhere(largest)
     if complaint:
         raise SettingsError(f"in [run], {complaint}")
     theme = values.get("theme")
@@ -167,4 +172,7 @@ def remember_theme(name: str) -> None:
 
 
 def _memory() -> Path:
-    return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "theme"
+    try:
+        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "theme"
+    except RuntimeError:
+        raise OSError("there is no home directory: set HOME or XDG_STATE_HOME") from None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -13,24 +14,48 @@ from dlmon.doctor import Finding
 from dlmon.records import to_json
 from dlmon.sessions import SessionEntry
 from tui import figures
+from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.console import table_console
-from workloads.catalog import WORKLOADS, Workload
+from workloads.catalog import Workload
+
+_WIDTH_FOR_ONE_ROW = 140
 
 
 def print_workloads(workloads: Sequence[Workload]) -> None:
-    """Print one row a workload."""
-    table = _table("name", "what it is", "parameters", "FLOP/sample", "batch", "epochs", "source")
+    """Print one row a workload, two where the terminal is narrow, and where they come from."""
+    console = table_console()
+    one_row = console.width >= _WIDTH_FOR_ONE_ROW
+    what = ("what it is",) if one_row else ()
+    table = _table("name", *what, "parameters", "FLOP/sample", "batch", "runs for", "source")
+    sources = list(dict.fromkeys(workload.source for workload in workloads))
     for workload in workloads:
         table.add_row(
             Text(workload.name, style="bold"),
-            Text(workload.title),
+            *([Text(workload.title)] if one_row else []),
             f"{workload.parameters:,}",
             figures.count(workload.train_flops),
             str(workload.batch_size),
-            str(workload.epochs),
-            Text(workload.source, style="dim"),
+            run_length(workload),
+            Text(f"[{sources.index(workload.source) + 1}]", style="dim"),
         )
-    table_console().print(table)
+    # Titles are longer than any column: they stand below, over all of them.
+    options = console.options.update(width=max(console.width, _WIDTH_FOR_ONE_ROW))
+    rows = console.render_lines(table, options, pad=False)
+    titles = ("", *(f"  {workload.title}" for workload in workloads))
+    for row, title in zip(rows, titles, strict=True):
+        console.print(Segments([*row, Segment.line()]), crop=False)
+        if title and not one_row:
+            console.print(Text(title, style="dim"))
+    console.print()
+    for number, source in enumerate(sources, start=1):
+        console.print(Text(f"[{number}] {source}", style="dim"))
+
+
+def run_length(workload: Workload) -> str:
+    """Return how long a run of a workload is: 10 epochs, or 100 steps."""
+    if workload.steps is not None:
+        return f"{workload.steps} steps"
+    return f"{workload.epochs} epochs"
 
 
 def print_sessions(entries: Sequence[SessionEntry], directory: Path) -> None:
@@ -92,17 +117,16 @@ def _outcome(entry: SessionEntry) -> str:
         return ""
     if result.error:
         return result.error
-    workload = WORKLOADS.get(entry.header.workload)
-    whole_run = workload is not None and workload.metric == "run_seconds"
-    timing = result.run_seconds if whole_run else result.seconds_per_epoch
+    timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         return ""
-    return f"{figures.band(timing)} {'a run' if whole_run else 'an epoch'}"
+    metric = compared_metric(entry.header.workload, mode_of(result.options))
+    return f"{figures.band(timing)} {timed_unit(metric)}"
 
 
 def _table(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
-        numeric = heading in ("parameters", "FLOP/sample", "batch", "epochs")
+        numeric = heading in ("parameters", "FLOP/sample", "batch", "runs for")
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     return table

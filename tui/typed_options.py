@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dlmon.sanitize import clean
-from tui.run_options import RunOptions
+from tui.run_options import CHOICES, NONE, RunOptions
 from workloads.catalog import Workload
 
 _SHOWN_LENGTH = 24
@@ -18,7 +18,7 @@ _LONGEST_NUMBER = 15
 _WHOLE_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)", re.ASCII)
 
 
-class _Unreadable(ValueError):
+class UnreadableOption(ValueError):
     """A text that says nothing an option could be; the message is a sentence."""
 
 
@@ -44,18 +44,34 @@ def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptio
         if stripped:
             try:
                 values[name] = _READERS[name](stripped)
-            except _Unreadable as error:
+            except UnreadableOption as error:
                 unreadable[name] = str(error)
     return TypedOptions(replace(configured, **values), unreadable)
+
+
+def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> RunOptions:
+    """Read what stands on a command line, by option; None for what does not.
+
+    Raises:
+        UnreadableOption: one of the texts says nothing that its option could be.
+    """
+    given = {name: text for name, text in texts.items() if text is not None}
+    for name, text in given.items():
+        if not text.strip():
+            raise UnreadableOption(f"--{name.replace('_', '-')} needs a value")
+    typed = read_options(given, configured)
+    for complaint in typed.unreadable.values():
+        raise UnreadableOption(complaint)
+    return typed.options
 
 
 def _whole_number(subject: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not _WHOLE_NUMBER.fullmatch(text):
-            raise _Unreadable(f"{subject} must be a whole number, not {_quoted(text)}")
+            raise UnreadableOption(f"{subject} must be a whole number, not {_quoted(text)}")
         digits = text.replace(",", "")
         if len(digits) > _LONGEST_NUMBER:
-            raise _Unreadable(f"{subject} can't be as large as {_quoted(text)}")
+            raise UnreadableOption(f"{subject} can't be as large as {_quoted(text)}")
         return int(digits)
 
     return read
@@ -65,14 +81,19 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise _Unreadable(
+        raise UnreadableOption(
             f"the interval must be a number of seconds, such as 0.5, not {_quoted(text)}"
         ) from None
 
 
+def _unless_none(read: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a reader that also takes the word for an option that is not to be set."""
+    return lambda text: None if text.lower() == NONE else read(text)
+
+
 def _yes_or_no(text: str) -> bool:
     if text not in ("yes", "no"):
-        raise _Unreadable(f"answer yes or no, not {_quoted(text)}")
+        raise UnreadableOption(f"answer yes or no, not {_quoted(text)}")
     return text == "yes"
 
 
@@ -82,12 +103,15 @@ def _quoted(text: str) -> str:
 
 _READERS: dict[str, Callable[[str], object]] = {
     "device": str,
-    "batch_size": _whole_number("the batch size"),
-    "epochs": _whole_number("the number of epochs"),
-    "steps": _whole_number("the number of steps"),
-    "threads": _whole_number("the number of threads"),
-    "data": str,
+    "batch_size": _unless_none(_whole_number("the batch size")),
+    "epochs": _unless_none(_whole_number("the number of epochs")),
+    "steps": _unless_none(_whole_number("the number of steps")),
+    "threads": _unless_none(_whole_number("the number of threads")),
+    "cpus": _unless_none(_whole_number("the number of CPUs")),
+    **dict.fromkeys(CHOICES, str),
+    "python": _unless_none(str),
     "interval": _seconds,
+    "price": _unless_none(str),
     "detach": _yes_or_no,
     "log_dir": str,
 }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dlmon.records import RunSeconds, SecondsPerEpoch
 from dlmon.sessions import SessionEntry
 from workloads.catalog import Workload
+
+# The first screen is painted before any result is read.
+if TYPE_CHECKING:
+    from dlmon.comparison import Timing
 
 
 @dataclass(frozen=True)
 class LastResult:
     """How long a workload took here the last time, and when that was."""
 
-    timing: SecondsPerEpoch | RunSeconds
+    timing: Timing
     wall: float
 
 
@@ -65,17 +69,21 @@ def last_results(
 ) -> dict[str, LastResult]:
     """Return the newest result of each workload on `host`; entries come oldest first.
 
-    A run that was not trained to its end tells its time only where no other did.
+    A run that was not trained to its end tells its time only where no other did, and one
+    that only predicted tells none.
     """
-    metrics = {workload.name: workload.metric for workload in workloads}
+    from tui.compared import INFERENCE, mode_of, timing_of_result
+
+    names = {workload.name for workload in workloads}
     newest: dict[str, LastResult] = {}
     completed = set()
     for entry in entries:
         name, result = entry.header.workload, entry.result
-        metric = metrics.get(name)
-        if metric is None or result is None or entry.header.host != host:
+        if name not in names or result is None or entry.header.host != host:
             continue
-        timing = result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
+        if mode_of(result.options) == INFERENCE:
+            continue
+        timing = timing_of_result(result, name)
         whole = result.status == "completed"
         if timing is not None and (whole or name not in completed):
             newest[name] = LastResult(timing, entry.header.wall)

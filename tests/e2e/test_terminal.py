@@ -184,7 +184,7 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     shell = terminal(width=80, height=24)
     shell.run(dlmon_command)
     shell.wait_for("Type to filter", "cifar10-cnn", "cores")
-    shell.press("Down")
+    shell.press(*"small")
     shell.wait_for("dlmon run mnist-mlp-small")
     shell.press("Enter")
     shell.wait_for("Throughput", "training", "mnist-mlp-small")
@@ -192,6 +192,9 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     shell.press("q")
     shell.wait_for("The session is still running.")
     shell.press("l")
+    shell.wait_for("1 of 17")
+    # The filter is as it was left; q would be a letter of it.
+    shell.press("Escape")
     shell.wait_for("Type to filter")
     shell.press("q")
     shell.wait_for("exit code: 0")

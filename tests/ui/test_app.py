@@ -24,6 +24,7 @@ from tui.screens.starting import StartingScreen
 from tui.screens.watch import WatchScreen
 from tui.settings import Settings, remember_theme
 from tui.widgets.bars import ComparisonBars
+from workloads.catalog import WORKLOADS
 
 ID = "20261120-145600-cifar10-cnn-7f3a"
 
@@ -332,6 +333,7 @@ async def test_while_one_session_starts_no_second_one_is_started(
 async def test_the_machine_is_watched_from_home_and_one_comes_back(log_dir, sensing):
     app = DlmonApp(log_dir)
     async with app.run_test() as pilot:
+        await until(pilot, lambda: sensing)
         await pilot.press("f2")
         await pilot.pause()
         assert isinstance(app.screen, WatchScreen)
@@ -780,3 +782,26 @@ def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(log_dir,
         await pilot.press("ctrl+q")
 
     assert run(DlmonApp(log_dir, log), quit_from_the_list) == 1
+
+
+async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(log_dir, two_sessions):
+    log, _, _ = two_sessions
+    app = DlmonApp(log_dir, log.path, FakeLaunch())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: live(app))
+        app.sweep(WORKLOADS["mnist-mlp-small"], RunOptions())
+        await until(pilot, lambda: "is still running: stop" in screen_text(app))
+        assert live(app)
+
+
+async def test_no_sweep_is_begun_while_a_session_starts(log_dir, running, launched, sensing):
+    launches = launched(Started(ID, str(running[0].path)), at_once=False)
+    app = DlmonApp(log_dir)
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: launches)
+        app.sweep(WORKLOADS["mnist-mlp-small"], RunOptions())
+        await pilot.pause()
+        assert isinstance(app.screen, StartingScreen)
+        launches[0].may_answer.set()
+        await until(pilot, lambda: live(app))

@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 
 from dlmon.limits import Limit
 from dlmon.records import Epoch, Notice, Output
+from tui import figures
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
 from tui.widgets.limit_line import LimitLine
@@ -30,6 +31,14 @@ WHOLE_RUN = folded(
 ).snapshot()
 FOREIGN = folded(recorded_session("training", foreign=True)).snapshot()
 EARLY = folded(recorded_session("compiling")).snapshot()
+INFERENCE = replace(
+    TRAINING,
+    header=replace(
+        TRAINING.header,
+        options={**TRAINING.header.options, "mode": "inference", "precision": "mixed_float16"},
+    ),
+    seconds_per_epoch=None,
+)
 HOST_LIMIT = Limit(
     "host",
     "The host: it feeds GPU 0 too slowly. The GPU is busy 43 % of the time, while one thread of "
@@ -230,6 +239,21 @@ def test_without_a_figure_the_reason_is_told_in_full():
     assert " ".join(" ".join(rows).split()) == f"– {EARLY.why['seconds_per_epoch']}"
 
 
+def test_inference_is_headed_by_the_time_of_a_batch():
+    median, p95 = figures.milliseconds(INFERENCE.step_ms.median), INFERENCE.step_ms.p95
+    first, *_ = shown(EpochHeadline(), INFERENCE, "", width=70, height=2)
+    assert first.startswith(f"{median}   median, 95 % within {figures.milliseconds(p95)}")
+    rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
+    assert " ms   median, 95 % within" in rows[0]
+    assert "epoch" not in "".join(rows)
+
+
+def test_the_headline_of_a_run_that_is_over_tells_its_share_of_the_peak():
+    result = replace(COMPLETED.result, effective_flop_s=1.25e12, peak_share=0.344)
+    rows = shown(EpochHeadline(), replace(COMPLETED, result=result), "", width=100, height=2)
+    assert "1.25 TFLOP/s, 34 % of peak" in rows[0]
+
+
 async def test_the_headline_is_higher_in_a_high_terminal():
     class HighApp(PanelApp):
         VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
@@ -255,6 +279,13 @@ def test_the_first_line_tells_what_is_trained_and_where_it_is():
         "dlmon  cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  synthetic data  float32"
     )
     assert right == "training  epoch 2/3  00:18"
+
+
+def test_the_first_line_tells_at_once_what_is_not_the_default():
+    (row,) = shown(TopLine(), INFERENCE, "running", width=118)
+    assert "NVIDIA GTX 1060 6GB  inference  mixed_float16  batch 100" in row
+    assert "pass 2/3" in row
+    assert "float32" not in row
 
 
 def test_in_80_columns_our_name_gives_way_to_the_batch_size():

@@ -115,7 +115,7 @@ async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
             "newest",
             "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
             "9.16 s ± 2.15 an epoch",
-            "5,500 ± 3 samples/s   18 ms a step   compile 1.50 s   took 32.2 s",
+            "5,500 ± 6 samples/s   18 ms a step   compile 1.50 s   took 32.2 s",
             str(log_dir / "newest" / "session.jsonl"),
         ]
         await shown.press("down")

@@ -15,7 +15,10 @@ from tui.compared import (
     earlier_sessions,
     factor_of_nearest,
     factor_of_run_before,
+    metric_of,
     run_names,
+    timing_of,
+    unusual_settings,
     why_no_time,
 )
 from workloads.catalog import WORKLOADS
@@ -253,6 +256,84 @@ def test_whole_runs_are_compared_by_the_time_of_a_run():
 def test_a_run_of_fewer_epochs_is_no_like_of_a_whole_one():
     rows = comparison_rows(session(workload="mnist-mlp-small", epochs=3, step_us=700), [])
     assert {row.badges for row in rows_of_kind(rows, "published")} == {("10 epochs, not 3",)}
+
+
+def inferring(records, **options):
+    """Return records as of a session that only predicted."""
+    asked = {**records[0].options, "mode": "inference", **options}
+    records = change(records, SessionHeader, options=asked)
+    return change(records, Model, mode="inference")
+
+
+def test_inference_is_compared_by_the_time_of_a_batch():
+    records = inferring(recorded_session(), batch_size=64)
+    records = change(records, SessionHeader, workload="alexnet")
+    snapshot = folded(change(records, Model, batch_size=64)).snapshot()
+    assert metric_of(snapshot) == "step_ms"
+    assert timing_of(snapshot).value == snapshot.step_ms.median
+    rows = comparison_rows(snapshot, [])
+    (this,) = rows_of_kind(rows, "this")
+    assert (this.value, this.unit) == (snapshot.step_ms.median, "ms")
+    published = rows_of_kind(rows, "published")
+    assert published
+    assert not any(badge.startswith("mode") for row in published for badge in row.badges)
+
+
+def test_a_training_run_of_a_network_without_epochs_is_compared_by_the_time_of_a_step():
+    records = change(recorded_session(), SessionHeader, workload="resnet50")
+    snapshot = folded(change(records, Model, batch_size=64)).snapshot()
+    rows = comparison_rows(snapshot, [])
+    assert {row.metric for row in rows} == {"step_ms"}
+    assert any(row.comparable for row in rows_of_kind(rows, "published"))
+
+
+def test_runs_that_only_predicted_are_no_earlier_ones_of_a_training_run():
+    predicted = inferring(recorded_session(session_id="predicted"))
+    result = replace(predicted[-1], options=predicted[0].options, seconds_per_epoch=None)
+    header = replace(predicted[0], wall=BEGIN_WALL - DAY_S)
+    predicted = SessionEntry(header, None, result.status, result, None)
+    assert earlier_sessions([predicted, entry()], recorded_session()[0]) == [entry()]
+    assert earlier_sessions([predicted, entry()], inferring(recorded_session())[0]) == [predicted]
+
+
+def test_a_run_in_another_precision_is_not_alike():
+    records = change(recorded_session(), Model, precision="mixed_float16")
+    rows = comparison_rows(folded(records).snapshot(), [])
+    for row in rows_of_kind(rows, "published"):
+        assert "float32, not mixed_float16" in row.badges
+
+
+@pytest.mark.parametrize(("price", "cost"), [("3.6", 0.001), ("0.9/cpu", 0.002), ("free", None)])
+def test_a_price_tells_what_an_epoch_costs(price, cost):
+    records = recorded_session(cores=8)
+    records = change(records, SessionHeader, options={**records[0].options, "price": price})
+    (this,) = rows_of_kind(comparison_rows(folded(records).snapshot(), []), "this")
+    expected = cost and cost * this.value
+    assert this.cost_usd == (pytest.approx(expected) if cost else None)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, []),
+        ({"mode": "train", "precision": "float32", "jit": "auto", "backend": "tensorflow"}, []),
+        (
+            {
+                "mode": "inference",
+                "precision": "mixed_bfloat16",
+                "jit": "off",
+                "backend": "jax",
+                "cpus": 1,
+                "python": "/opt/python",
+            },
+            ["inference", "mixed_bfloat16", "JAX", "JIT off", "another Python", "1 CPU"],
+        ),
+        ({"backend": "mine", "cpus": 4}, ["mine", "4 CPUs"]),
+        ({"mode": 3, "precision": ["[/x]"], "jit": None, "backend": {}}, []),
+    ],
+)
+def test_settings_are_told_where_they_are_not_the_default(options, told):
+    assert unusual_settings(options) == told
 
 
 def test_a_machine_that_was_busy_at_the_start_badges_its_own_run():

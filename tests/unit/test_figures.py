@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
+from dlmon.comparison import timing_of_step
+from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 from tui import figures
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -18,6 +19,35 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 )  # fmt: skip
 def test_seconds(value, text):
     assert figures.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.854, "0.85 ms"), (36.4, "36.4 ms"), (1_240.3, "1,240 ms")]
+)
+def test_milliseconds(value, text):
+    assert figures.milliseconds(value) == text
+
+
+def test_the_time_of_a_batch_is_told_in_its_own_unit_and_has_no_band():
+    timing = timing_of_step(StepTime(median=3.234, p95=7.9))
+    assert figures.duration(timing) == figures.band(timing) == "3.23 ms"
+    assert figures.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0.00 USD"), (1.234, "1.23 USD"), (12_345.6, "12,345.60 USD"), (0.5, "0.50 USD"),
+     (0.0123, "0.012 USD"), (0.000418, "0.00042 USD"), (9e-9, "9.0e-09 USD")],
+)  # fmt: skip
+def test_dollars(value, text):
+    assert figures.dollars(value) == text
+
+
+@pytest.mark.parametrize(
+    ("joules", "text"), [(85.2, "85.2 J"), (1234, "1.23 kJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ")]
+)
+def test_energy(joules, text):
+    assert figures.energy(joules) == text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The options of `run`: what is refused, the command they amount to, the job they become."""
 
+import os
 import shlex
-from dataclasses import fields, replace
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 import tui.cli
 from dlmon.sessions import log_directory
 from tui.jobs import make_job, recorded_options
-from tui.run_options import DATA_CHOICES, RunOptions
+from tui.run_options import CHOICES, RunOptions
 from tui.settings import Settings
 from workloads.catalog import WORKLOADS
 
@@ -24,23 +26,38 @@ WRONG = {
     "epochs": (-1, "the number of epochs must be at least 1, not -1"),
     "steps": (0, "the number of steps must be at least 1, not 0"),
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
+    "cpus": (100_000, "the number of CPUs must be from 1 to "),
     "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
+    "mode": ("test", 'there is no mode "test": use train or inference'),
+    "precision": (
+        "fp8",
+        'there is no precision "fp8": use float32, mixed_float16 or mixed_bfloat16',
+    ),
+    "jit": ("yes", 'there is no jit "yes": use auto, on or off'),
+    "backend": ("theano", 'there is no backend "theano": use tensorflow, jax or torch'),
+    "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
+    "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
     "log_dir": (__file__, f"the log directory can't be there: {__file__} is no directory"),
 }
 POSITIVE = st.none() | st.integers(1, 4096)
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
 )
+# What even the workload with the fewest samples has.
+SMALLEST = min(workload.samples for workload in WORKLOADS.values())
 OPTIONS = st.builds(
     RunOptions,
     device=st.sampled_from(["auto", "cpu", "gpu", "gpu:0", "gpu:12"]),
-    batch_size=POSITIVE,
+    batch_size=st.none() | st.integers(1, SMALLEST),
     epochs=POSITIVE,
     steps=POSITIVE,
     threads=POSITIVE,
-    data=st.sampled_from(DATA_CHOICES),
+    cpus=st.none() | st.integers(1, len(os.sched_getaffinity(0))),
+    **{name: st.sampled_from(words) for name, words in CHOICES.items()},
+    python=st.none() | st.just(sys.executable),
     interval=st.floats(0.1, 3600),
+    price=st.none() | st.sampled_from(["0.5", "0.00795/cpu"]),
     detach=st.booleans(),
     log_dir=st.none() | NAMES,
 )
@@ -49,16 +66,6 @@ OPTIONS = st.builds(
 def configured_of(options):
     """Return what of these options a config.toml may hold."""
     return replace(options, detach=False, log_dir=None)
-
-
-def chosen_on(configured, options):
-    """Return options as a form leaves them: what it left empty is as configured."""
-    left = {
-        spec.name: getattr(configured, spec.name)
-        for spec in fields(options)
-        if getattr(options, spec.name) is None
-    }
-    return replace(options, **left)
 
 
 # ---- what is refused ----
@@ -80,6 +87,41 @@ def test_of_several_wrong_options_the_first_is_complained_of():
     wrong = RunOptions(**{name: value for name, (value, _) in WRONG.items()})
     assert list(wrong.complaints(CIFAR)) == list(WRONG)
     assert wrong.complaint(CIFAR) == wrong.complaints(CIFAR)["device"]
+
+
+@pytest.mark.parametrize("cpus", [0, -1])
+def test_no_cpu_at_all_is_refused(cpus):
+    told = RunOptions(cpus=cpus).complaint(CIFAR)
+    assert told.startswith("the number of CPUs must be from 1 to ")
+    assert told.endswith(f", those that this process may use, not {cpus}")
+
+
+def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_refused(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert RunOptions().complaint(CIFAR) is None
+    assert RunOptions(cpus=1).complaint(CIFAR).startswith("--cpus needs Linux: ")
+
+
+def test_what_this_machine_lacks_another_may_have():
+    elsewhere = RunOptions(cpus=100_000, python="/no/python")
+    assert list(elsewhere.complaints(CIFAR)) == ["cpus", "python"]
+    assert elsewhere.complaint_anywhere(CIFAR) is None
+
+
+@pytest.mark.parametrize("python", ["", "/", __file__, "no\0python", "no-such-python"])
+def test_what_is_no_program_is_refused_as_an_interpreter(python):
+    assert "can't be run; name a Python interpreter" in RunOptions(python=python).complaint(CIFAR)
+
+
+def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "python9"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(program.parent))
+    for python in (str(program), "~/bin/python9", "python9"):
+        assert RunOptions(python=python).complaint(CIFAR) is None
 
 
 @pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
@@ -109,10 +151,29 @@ def test_the_command_leaves_out_what_is_the_default():
 
 
 def test_the_command_names_what_differs():
-    options = RunOptions("gpu:1", 64, 2, 10, 4, "synthetic", 0.5, True, "my logs")
+    options = RunOptions(
+        device="gpu:1",
+        batch_size=64,
+        epochs=2,
+        steps=10,
+        threads=4,
+        cpus=2,
+        data="synthetic",
+        mode="inference",
+        precision="mixed_bfloat16",
+        jit="on",
+        backend="jax",
+        python="~/tf/bin/python",
+        interval=0.5,
+        price="0.00795/cpu",
+        detach=True,
+        log_dir="my logs",
+    )
     assert options.command_line(CIFAR) == (
         "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 --threads 4 "
-        "--data synthetic --interval 0.5 --detach --log-dir 'my logs'"
+        "--cpus 2 --data synthetic --mode inference --precision mixed_bfloat16 --jit on "
+        "--backend jax --python '~/tf/bin/python' --interval 0.5 --price 0.00795/cpu --detach "
+        "--log-dir 'my logs'"
     )
 
 
@@ -121,6 +182,12 @@ def test_the_command_says_a_default_that_the_users_settings_would_change():
     chosen = RunOptions(device="auto", epochs=3)
     command = chosen.command_line(CIFAR, configured)
     assert command == "dlmon run cifar10-cnn --device auto --epochs 3"
+
+
+def test_the_command_undoes_a_default_of_the_users_settings():
+    configured = RunOptions(steps=50, threads=4, price="0.5")
+    command = RunOptions(threads=4).command_line(CIFAR, configured)
+    assert command == "dlmon run cifar10-cnn --steps none --threads 4 --price none"
 
 
 class Launched(Exception):
@@ -133,20 +200,18 @@ class Launched(Exception):
     options=OPTIONS,
 )
 def test_the_command_line_reads_the_command_as_the_same_options(workload, configured, options):
-    chosen = chosen_on(configured, options)
-
     def launch(*job):
         raise Launched(*job)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tui.cli, "read_settings", lambda: Settings(run=configured))
         patch.setattr(tui.cli, "make_job", launch)
-        words = shlex_words(chosen.command_line(workload, configured))
+        words = shlex_words(options.command_line(workload, configured))
         command = typer.main.get_command(tui.cli.app)
         with pytest.raises(Launched) as launched, command.make_context("dlmon", words) as context:
             command.invoke(context)
-    directory = log_directory(Path(chosen.log_dir) if chosen.log_dir is not None else None)
-    assert launched.value.args == (workload, directory, replace(chosen, log_dir=None))
+    directory = log_directory(Path(options.log_dir) if options.log_dir is not None else None)
+    assert launched.value.args == (workload, directory, replace(options, log_dir=None))
 
 
 def shlex_words(command):
@@ -170,7 +235,22 @@ def test_a_job_fills_in_the_workloads_defaults(tmp_path):
 
 
 def test_a_job_takes_the_options(tmp_path):
-    chosen = RunOptions("cpu", 64, 2, 10, 4, "synthetic", 0.5)
+    chosen = RunOptions(
+        device="cpu",
+        batch_size=64,
+        epochs=2,
+        steps=10,
+        threads=4,
+        cpus=1,
+        data="synthetic",
+        mode="inference",
+        precision="mixed_float16",
+        jit="off",
+        backend="torch",
+        python="/opt/python",
+        interval=0.5,
+        price="0.5",
+    )
     job = make_job(CIFAR, tmp_path, chosen)
     assert (job.device, job.interval_s) == ("cpu", 0.5)
     assert job.options == {
@@ -180,8 +260,15 @@ def test_a_job_takes_the_options(tmp_path):
         "epochs": 2,
         "steps": 10,
         "threads": 4,
+        "cpus": 1,
         "data": "synthetic",
+        "mode": "inference",
+        "precision": "mixed_float16",
+        "jit": "off",
+        "backend": "torch",
+        "python": "/opt/python",
         "interval": 0.5,
+        "price": "0.5",
     }
 
 

@@ -55,8 +55,15 @@ def test_every_key_is_taken(config):
         epochs = 2
         steps = 50
         threads = 4
+        cpus = 1
         data = "synthetic"
+        mode = "inference"
+        precision = "mixed_float16"
+        jit = "off"
+        backend = "jax"
+        python = "/bin/sh"
         interval = 2
+        price = "0.5"
         """)
     assert read_settings() == Settings(
         theme="dlmon-light",
@@ -70,8 +77,15 @@ def test_every_key_is_taken(config):
             epochs=2,
             steps=50,
             threads=4,
+            cpus=1,
             data="synthetic",
+            mode="inference",
+            precision="mixed_float16",
+            jit="off",
+            backend="jax",
+            python="/bin/sh",
             interval=2.0,
+            price="0.5",
         ),
     )
 
@@ -92,7 +106,13 @@ def test_every_key_is_taken(config):
         ("[run]\nepochs = 0", "in [run], the number of epochs must be at least 1"),
         ("[run]\ninterval = nan", "in [run], the interval must be from"),
         ("[run]\ndevice = 'tpu'", "in [run], "),
-        ("[run]\ndata = 'fake'", 'run.data must be auto or synthetic or real, not "fake"'),
+        ("[run]\ndata = 'fake'", 'in [run], there is no data "fake": use auto, synthetic or real'),
+        ("[run]\nprecision = 'fp8'", 'in [run], there is no precision "fp8"'),
+        ("[run]\ncpus = 0", "in [run], the number of CPUs must be at least 1, not 0"),
+        ("[run]\npython = ''", "in [run], "),
+        ('[run]\npython = "a\\u0000b"', "can't be run; name a Python interpreter"),
+        ("[run]\nprice = 0.5", "run.price must be text in quotes, not 0.5"),
+        ("[run]\nprice = 'free'", 'in [run], "free" is no price'),
         ("run = 3", "run must be a table"),
         ("theme = 'nrod'", 'there is no theme "nrod"; did you mean nord?'),
         ("theme = 'xyzzy'", 'there is no theme "xyzzy"; F3 in dlmon lists'),
@@ -123,6 +143,18 @@ def test_whatever_stands_in_the_file_is_followed_or_refused(text, tmp_path_facto
         assert told.startswith(f"{path}")
     else:
         assert isinstance(read, Settings)
+
+
+def test_what_only_this_machine_lacks_is_left_to_what_runs_something(config):
+    config("[run]\ncpus = 100_000\npython = '/no/python'")
+    assert read_settings().run == RunOptions(cpus=100_000, python="/no/python")
+
+
+def test_without_a_home_directory_the_defaults_hold(no_home):
+    assert read_settings() == Settings()
+    assert remembered_theme() is None
+    with pytest.raises(OSError, match="set HOME or XDG_STATE_HOME"):
+        remember_theme("nord")
 
 
 def test_another_place_can_be_named(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from rich.cells import cell_len
+from rich.console import Console
 
 from dlmon.doctor import Finding
 from dlmon.sessions import list_sessions
@@ -47,7 +49,30 @@ def test_every_workload_has_a_row_with_its_figures(capsys):
     for workload in WORKLOADS.values():
         assert f"{workload.name} " in told
         assert f" {workload.parameters:,} " in told
+        assert workload.title in told
+        assert workload.source in told
     assert "1,337,002" in told
+
+
+def test_a_workload_tells_how_long_a_run_of_it_is(capsys):
+    print_workloads(tuple(WORKLOADS.values()))
+    rows = {row[0]: row for row in cells(capsys.readouterr().out) if row}
+    assert rows["cifar10-cnn"][5:] == ["10 epochs", "[1]"]
+    assert rows["resnet50"][5] == "100 steps"
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
+def test_the_workloads_are_told_whole_at_any_width(capsys, monkeypatch, width):
+    console = Console(width=width, highlight=False)
+    monkeypatch.setattr("tui.tables.table_console", lambda: console)
+    print_workloads(tuple(WORKLOADS.values()))
+    told = capsys.readouterr().out
+    for workload in WORKLOADS.values():
+        assert f"\n{workload.name} " in told
+        assert f" {workload.parameters:,} " in told
+        assert workload.title.split()[-1] in told
+    if width == 80:
+        assert max(map(cell_len, told.splitlines())) <= width
 
 
 def test_without_sessions_it_says_where_none_are(log_dir, capsys):

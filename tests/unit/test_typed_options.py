@@ -1,13 +1,13 @@
 """What was typed into a form is read as options, or refused in one sentence."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.run_options import RunOptions, as_text
-from tui.typed_options import read_options
+from tui.typed_options import UnreadableOption, read_arguments, read_options
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]
@@ -30,7 +30,14 @@ def complaint(name, text):
         ("interval", "0.5", 0.5),
         ("interval", "2", 2.0),
         ("device", "gpu:1", "gpu:1"),
+        ("cpus", "1", 1),
         ("data", "synthetic", "synthetic"),
+        ("mode", "inference", "inference"),
+        ("precision", "mixed_bfloat16", "mixed_bfloat16"),
+        ("jit", "off", "off"),
+        ("backend", "jax", "jax"),
+        ("python", " /opt/my python ", "/opt/my python"),
+        ("price", "0.00795/cpu", "0.00795/cpu"),
         ("detach", "yes", True),
         ("detach", "no", False),
         ("log_dir", " ~/my runs ", "~/my runs"),
@@ -71,6 +78,11 @@ def test_what_is_empty_stays_as_it_is_configured():
         ("interval", "1e400", "the interval must be from 0.1 to 3,600 seconds, not inf"),
         ("interval", "0,5", "the interval must be a number of seconds, such as 0.5"),
         ("device", "tpu", 'there is no device "tpu"'),
+        ("cpus", "two", 'the number of CPUs must be a whole number, not "two"'),
+        ("cpus", "0", "the number of CPUs must be from 1 to "),
+        ("precision", "fp8", 'there is no precision "fp8": use float32, mixed_float16 or'),
+        ("python", "/no/python", "/no/python can't be run; name a Python interpreter"),
+        ("price", "1 EUR", '"1 EUR" is no price: give US dollars per hour, such as 0.5'),
         ("log_dir", __file__, "the log directory can't be there"),
     ],
 )
@@ -78,6 +90,39 @@ def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence)
     told = complaint(name, text)
     assert told.startswith(sentence)
     assert len(told) < 200
+
+
+UNSET = ("batch_size", "epochs", "steps", "threads", "cpus", "python", "price")
+
+
+@pytest.mark.parametrize("name", UNSET)
+def test_the_word_none_undoes_what_is_configured(name):
+    configured = RunOptions(**dict.fromkeys(UNSET, 3))
+    typed = read_options({name: " None "}, configured)
+    assert typed.options == replace(configured, **{name: None})
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "log_dir"}))
+def test_what_has_to_be_something_can_not_be_none(name):
+    assert complaint(name, "none")
+
+
+def test_what_stands_on_a_command_line_is_read_and_what_does_not_stays():
+    configured = RunOptions(epochs=3, cpus=1)
+    texts = {"epochs": None, "cpus": "none", "steps": "1,000", "jit": "on"}
+    assert read_arguments(texts, configured) == RunOptions(epochs=3, steps=1000, jit="on")
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ({"batch_size": " "}, "--batch-size needs a value"),
+        ({"epochs": "2", "steps": "x"}, 'the number of steps must be a whole number, not "x"'),
+    ],
+)
+def test_what_can_not_be_read_on_a_command_line_is_one_sentence(texts, sentence):
+    with pytest.raises(UnreadableOption, match=sentence):
+        read_arguments(texts, RunOptions())
 
 
 def test_complaints_come_in_the_order_of_the_form():

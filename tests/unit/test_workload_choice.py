@@ -11,7 +11,7 @@ from dlmon.sessions import list_sessions
 from tui.workload_choice import last_results, matching, pieces, with_headings
 from workloads.catalog import WORKLOADS
 
-ALL = list(WORKLOADS.values())
+ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]
 CIFAR, SMALL, WIDE = ALL
 
 
@@ -78,6 +78,22 @@ def test_a_workload_that_is_compared_whole_is_told_by_its_run(tmp_path):
     (entry,) = list_sessions(tmp_path)
     newest = last_results(ALL, [entry], HOST)
     assert newest["mnist-mlp-small"].timing == entry.result.run_seconds
+
+
+def test_a_network_without_epochs_is_told_by_its_batches(tmp_path):
+    header, *records = recorded_session()
+    write_log(tmp_path, [replace(header, workload="resnet50"), *records])
+    (entry,) = list_sessions(tmp_path)
+    newest = last_results([WORKLOADS["resnet50"]], [entry], HOST)
+    assert newest["resnet50"].timing.value == entry.result.step_ms.median
+
+
+def test_a_run_that_only_predicted_tells_nothing_of_training(tmp_path):
+    header, *records, result = recorded_session()
+    options = {**header.options, "mode": "inference"}
+    predicted = [replace(header, options=options), *records, replace(result, options=options)]
+    write_log(tmp_path, predicted)
+    assert last_results(ALL, list_sessions(tmp_path), HOST) == {}
 
 
 def test_a_run_that_was_cut_short_tells_its_time_only_where_no_other_did(tmp_path):

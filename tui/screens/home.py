@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,16 +17,21 @@ from dlmon.host import host_name
 from dlmon.sanitize import clean
 from dlmon.sessions import SessionEntry
 from tui.compositor import SpansCompositor
+from tui.option_fields import OPTIONS
 from tui.run_options import RunOptions
-from tui.widgets.about_workload import AboutWorkload
-from tui.widgets.command_line import CommandLine
-from tui.widgets.machine_panel import MachinePanel
-from tui.widgets.run_form import OPTIONS, RunForm
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
 from tui.widgets.workload_list import WorkloadList
 from tui.workload_choice import last_results
 from workloads.catalog import WORKLOADS, Workload
+
+# Imported once the list is painted: nobody waits for them.
+if TYPE_CHECKING:
+    from tui.widgets.about_workload import AboutWorkload
+    from tui.widgets.command_line import CommandLine
+    from tui.widgets.machine_panel import MachinePanel
+    from tui.widgets.run_form import RunForm
+    from tui.workload_choice import LastResult
 
 
 class HomeScreen(Screen[None], inherit_bindings=False):
@@ -37,6 +42,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         launch: called with the workload that was picked, and the options for it.
         options: the user's own defaults.
         ascii: draw with plain characters.
+        sweep: called with the workload that was picked, and the options that its runs share.
     """
 
     CSS_PATH = "home.tcss"
@@ -65,6 +71,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             tooltip="Look for a command by its name",
         ),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        Binding("ctrl+s", "sweep", "Sweep", tooltip="Train with several values each"),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
         Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
@@ -117,20 +124,27 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         launch: Callable[[Workload, RunOptions], None],
         options: RunOptions | None = None,
         ascii: bool = False,
+        sweep: Callable[[Workload, RunOptions], None] | None = None,
     ) -> None:
         """Take what was recorded; the machine is read once the screen is shown."""
         super().__init__(classes="-first")
         self._compositor = SpansCompositor()
         self._workloads = tuple(WORKLOADS.values())
         self._launch = launch
+        self._sweep = sweep
         self._configured = options or RunOptions()
-        self._last = last_results(self._workloads, entries, host_name())
+        self._entries = entries
+        self._last: dict[str, LastResult] = {}
         self._filter = FilterField(placeholder="Type to filter", select_on_focus=False, id="filter")
         self._list = WorkloadList(self._workloads, ascii=ascii, id="workloads")
-        self._about = AboutWorkload(ascii=ascii, id="about")
-        self._machine = MachinePanel(ascii=ascii)
-        self._form = RunForm(self._configured, ascii=ascii)
-        self._command = CommandLine()
+        self._ascii = ascii
+        self._is_complete = False
+        self._asked: Callable[[Workload, RunOptions], None] | None = None
+        # They come after the first paint.
+        self._about: AboutWorkload
+        self._machine: MachinePanel
+        self._form: RunForm
+        self._command: CommandLine
 
     def compose(self) -> ComposeResult:
         """Lay out the workloads, for the first paint; the rest follows at once."""
@@ -142,7 +156,6 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Show what each workload took here."""
-        self._list.show_results(self._last)
         # The app paints nothing before its own queue is read.
         self.app.call_later(self.call_after_refresh, self._complete)
 
@@ -150,21 +163,35 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         """Lay out the machine and the form, where the first paint left room for them."""
         if not self.is_attached:  # left before the first paint
             return
+        from tui.widgets.about_workload import AboutWorkload
+        from tui.widgets.command_line import CommandLine
+        from tui.widgets.machine_panel import MachinePanel
+        from tui.widgets.run_form import RunForm
+
+        self._about = AboutWorkload(ascii=self._ascii, id="about")
+        self._machine = MachinePanel(ascii=self._ascii)
+        self._form = RunForm(self._configured, ascii=self._ascii)
+        self._command = CommandLine()
         with self.app.batch_update():
             self.remove_class("-first")
             await self.query_one("#pick").mount(self._about)
             await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
             await self.mount(self._command, Footer(show_command_palette=False), TooSmall())
-            self._form.add_fields()
+        self._is_complete = True
         # The footer has missed when they were told first.
         self.refresh_bindings()
+        self.show_entries(self._entries)
+        self.on_workload_list_highlighted()
+        self._start_machine()
+        if self._asked is not None:
+            self._with_options(self._asked)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top, but let it be painted first."""
         self.call_after_refresh(self._start_machine)
 
     def _start_machine(self) -> None:
-        if self.is_current:
+        if self.is_active and self._is_complete:
             self._machine.start()
 
     def on_resize(self) -> None:
@@ -177,10 +204,14 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's own sensors."""
-        self._machine.stop()
+        if self._is_complete:
+            self._machine.stop()
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Take the sessions as they are now."""
+        self._entries = entries
+        if not self._is_complete:
+            return
         self._last = last_results(self._workloads, entries, host_name())
         self._list.show_results(self._last)
         self._describe()
@@ -191,6 +222,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_workload_list_highlighted(self) -> None:
         """Say what the highlighted workload is, and what its defaults are."""
+        if not self._is_complete:
+            return
         self._describe()
         if self._list.highlighted is not None:
             self._form.show_defaults(self._list.highlighted)
@@ -237,13 +270,25 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _launch_highlighted(self) -> None:
         """Train what is highlighted, or go to the option that can't be."""
+        self._with_options(self._launch)
+
+    def action_sweep(self) -> None:
+        """Train what is highlighted several times, or go to the option that can't be."""
+        if self._sweep is not None:
+            self._with_options(self._sweep)
+
+    def _with_options(self, go: Callable[[Workload, RunOptions], None]) -> None:
+        """Go on with what is highlighted and what is typed, or to the option that can't be."""
+        if not self._is_complete:
+            self._asked = go
+            return
         workload = self._list.highlighted
         if workload is None:
             return
         typed = self._form.typed
         complaints = typed.complaints(workload)
         if not complaints:
-            self._launch(workload, typed.options)
+            go(workload, typed.options)
         elif self._form.focused_option not in complaints:
             self._form.focus_option(next(iter(complaints)))
 
@@ -274,7 +319,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     def action_copy_command(self) -> None:
         """Put the command on the clipboard, where there is one."""
         workload = self._list.highlighted
-        if workload is None:
+        if workload is None or not self._is_complete:
             return
         typed = self._form.typed
         complaint = next(iter(typed.complaints(workload).values()), None)
@@ -291,6 +336,8 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _check(self) -> None:
         """Mark the options that can't be, and show the command or what is wrong with it."""
+        if not self._is_complete:
+            return
         workload = self._list.highlighted
         typed = self._form.typed
         if workload is None:

@@ -24,6 +24,7 @@ from tui.compared import (
     earlier_sessions,
     factor_of_nearest,
     factor_of_run_before,
+    metric_of,
     run_names,
     timing_of,
 )
@@ -389,9 +390,8 @@ class LiveScreen(Screen[None]):
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
         rows = comparison_rows(snapshot, self._earlier)
-        metric = rows[0].metric if rows else "seconds_per_epoch"
         panel = self.query_one("#compared")
-        title = "Seconds for the whole run" if metric == "run_seconds" else "Seconds per epoch"
+        title = _TITLES[metric_of(snapshot)]
         if panel.border_title != title:
             panel.border_title = title
         steady = snapshot.samples_per_second is not None
@@ -597,6 +597,13 @@ class LiveScreen(Screen[None]):
     def detached(self) -> bool:
         """Whether the session was left running here."""
         return self._detached
+
+
+_TITLES = {
+    "seconds_per_epoch": "Seconds per epoch",
+    "run_seconds": "Seconds for the whole run",
+    "step_ms": "Milliseconds per batch",
+}
 
 
 def _told_at_end(viewer: Viewer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from tui import figures
+from tui.compared import timed_unit
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines
 from tui.widgets.rows import Row
 from tui.workload_choice import LastResult
@@ -51,9 +52,9 @@ def described(
     if last is None:
         result: _Sentence = ("", "not trained here yet", MUTED)
     else:
-        unit = "a run" if workload.metric == "run_seconds" else "an epoch"
+        took = figures.band(last.timing, ascii)
         when = figures.day_and_time(last.wall)
-        result = ("last here: ", f"{figures.band(last.timing, ascii)} {unit}, {when}", PLAIN)
+        result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}", PLAIN)
     whole = f"{workload.parameters:,}"
     parameters = whole if width >= _WIDTH_FOR_WHOLE else figures.count(workload.parameters)
     flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"
@@ -63,14 +64,19 @@ def described(
             ("", f"{parameters} parameters, {flops}", PLAIN),
             (
                 "",
-                f"batch {workload.batch_size}, {workload.epochs} epochs "
-                f"of {workload.samples:,} samples",
+                f"batch {workload.batch_size}, {_run_length(workload)}",
                 PLAIN,
             ),
         ],
         [result],
         [("source: ", workload.source, MUTED)],
     ]
+
+
+def _run_length(workload: Workload) -> str:
+    if workload.steps is not None:
+        return f"{workload.steps} steps"
+    return f"{workload.epochs} epochs of {workload.samples:,} samples"
 
 
 def mega_or_more(operations: int) -> str:

@@ -81,6 +81,8 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
     fractions = bar_fractions([row.value for row in rows])
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
+    # What others cost then is worth a column where this run has a price as well.
+    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     if rows and not any(row.kind == "this" for row in rows):
         drawn.append(BarRow(label="this run", fraction=None, value="–", style="this"))
     for row, fraction in zip(rows, fractions, strict=True):
@@ -90,15 +92,19 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
             BarRow(
                 label=label,
                 fraction=fraction,
-                value=("~" if row.projected else "") + figures.seconds(row.value),
+                value=("~" if row.projected else "") + figures.duration(row),
                 detail=str(row.year or "") if published else "",
                 style=row.kind,  # type: ignore[arg-type]
                 # The mark before the value says that it is projected.
                 badge=next((b for b in row.badges if not b.startswith("projected")), ""),
-                more=(row.framework or "", row.source or ""),
+                more=(*([_cost(row)] if priced else ()), row.framework or "", row.source or ""),
             )
         )
     return tuple(drawn)
+
+
+def _cost(row: comparison.Row) -> str:
+    return "" if row.cost_usd is None else figures.dollars(row.cost_usd)
 
 
 def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:

@@ -9,7 +9,8 @@ from textual.renderables.digits import Digits
 
 from dlmon.session import Snapshot
 from tui import figures
-from tui.compared import timing_of, why_no_time
+from tui.compared import metric_of, timing_of, why_no_time
+from tui.result_figures import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import Row, Run
 
@@ -26,6 +27,16 @@ HELP: tuple[tuple[str, str], ...] = (
         "How long one pass over all training samples takes, validation included; where the "
         "published numbers are for a whole run, the seconds of all its epochs and the final "
         "evaluation. Less is faster.",
+    ),
+    (
+        "Milliseconds per batch",
+        "In place of that, where the published numbers are for one batch, and where the network "
+        "is only asked for its answers (inference): the median of all steady batches.",
+    ),
+    (
+        "FLOP/s",
+        "The operations of the network each second, and what share that is of the fastest matrix "
+        "multiplication on this device, once dlmon doctor --calibrate has measured that.",
     ),
     (
         "± band",
@@ -117,12 +128,12 @@ class EpochHeadline(Lines):
         """Return the digits with facts and sentences beside them, and below what is too long."""
         timing = timing_of(snapshot)
         assert timing is not None
-        number = figures.seconds(timing.value).removesuffix(" s").replace(",", "")
+        number, unit_of_time = figures.duration(timing).replace(",", "").split()
         digits = _digit_rows(number, timing.projected)
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
-        unit: Run = (f"s {figures.spread(timing)}".rstrip(), STRONG)
+        unit: Run = (f"{unit_of_time} {figures.spread(timing)}".rstrip(), STRONG)
         sentences = _muted(self._sentences)
         fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
         figure: Row = (unit, (_basis(snapshot), MUTED))
@@ -158,6 +169,9 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
         told = ((f"compile {figures.seconds(snapshot.compile_s)}", MUTED),)
     if snapshot.stalls:
         told = (*told, (figures.stalls(snapshot.stalls), PLAIN))
+    effective = effective_text(snapshot.result) if snapshot.result is not None else ""
+    if effective:
+        told = (*told, (effective, MUTED))
     if timing is not snapshot.run_seconds or per_epoch is None:
         return (), told
     return ((f"{figures.band(per_epoch, ascii)} an epoch", PLAIN),), told
@@ -166,6 +180,8 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
 def _basis(snapshot: Snapshot) -> str:
     """Say whether the figure was measured or projected, and from what."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
+    if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
+        return f"median, 95 % within {figures.milliseconds(snapshot.step_ms.p95)}"
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:
         missing = "evaluation" if whole_run else "validation"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
@@ -14,80 +15,12 @@ from textual.widgets import Input, Static
 
 from dlmon.records import MachineFacts
 from tui import figures
-from tui.run_options import DATA_CHOICES, RunOptions, as_text
+from tui.option_fields import OPTIONS, OptionField
+from tui.run_options import CHOICES, NONE, RunOptions, as_text
 from tui.typed_options import TypedOptions, read_options
 from tui.widgets.choice import Choice
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
-
-
-class OptionField(NamedTuple):
-    """An option of `run`, as the form shows it."""
-
-    name: str
-    label: str
-    hint: str
-    explanation: str
-
-
-OPTIONS = (
-    OptionField(
-        "device",
-        "Device",
-        "auto: a GPU if there is one",
-        "What to train on: the processor (cpu), a certain GPU, or what is best here (auto).",
-    ),
-    OptionField(
-        "batch_size",
-        "Batch size",
-        "samples in a batch",
-        "How many samples the network sees before its parameters are adjusted once.",
-    ),
-    OptionField(
-        "epochs",
-        "Epochs",
-        "how often all samples are seen",
-        "How many times training goes through all samples.",
-    ),
-    OptionField(
-        "steps",
-        "Steps",
-        "most batches in an epoch",
-        "Cuts each epoch short after so many batches, to try something out; the time of a whole "
-        "epoch is then projected.",
-    ),
-    OptionField(
-        "threads",
-        "Threads",
-        "CPU threads that may compute",
-        "How many threads of the processor may compute at once.",
-    ),
-    OptionField(
-        "data",
-        "Data",
-        "auto: real where it is cached",
-        "Real samples, or synthetic ones of the same size, which train as fast but teach nothing; "
-        "auto takes real ones where they were downloaded before.",
-    ),
-    OptionField(
-        "interval",
-        "Interval",
-        "seconds between hardware samples",
-        "How many seconds pass between two readings of the hardware.",
-    ),
-    OptionField(
-        "detach",
-        "Detach",
-        "yes: it goes on without dlmon",
-        "Whether training goes on when dlmon is closed.",
-    ),
-    OptionField(
-        "log_dir",
-        "Log dir",
-        "where the session is recorded",
-        "The directory in which this session is recorded, in place of the usual one.",
-    ),
-)
 
 
 class RunForm(Container):
@@ -119,12 +52,16 @@ class RunForm(Container):
         self._labels: dict[str, Static] = {}
         self.border_title = "Options"
 
-    def add_fields(self) -> None:
+    def compose(self) -> ComposeResult:
         """Put the fields in."""
         for option in OPTIONS:
             self._labels[option.name] = Static(Content(f"  {option.label}"))
             self._fields[option.name] = self._new_field(option)
-            self.mount(self._labels[option.name], self._fields[option.name])
+            yield self._labels[option.name]
+            yield self._fields[option.name]
+
+    def on_mount(self) -> None:
+        """Show the defaults, and tell what they amount to."""
         self._show_placeholders()
         self.post_message(self.Changed())
 
@@ -189,7 +126,7 @@ class RunForm(Container):
     def _new_field(self, option: OptionField) -> TextField | Choice:
         values = {
             "device": self._devices,
-            "data": [(value, value) for value in DATA_CHOICES],
+            **{name: [(word, word) for word in words] for name, words in CHOICES.items()},
             "detach": [("no", "no"), ("yes", "yes, leave it running")],
         }.get(option.name)
         if values is None:
@@ -221,7 +158,10 @@ def default_text(name: str, workload: Workload, configured: RunOptions) -> str:
     return {
         "batch_size": f"{workload.batch_size}",
         "epochs": f"{workload.epochs}",
-        "steps": "all",
+        "steps": "all" if workload.steps is None else f"{workload.steps}",
         "threads": "automatic",
+        "cpus": "all",
+        "python": "dlmon's own",
+        "price": NONE,
         "log_dir": "the usual one",
     }[name]

@@ -6,6 +6,8 @@ from dlmon.records import Result
 from dlmon.sanitize import clean
 from dlmon.sessions import RUNNING, SessionEntry
 from tui import figures
+from tui.compared import unusual_settings
+from tui.result_figures import cost_text, effective_text, energy_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import Row
 from tui.widgets.session_list import device_of, outcome
@@ -69,6 +71,7 @@ def _settings(entry: SessionEntry) -> str:
     ):
         value = options.get(option)
         parts.append(text.format(value) if value else "")
+    parts.extend(unusual_settings(options))
     data = result.data if result is not None else None
     parts.append(f"{data} data" if data else "")
     return "  ".join(part for part in parts if part)
@@ -83,4 +86,5 @@ def _speed(result: Result, ascii: bool) -> str:
     if result.compile_s is not None:
         parts.append(f"compile {figures.seconds(result.compile_s)}")
     parts.append(f"took {figures.seconds(result.wall_s)}")
-    return "   ".join(parts)
+    parts.extend((cost_text(result), energy_text(result), effective_text(result)))
+    return "   ".join(part for part in parts if part)

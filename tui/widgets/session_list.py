@@ -11,7 +11,7 @@ from textual.message import Message
 
 from dlmon.sessions import RUNNING, SessionEntry
 from tui import figures
-from tui.compared import compared_whole, timing_of_result
+from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -261,8 +261,8 @@ def outcome(entry: SessionEntry, ascii: bool = False) -> str:
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         return ""
-    unit = "a run" if compared_whole(entry.header.workload) else "an epoch"
-    return f"{figures.band(timing, ascii)} {unit}"
+    metric = compared_metric(entry.header.workload, mode_of(result.options))
+    return f"{figures.band(timing, ascii)} {timed_unit(metric)}"
 
 
 def _searched(entry: SessionEntry) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlmon.session import Snapshot
 from tui import figures
-from tui.compared import device_text
+from tui.compared import device_text, epoch_word, unusual_settings
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -63,7 +63,8 @@ class TopLine(Lines):
             good = self._status == "completed"
             parts.append((self._status, GOOD if good else BAD))
         if snapshot.progress is not None:
-            parts.append((f"  epoch {_epoch(snapshot)}/{snapshot.progress.epochs}", PLAIN))
+            word = epoch_word(snapshot.header)
+            parts.append((f"  {word} {_epoch(snapshot)}/{snapshot.progress.epochs}", PLAIN))
         parts.append((f"  {figures.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)
 
@@ -108,10 +109,12 @@ def _settings(snapshot: Snapshot) -> list[str]:
     batch_size = model.batch_size if model else header.options.get("batch_size")
     steps = header.options.get("steps")
     precision = header.options.get("precision") or (workload.precision if workload else None)
+    unusual = unusual_settings(header.options)
     told = (
+        *((setting, setting) for setting in unusual),
         (batch_size, f"batch {batch_size}"),
         (steps, f"{steps} steps"),
         (model and model.data, f"{model.data} data" if model else ""),
-        (precision, f"{precision}"),
+        (precision, f"{precision}" if precision not in unusual else ""),
     )
-    return [text for value, text in told if value]
+    return [text for value, text in told if value and text]

@@ -174,7 +174,7 @@ class WorkloadList(Wheel, Lines):
         if width >= _WIDTH_FOR_LAST:
             last = self._last.get(workload.name)
             mark = "~ " if last is not None and last.timing.projected else ""
-            took = f"{mark}{figures.seconds(last.timing.value)}" if last is not None else ""
+            took = f"{mark}{figures.duration(last.timing)}" if last is not None else ""
             text += f"{took:>{_LAST_WIDTH}}"
         return f"{text} " if text else ""
 

@@ -1,0 +1,341 @@
+"""Sweeps of real processes: made to their end, stopped, killed, resumed, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, is_alive, wait_until_gone
+
+from dlmon.log import LOG_NAME
+from dlmon.records import Batches
+from dlmon.sessions import list_sessions
+from dlmon.sweep import (
+    COMPLETED,
+    FAILED,
+    IMPOSSIBLE,
+    NOT_RUN,
+    OUT_OF_MEMORY,
+    WORKLOAD_REFUSED,
+)
+from dlmon.sweep_log import SWEEP_NAME, read_sweep
+
+SMALL = "mnist-mlp-small"
+QUICK = {"epochs": 1, "steps": 12}
+LONG = {"epochs": 1, "steps": 4000, "step_s": 0.005}
+
+
+class Sweeper:
+    """A process that makes a sweep of the scripted workload."""
+
+    def __init__(self, told, folder, *arguments):
+        self._folder = folder
+        self.log_dir = Path(told["log_dir"])
+        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, str(FAKES / "sweeper.py"), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
+            )
+        self.process.stdin.write(json.dumps(told).encode() + b"\n")
+        self.process.stdin.close()
+
+    @property
+    def stdout(self):
+        return (self._folder / "stdout").read_text()
+
+    @property
+    def stderr(self):
+        return (self._folder / "stderr").read_text()
+
+    @property
+    def path(self):
+        """The file of the sweep, once it is there."""
+        return eventually(
+            lambda: next(
+                (p for p in self.log_dir.glob(f"*/{SWEEP_NAME}") if p.stat().st_size), None
+            ),
+            "the file of a sweep",
+        )
+
+    @property
+    def sweep(self):
+        return read_sweep(self.path)[1]
+
+    def running_session(self):
+        """Return the log of the session that runs, once its training is under way."""
+
+        def find():
+            began = self.sweep.running
+            return began and self.log_dir / began.session / LOG_NAME
+
+        log = Log(eventually(find, "a run to begin"))
+        log.wait_for(Batches)
+        return log
+
+    def exit_code(self):
+        return self.process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def sweeper(log_dir, tmp_path):
+    """Return a function that starts a sweep of the scripted workload."""
+    started = []
+
+    def start(*arguments, **told):
+        folder = tmp_path / f"sweeper-{len(started)}"
+        folder.mkdir()
+        started.append(Sweeper({"log_dir": str(log_dir), **told}, folder, *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
+def statuses(sweep):
+    """Return how each combination's runs ended, by what is varied."""
+    return {
+        tuple(combination.varied.values()): [
+            sweep.outcomes[slot].status
+            for slot in sorted(sweep.outcomes, key=lambda slot: slot.repeat)
+            if slot.combination == combination.index
+        ]
+        for combination in sweep.plan.combinations
+    }
+
+
+def sessions_of(log_dir):
+    return [entry.header.id for entry in list_sessions(log_dir)]
+
+
+# ---- to the end ----
+
+
+def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16]}, repeats=2, options=QUICK)
+    assert one.exit_code() == 0, one.stderr
+    sweep = one.sweep
+    assert statuses(sweep) == {(8,): [COMPLETED] * 2, (16,): [COMPLETED] * 2}
+    assert sweep.closed == COMPLETED
+    told = [sweep.outcomes[slot] for slot in sweep.plan.order]
+    assert [outcome.session for outcome in told] == sessions_of(log_dir)
+    assert [outcome.result.options["batch_size"] for outcome in told] == [
+        sweep.plan.combinations[slot.combination].varied["batch_size"] for slot in sweep.plan.order
+    ]
+    entries = list_sessions(log_dir)
+    for before, after in pairwise(entries):
+        assert before.result.t <= after.header.t, "two ran at once"
+    assert one.stderr == ""
+
+
+def test_plain_lines_tell_each_run_then_the_table(sweeper):
+    one = sweeper(vary={"batch_size": [8, 16]}, options=QUICK)
+    assert one.exit_code() == 0
+    lines = one.stdout.splitlines()
+    assert "sweep 20" in lines[0]
+    assert "2 runs" in lines[1]
+    assert sum(": session 20" in line for line in lines) == 2
+    assert sum(": completed" in line for line in lines) == 2
+    table = [line.split() for line in lines[lines.index("") :] if line.strip()]
+    assert table[0][:2] == ["batch", "status"]
+    assert [row[:2] for row in table[1:3]] == [["8", "completed"], ["16", "completed"]]
+
+
+def test_json_is_all_that_stdout_gets(sweeper):
+    one = sweeper("--json", vary={"batch_size": [8, 16]}, options=QUICK, refused=[16])
+    assert one.exit_code() == 0
+    told = json.loads(one.stdout)
+    assert told["log"] == str(one.path)
+    assert [(row["options"]["batch_size"], row["status"]) for row in told["rows"]] == [
+        (8, COMPLETED),
+        (16, IMPOSSIBLE),
+    ]
+    assert told["rows"][0]["result"]["status"] == "completed"
+
+
+def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
+    scripts = {
+        "8": {"building": [["fail", "on purpose"]]},
+        "16": {"building": [["fail", "memory ran out with batch size 16 (no room)"]]},
+        "32": {"building": [["leave", WORKLOAD_REFUSED]]},
+    }
+    sizes = [8, 16, 32, 64, 128]
+    one = sweeper(vary={"batch_size": sizes}, options=QUICK, scripts=scripts, refused=[64])
+    assert one.exit_code() == 0
+    assert statuses(one.sweep) == {
+        (8,): [FAILED],
+        (16,): [OUT_OF_MEMORY],
+        (32,): [IMPOSSIBLE],
+        (64,): [IMPOSSIBLE],
+        (128,): [COMPLETED],
+    }
+    assert len(sessions_of(log_dir)) == 4, "what was refused has no session"
+    assert "on purpose" in one.stdout
+    assert "a batch of 64 can't be" in one.stdout
+
+
+def test_a_device_that_is_not_there_is_a_row(sweeper, log_dir):
+    one = sweeper(vary={"device": ["gpu:99", "cpu"]}, options=QUICK)
+    assert one.exit_code() == 0
+    assert statuses(one.sweep) == {("gpu:99",): [IMPOSSIBLE], ("cpu",): [COMPLETED]}
+    assert "there is no GPU" in one.stdout
+    assert len(sessions_of(log_dir)) == 1
+
+
+def test_where_no_combination_ran_the_exit_code_is_1(sweeper):
+    script = {"building": [["fail", "on purpose"]]}
+    one = sweeper(vary={"batch_size": [8]}, options=QUICK, scripts={"8": script})
+    assert one.exit_code() == 1
+
+
+# ---- stopped, killed, resumed ----
+
+
+def test_ctrl_c_stops_the_run_and_the_sweep_and_resume_makes_what_is_left(sweeper, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16]}, options=LONG)
+    log = one.running_session()
+    one.process.send_signal(signal.SIGINT)
+    assert one.exit_code() == 130
+    assert log.status == "stopped"
+    assert "2 runs left: dlmon sweep --resume" in one.stderr
+    assert one.sweep.closed == "stopped"
+    again = sweeper(resume=str(one.path), options=QUICK)
+    assert again.exit_code() == 0, again.stderr
+    assert statuses(again.sweep) == {(8,): [COMPLETED], (16,): [COMPLETED]}
+    assert len(sessions_of(log_dir)) == 3
+
+
+def test_what_completed_before_the_stop_is_not_run_again(sweeper, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16, 32]}, options={"epochs": 1, "steps": 400})
+    eventually(lambda: one.sweep.outcomes, "a run to end")
+    one.running_session()
+    one.process.send_signal(signal.SIGINT)
+    assert one.exit_code() == 130
+    before = {slot: o for slot, o in one.sweep.outcomes.items() if o.status == COMPLETED}
+    assert before
+    again = sweeper(resume=str(one.path), options=QUICK)
+    assert again.exit_code() == 0
+    after = again.sweep
+    assert {slot: after.outcomes[slot] for slot in before} == before
+    assert not after.left()
+
+
+def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16]}, options=LONG)
+    log = one.running_session()
+    supervisor = log.supervisor_pid
+    one.process.send_signal(signal.SIGKILL)
+    one.process.wait()
+    # Its lifeline ended: the run stops by itself.
+    wait_until_gone(supervisor)
+    assert one.sweep.running is not None
+    again = sweeper(resume=str(one.path), options=QUICK)
+    assert again.exit_code() == 0, again.stderr
+    assert statuses(again.sweep) == {(8,): [COMPLETED], (16,): [COMPLETED]}
+
+
+def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16]}, options={"epochs": 1, "steps": 1000})
+    log = one.running_session()
+    os.kill(log.supervisor_pid, signal.SIGKILL)
+    assert one.exit_code() == 0
+    told = sorted(status for (status,) in statuses(one.sweep).values())
+    assert told == [COMPLETED, NOT_RUN]
+    assert "interrupted" in one.stdout
+    assert len(one.sweep.left()) == 1
+    assert one.sweep.closed == "stopped"
+
+
+def test_a_second_sweep_is_told_who_holds_the_first(sweeper, dlmon, log_dir):
+    one = sweeper(vary={"batch_size": [8, 16]}, options=LONG)
+    one.running_session()
+    for arguments in (
+        ["sweep", SMALL, "--vary", "batch_size=32,64"],
+        ["sweep", "--resume", "last"],
+    ):
+        refused = dlmon(*arguments, "--log-dir", str(log_dir))
+        assert refused.returncode == 2
+        assert f"process {one.process.pid}" in refused.stderr
+    assert one.process.poll() is None
+    one.process.send_signal(signal.SIGINT)
+    one.exit_code()
+
+
+def test_sigterm_leaves_no_process_behind(sweeper):
+    one = sweeper(vary={"batch_size": [8]}, options=LONG)
+    supervisor = one.running_session().supervisor_pid
+    one.process.send_signal(signal.SIGTERM)
+    assert one.exit_code() == 1
+    eventually(lambda: not is_alive(supervisor), "the supervisor to end")
+
+
+# ---- the command itself ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sweep"], "name a workload"),
+        (["sweep", SMALL], "nothing to sweep"),
+        (["sweep", "mnist-mlp-smal", "--vary", "threads=1,2"], f"did you mean {SMALL}?"),
+        (["sweep", SMALL, "--vary", "batch=1,2"], "did you mean batch_size?"),
+        (["sweep", SMALL, "--vary", "batch_size"], "KEY=A,B"),
+        (["sweep", SMALL, "--vary", "batch_size=32,,64"], "empty value"),
+        (["sweep", SMALL, "--vary", "batch_size=32,32"], "names 32 twice"),
+        (["sweep", SMALL, "--vary", "batch_size=many"], "must be a whole number"),
+        (["sweep", SMALL, "--vary", "batch_size=0,32"], "the batch size must be"),
+        (["sweep", SMALL, "--vary", "device=tpu"], "use auto, cpu"),
+        (["sweep", SMALL, "--vary", "data=none"], "use auto"),
+        (["sweep", SMALL, "--vary", "log_dir=/tmp"], "to vary"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--batch-size", "x"], "whole number"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--batch-size", "70000"], "can be run"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--repeat", "0"], "at least 1"),
+        (["sweep", SMALL, "--repeat", "99999"], "at most"),
+        (["sweep", "--resume", "last"], "no sweeps"),
+        (["sweep", "--resume", "last", "--vary", "threads=1,2"], "leave out --vary"),
+        (["sweep", SMALL, "--resume", "last"], f"leave out {SMALL}"),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, list) else "",
+)
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
+    done = dlmon(*arguments, "--log-dir", str(log_dir))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("dlmon: ")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+    assert not list(log_dir.glob("**/*.jsonl"))
+
+
+def test_a_real_workload_is_swept_and_what_cannot_be_is_told(dlmon, log_dir):
+    done = dlmon(
+        *("sweep", SMALL, "--vary", "batch_size=32,70000", "--vary", "device=cpu,gpu:99"),
+        *("--steps", "20", "--epochs", "1", "--data", "synthetic"),
+        *("--json", "--log-dir", str(log_dir)),
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [row["status"] for row in told["rows"]] == [
+        COMPLETED,
+        IMPOSSIBLE,
+        IMPOSSIBLE,
+        IMPOSSIBLE,
+    ]
+    assert told["rows"][0]["result"]["options"]["steps"] == 20
+    assert "there is no GPU" in told["rows"][1]["reason"]
+    assert "from 1 to 60,000" in told["rows"][2]["reason"]
+    (entry,) = list_sessions(log_dir)
+    assert entry.header.id == told["rows"][0]["runs"][0]["session"]
+    # Nothing is left of it, and so nothing is run.
+    again = dlmon("sweep", "--resume", told["sweep"], "--log-dir", str(log_dir))
+    assert again.returncode == 0, again.stderr
+    assert len(list_sessions(log_dir)) == 1

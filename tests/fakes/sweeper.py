@@ -1,0 +1,56 @@
+"""`dlmon sweep --plain`, or --json, of the scripted workload: told as a line of JSON on stdin.
+
+Its keys: `log_dir`, `vary`, `repeats`, `options` of every run, `scripts` by batch size,
+`refused` batch sizes, and `resume`, the path of a sweep that is taken up again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from fakes.sessions import FAKE_WORKLOAD
+from fakes.sweeps import plan_of
+
+from dlmon.job import Job
+from dlmon.sweep_log import SweepWriter, new_header
+from dlmon.sweep_run import SweepRun
+from tui.sweep_plain import show_sweep
+
+
+def main() -> int:
+    told = json.loads(sys.stdin.readline())
+    log_dir = Path(told["log_dir"])
+    scripts, refused = told.get("scripts", {}), told.get("refused", [])
+    if told.get("resume"):
+        writer = SweepWriter.resume(Path(told["resume"]), time.time())
+    else:
+        plan = plan_of(told["vary"], told.get("repeats", 1), metric="step_ms")
+        writer = SweepWriter.begin(log_dir, new_header(plan, 1, time.time()))
+
+    def make_job(combination):
+        varied = dict(combination.varied)
+        options = {**told.get("options", {}), **varied}
+        options["script"] = scripts.get(str(varied.get("batch_size")), {})
+        return Job(
+            workload="fake",
+            command=FAKE_WORKLOAD,
+            options={"interval": 0.25, **options},
+            log_dir=str(log_dir),
+            device=str(varied.get("device", "cpu")),
+            interval_s=0.25,
+        )
+
+    def refusal(combination):
+        size = combination.varied.get("batch_size")
+        return f"a batch of {size} can't be" if size in refused else None
+
+    run = SweepRun(writer, make_job, refusal, poll_s=0.05)
+    return show_sweep(run, as_json="--json" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.exit(main())

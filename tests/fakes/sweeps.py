@@ -1,0 +1,93 @@
+"""Sweeps as they are recorded: a plan of any shape, and the outcome of each of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlmon.records import Result, RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
+from dlmon.sweep import (
+    COMPLETED,
+    Combination,
+    Outcome,
+    Plan,
+    Slot,
+    Sweep,
+    Variation,
+    combinations_of,
+    fair_order,
+)
+
+SMALL = "mnist-mlp-small"
+
+
+def plan_of(
+    vary: Mapping[str, Sequence] | None = None,
+    repeats: int = 1,
+    workloads: Sequence[str] = (SMALL,),
+    metric: str = "ms_per_sample",
+    seed: int = 1,
+) -> Plan:
+    """Return a plan that varies these options, compared by one metric."""
+    variations = tuple(Variation(key, tuple(values)) for key, values in (vary or {}).items())
+    return Plan(
+        workloads=tuple(workloads),
+        variations=variations,
+        options={"device": "auto", "batch_size": None, "epochs": None, "interval": 1.0},
+        metrics=dict.fromkeys(workloads, metric),
+        repeats=repeats,
+        order=fair_order(combinations_of(workloads, variations), repeats, seed),
+    )
+
+
+def result_of(
+    ms_per_sample: float | None,
+    *,
+    batch_size: int = 32,
+    seconds: float | None = None,
+    cost_usd: float | None = None,
+    status: str = "completed",
+    error: str | None = None,
+    exit_code: int | None = 0,
+    projected: bool = False,
+) -> Result:
+    """Return the result of a run that takes so long for a sample, and for an epoch or a run."""
+    rate = 1000 / ms_per_sample if ms_per_sample else None
+    return Result(
+        status=status,
+        session="20261120-145600-mnist-mlp-small-7f3a",
+        log="session.jsonl",
+        workload=SMALL,
+        device="cpu",
+        options={},
+        wall_s=10.0,
+        seconds_per_epoch=SecondsPerEpoch(seconds, seconds, seconds, 1, projected)
+        if seconds
+        else None,
+        run_seconds=RunSeconds(seconds, seconds, seconds, projected) if seconds else None,
+        samples_per_second=SamplesPerSecond(rate, rate, None, 0.0) if rate else None,
+        step_ms=StepTime(ms_per_sample * batch_size, ms_per_sample * batch_size) if rate else None,
+        error=error,
+        exit_code=exit_code,
+        cost_usd=cost_usd,
+        why={} if rate else {"samples_per_second": "the run was too short for a figure"},
+    )
+
+
+def completed(ms_per_sample: float | None, took_s: float = 10.0, **result) -> Outcome:
+    """Return the outcome of a run that completed."""
+    told = result_of(ms_per_sample, **result)
+    return Outcome(COMPLETED, None, told.session, told, took_s)
+
+
+def sweep_of(plan: Plan, *outcomes: Sequence[Outcome]) -> Sweep:
+    """Return a sweep whose combinations ended so, each with the outcomes of its repeats."""
+    told = {
+        Slot(index, repeat): outcome
+        for index, of_combination in enumerate(outcomes)
+        for repeat, outcome in enumerate(of_combination)
+    }
+    return Sweep(plan, told)
+
+
+def named(combination: Combination) -> dict:
+    return dict(combination.varied)

@@ -1,0 +1,625 @@
+"""The screen of a sweep: what it shows as runs begin and end, and what its keys do.
+
+The pictures are texts in `__snapshots__`; after a change that is meant to show, look at them
+and accept with `pytest tests/ui/test_sweep_screen.py --snapshot-update`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.sweeps import SMALL, completed, plan_of
+from rich.cells import cell_len
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+import dlmon.sweep_log
+import tui.app
+import tui.sweep_options
+from dlmon.log import LOG_NAME
+from dlmon.sweep import (
+    COMPLETED,
+    IMPOSSIBLE,
+    OUT_OF_MEMORY,
+    Began,
+    Closed,
+    Ended,
+    Outcome,
+    SweepError,
+)
+from dlmon.sweep_log import SweepWriter, new_header
+from dlmon.sweep_run import SweepRun
+from dlmon.viewer import Viewer
+from tui.app import DlmonApp
+from tui.run_options import RunOptions
+from tui.screens.help import HelpScreen
+from tui.screens.home import HomeScreen
+from tui.screens.live import LiveScreen
+from tui.screens.sweep import SweepScreen
+from tui.screens.sweep_form import SweepForm
+from tui.screens.sweep_quit import SweepQuitScreen
+from tui.settings import Settings
+from tui.sweep_figures import slot_text
+from tui.widgets.sweep_table import SweepTable
+from workloads.catalog import WORKLOADS
+
+SIZES = ((80, 24), (120, 40))
+SESSION = "20261120-145600-mnist-mlp-small-7f3a"
+OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 512", "s", None, 2.0)
+IMPOSSIBLE_SIZE = Outcome(IMPOSSIBLE, "the batch size must be from 1 to 60,000, not 70,000")
+BATCHES = {"batch_size": [32, 64, 128, 512]}
+DEVICES = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64, 128]}
+
+
+class StillRun(SweepRun):
+    """A sweep whose runs a test makes; it ends when `over` is set."""
+
+    def __init__(self, writer):
+        super().__init__(writer, make_job=None, refusal=None)
+        self.over = asyncio.Event()
+        self.taken_s = 4.0
+
+    @property
+    def running_for_s(self):
+        return self.taken_s if self.slot is not None else 0.0
+
+    async def run(self):
+        await self.over.wait()
+        self.ended = True
+
+    def stop(self):
+        self._stop_asked = True
+
+    def make(self, *outcomes):
+        """Make the next runs, ended so."""
+        for outcome in outcomes:
+            slot = self.sweep.left()[0]
+            self.tell(Began(slot, outcome.session or SESSION, 0.0))
+            self.tell(Ended(slot, outcome, 1.0))
+
+    def tell(self, event):
+        self._write(event)
+
+    def begin(self, viewer):
+        """Let the next run be under way."""
+        self.slot = self.sweep.left()[0]
+        self.viewer = viewer
+        if viewer is not None:
+            self.tell(Began(self.slot, viewer.session.header.id, 0.0))
+
+    def end(self, status=COMPLETED):
+        self.slot = self.viewer = None
+        self.tell(Closed(status, 2.0))
+        self.over.set()
+
+
+class ShownSweep:
+    """A sweep on its screen."""
+
+    def __init__(self, run, app, screen):
+        self.run, self.app, self.screen = run, app, screen
+        self.left = []
+
+    async def settle(self):
+        self.screen.tick()
+        await self.pilot.pause()
+        self.screen.tick()
+        await self.pilot.pause()
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def highlighted(self):
+        return self.screen.query_one(SweepTable).row.combination
+
+
+@pytest.fixture
+def make_run(log_dir):
+    """Return a function that makes a sweep of which nothing was run yet."""
+    writers = []
+
+    def make(vary=BATCHES, repeats=1, **plan):
+        header = new_header(plan_of(vary, repeats, **plan), 1, 1_795_186_560.0)
+        writers.append(SweepWriter.begin(log_dir, header))
+        return StillRun(writers[-1])
+
+    yield make
+    for writer in writers:
+        writer.close()
+
+
+@pytest.fixture
+def training(growing_log, clock):
+    """Return a viewer of a session that trains, at its last moment."""
+    records = of_this_boot(recorded_session("training", workload=SMALL, step_us=2_000))
+    log = growing_log(records)
+    clock.now_ns = folded(records).last_t
+    viewer = Viewer(log.path, clock)
+    while viewer.poll():
+        continue
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture
+def show():
+    """Return a context in which a sweep is shown."""
+
+    @asynccontextmanager
+    async def shown(run, size=(120, 40), ascii=False):
+        left, opened = [], []
+        screen = SweepScreen(run, opened.append, left.append, ascii=ascii, clock=lambda: 100.0)
+        app = OneScreen(screen)
+        if ascii:
+            app.add_class("-ascii")
+        told = ShownSweep(run, app, screen)
+        told.left, told.opened = left, opened
+        async with app.run_test(size=size, notifications=True) as pilot:
+            told.pilot = pilot
+            await pilot.pause()
+            await told.settle()
+            yield told
+
+    return shown
+
+
+# ---- what it shows ----
+
+
+async def test_before_the_first_run_the_plan_stands_there(make_run, show):
+    async with show(make_run(repeats=3)) as shown:
+        assert "12 runs: mnist-mlp-small × batch 32, 64, 128, 512; 3 times each" in shown.text
+        assert "0 of 3" in shown.text
+        assert "a point for each combination, once its run has ended" in shown.text
+
+
+async def test_a_run_that_starts_is_named_before_it_has_a_session(make_run, show):
+    run = make_run()
+    run.begin(None)
+    async with show(run) as shown:
+        name = slot_text(run.sweep.plan, run.sweep.plan.combinations[run.slot.combination])
+        assert f"{name}  starting …" in shown.text
+        assert "combination 1 of 4" in shown.text
+
+
+async def test_a_run_under_way_tells_its_phase_throughput_and_machine(make_run, show, training):
+    run = make_run()
+    run.begin(training)
+    async with show(run) as shown:
+        last = next(row for row in shown.text.splitlines() if "samples/s  " in row and "CPU" in row)
+        for told in ("training  epoch 2/3", "CPU ", "GPU 0 ", "epoch ━"):
+            assert told in last
+
+
+async def test_the_table_grows_as_runs_end(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        run.make(completed(0.5))
+        await shown.settle()
+        assert shown.text.count("completed") == 1
+        run.make(OOM)
+        await shown.settle()
+        assert "out of memory" in shown.text
+        assert "✗ memory ran out" in shown.text
+
+
+async def test_the_place_counts_what_can_be_run(make_run, show):
+    run = make_run({"batch_size": [32, 64, 70000]}, repeats=2)
+    for slot in run.sweep.left():
+        if run.sweep.plan.combinations[slot.combination].varied["batch_size"] == 70000:
+            run.tell(Ended(slot, IMPOSSIBLE_SIZE, 0.0))
+    run.begin(None)
+    async with show(run) as shown:
+        assert "combination 1 of 2  round 1 of 2" in shown.text
+        run.slot = None
+        run.make(completed(0.5, took_s=8.0), completed(0.5, took_s=8.0))
+        run.begin(None)
+        await shown.settle()
+        assert "combination 1 of 2  round 2 of 2" in shown.text
+        assert "~ 00:16 left" in shown.text
+
+
+async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, training):
+    run = make_run()
+    run.begin(training)
+    async with show(run) as shown:
+        assert shown.highlighted.index == run.slot.combination
+        run.tell(Ended(run.slot, completed(0.5), 1.0))
+        run.begin(training)
+        await shown.settle()
+        assert shown.highlighted.index == run.slot.combination
+        await shown.press("home")
+        assert shown.highlighted.index == 0
+        run.tell(Ended(run.slot, completed(0.5), 1.0))
+        run.begin(training)
+        await shown.settle()
+        assert shown.highlighted.index == 0
+        await shown.press("f")
+        assert shown.highlighted.index == run.slot.combination
+
+
+async def test_why_a_combination_has_no_figure_is_told_in_full(make_run, show):
+    run = make_run({"batch_size": [32, 70000]})
+    slots = {slot.combination: slot for slot in run.sweep.plan.order}
+    run.tell(Ended(slots[1], IMPOSSIBLE_SIZE, 0.0))
+    async with show(run, size=(80, 24)) as shown:
+        await shown.press("end")
+        assert f"batch 70000: {IMPOSSIBLE_SIZE.reason}" in shown.text
+
+
+async def test_the_chart_is_of_the_workload_that_is_highlighted(make_run, show):
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    run = make_run({"device": ["cpu", "gpu:0"]}, workloads=names)
+    run.make(*[completed(time) for time in (0.11, 0.22, 0.33, 0.44)])
+    async with show(run) as shown:
+        chart = shown.screen.query_one("#chart")
+        await shown.press("home")
+        first = [chart.render_line(y).text for y in range(3)]
+        await shown.press("end")
+        assert first != [chart.render_line(y).text for y in range(3)]
+
+
+# ---- what its keys do ----
+
+
+async def test_enter_shows_the_session_that_runs_or_that_ended(make_run, show, training, log_dir):
+    run = make_run()
+    first = run.sweep.left()[0]
+    run.make(completed(0.5))
+    run.begin(training)
+    async with show(run) as shown:
+        await shown.press("enter")
+        assert shown.opened == [training.path]
+        shown.screen.action_move(first.combination - shown.highlighted.index)
+        await shown.press("enter")
+        assert shown.opened[1:] == [log_dir / SESSION / LOG_NAME]
+
+
+async def test_enter_on_a_combination_that_was_not_run_says_so(make_run, show):
+    async with show(make_run()) as shown:
+        await shown.press("enter")
+        assert shown.opened == []
+        assert "nothing was run there yet" in shown.text
+
+
+async def test_s_lets_no_further_run_begin_and_takes_it_back(make_run, show):
+    run = make_run()
+    run.begin(None)
+    async with show(run) as shown:
+        await shown.press("s")
+        assert run.stops_after_run
+        assert not run.stopping
+        assert "stops after this run" in shown.text
+        await shown.press("s")
+        assert not run.stops_after_run
+
+
+async def test_q_asks_and_stay_changes_nothing(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("q")
+        assert isinstance(shown.app.screen, SweepQuitScreen)
+        assert "dlmon sweep --resume last" in shown.text
+        await shown.press("escape")
+        assert shown.app.screen is shown.screen
+        assert not run.stops_after_run
+        assert shown.left == []
+
+
+async def test_q_and_now_stops_the_run_and_leaves_at_its_end(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("q", "s")
+        assert run.stopping
+        assert shown.left == []
+        assert "stopping" in shown.text
+        run.end("stopped")
+        await shown.pilot.pause()
+        assert shown.left == [True]
+
+
+async def test_q_and_after_lets_the_run_end(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("q", "a")
+        assert run.stops_after_run
+        assert not run.stopping
+        run.end("stopped")
+        await shown.settle()
+        assert shown.left == []
+        assert "stopped: 4 left for --resume" in shown.text
+
+
+async def test_a_second_q_while_it_stops_leaves_at_once(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("q", "s", "q")
+        assert shown.left == [True]
+
+
+async def test_q_leaves_a_sweep_that_is_over(make_run, show):
+    run = make_run()
+    run.make(*[completed(time) for time in (0.5, 0.4, 0.3, 0.2)])
+    async with show(run) as shown:
+        run.end()
+        await shown.settle()
+        assert "completed: all runs are made" in shown.text
+        await shown.press("q")
+        assert shown.left == [False]
+
+
+async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("q")
+        run.end()
+        await shown.pilot.pause()
+        await shown.settle()
+        assert shown.app.screen is shown.screen
+        assert shown.left == []
+
+
+async def test_why_a_sweep_could_not_go_on_is_told(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        run.trouble = "the sweep can't be recorded any more: the disk is full"
+        run.over.set()
+        await shown.settle()
+        assert run.trouble in shown.text
+        assert "failed" in shown.text.splitlines()[0]
+
+
+# ---- in the app ----
+
+
+@asynccontextmanager
+async def in_app(run, size=(120, 40)):
+    app = DlmonApp(run.directory, sweep=run, settings=Settings())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await pilot.pause()
+        yield app, pilot
+
+
+async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(
+    make_run, training, monkeypatch, clock
+):
+    monkeypatch.setattr(tui.app, "Viewer", lambda path: Viewer(path, clock))
+    run = make_run()
+    run.begin(training)
+    async with in_app(run) as (app, pilot):
+        sweep = app.screen
+        before = sweep.query_one("#table").region
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, LiveScreen)
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.screen is sweep
+        assert sweep.query_one("#table").region == before
+        assert not run.stops_after_run
+
+
+async def test_no_other_run_is_launched_beside_a_sweep(make_run, monkeypatch):
+    launched = []
+    monkeypatch.setattr(tui.app, "launch", launched.append)
+    async with in_app(make_run()) as (app, pilot):
+        app.train(tui.app.WORKLOADS[SMALL], app.settings.run)
+        await pilot.pause()
+        assert launched == []
+        assert "the sweep is still running" in screen_text(app)
+
+
+async def test_leaving_the_app_asks_from_wherever_it_is(make_run):
+    run = make_run()
+    async with in_app(run) as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        await app.run_action("quit")
+        await pilot.pause()
+        assert isinstance(app.screen, SweepQuitScreen)
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "code"),
+    [(("q", "s"), "stopped", 130), (("q", "a", "q"), "stopped", 1)],
+)
+async def test_the_exit_code_tells_how_it_was_left(make_run, keys, status, code):
+    run = make_run()
+    async with in_app(run) as (app, pilot):
+        await pilot.press(*keys[:2])
+        await pilot.pause()
+        run.end(status)
+        await pilot.pause()
+        await pilot.press(*keys[2:])
+        await pilot.pause()
+    assert app.return_value == code
+
+
+# ---- how it looks ----
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+def just_begun(run, training):
+    run.begin(None)
+
+
+def under_way(run, training):
+    run.make(completed(0.41, took_s=8.0), completed(0.30, took_s=8.0))
+    run.begin(training)
+
+
+def over(run, training):
+    outcomes = {32: completed(0.41), 64: completed(0.30), 128: completed(0.28), 512: OOM}
+    for slot in run.sweep.left():
+        size = run.sweep.plan.combinations[slot.combination].varied["batch_size"]
+        run.make(outcomes[size])
+    run.end()
+
+
+def repeated(run, training):
+    times = {("cpu", 32): 0.3, ("cpu", 64): 0.28, ("cpu", 128): 0.27}
+    times |= {("gpu:0", 32): 0.6, ("gpu:0", 64): 0.3, ("gpu:0", 128): 0.12}
+    for slot in run.sweep.left():
+        varied = run.sweep.plan.combinations[slot.combination].varied
+        time = times[varied["device"], varied["batch_size"]]
+        run.make(completed(time * (1 + 0.02 * slot.repeat)))
+    run.end()
+
+
+def bars(run, training):
+    run.make(completed(0.41), completed(0.30))
+    run.begin(training)
+
+
+CASES = {
+    "just-begun": (just_begun, {"vary": BATCHES}),
+    "under-way": (under_way, {"vary": BATCHES}),
+    "over": (over, {"vary": BATCHES}),
+    "repeated": (repeated, {"vary": DEVICES, "repeats": 3}),
+    "bars": (
+        bars,
+        {"vary": {"device": ["cpu", "gpu:0"], "precision": ["float32", "mixed_float16"]}},
+    ),
+    "many-rows": (under_way, {"vary": {"batch_size": range(1, 41)}}),
+}
+
+
+@pytest.mark.parametrize("alphabet", ["unicode", "ascii"])
+@pytest.mark.parametrize("case", CASES)
+async def test_it_looks_right(make_run, training, show, snapshot, case, alphabet):
+    prepare, plan = CASES[case]
+    run = make_run(**plan)
+    prepare(run, training)
+    told = ""
+    async with show(run, size=SIZES[0], ascii=alphabet == "ascii") as shown:
+        for width, height in SIZES:
+            await shown.pilot.resize_terminal(width, height)
+            await shown.settle()
+            rows = shown.text.split("\n")
+            assert len(rows) == height
+            assert max(map(cell_len, rows)) <= width
+            told += f"{f' {case}, {width}×{height} ':═^{width}}\n{shown.text}\n"
+    assert told == snapshot(extension_class=TextFile)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16), (99, 31), (200, 60)])
+async def test_no_size_breaks_it(make_run, training, show, size):
+    run = make_run(DEVICES, repeats=3)
+    under_way(run, training)
+    async with show(run) as shown:
+        before = shown.text
+        await shown.pilot.resize_terminal(*size)
+        await shown.settle()
+        rows = shown.text.split("\n")
+        assert len(rows) == size[1]
+        assert max(map(cell_len, rows)) <= size[0]
+        await shown.pilot.resize_terminal(120, 40)
+        await shown.settle()
+        assert shown.text == before
+
+
+# ---- from the home screen ----
+
+
+@pytest.fixture
+def at_home(log_dir, sensing, monkeypatch):
+    """Return a context in which the home screen asks for a sweep of what is highlighted."""
+    runs = []
+
+    def still_run(writer):
+        runs.append(StillRun(writer))
+        return runs[-1]
+
+    monkeypatch.setattr(tui.sweep_options, "run_of", still_run)
+
+    @asynccontextmanager
+    async def asked():
+        app = DlmonApp(log_dir, settings=Settings())
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await pilot.pause()
+            await pilot.press(*SMALL)
+            await pilot.press("ctrl+s")
+            await pilot.pause()
+            yield app, pilot, runs
+
+    yield asked
+    for run in runs:
+        run.writer.close()
+
+
+async def test_a_sweep_is_begun_from_the_home_screen_and_leads_back_to_it(at_home):
+    async with at_home() as (app, pilot, runs):
+        assert isinstance(app.screen, SweepForm)
+        await pilot.press(*"batch_size=32,64", "tab")
+        await pilot.press(*"3")
+        await pilot.pause()
+        assert "6 runs: mnist-mlp-small × batch 32, 64; 3 times each" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, SweepScreen)
+        (run,) = runs
+        assert (run.sweep.plan.workloads, run.sweep.plan.repeats) == ((SMALL,), 3)
+        run.end()
+        await pilot.pause()
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_what_cannot_be_varied_is_told_while_it_is_typed(at_home):
+    async with at_home() as (app, pilot, runs):
+        await pilot.press(*"batch=32,64")
+        await pilot.pause()
+        assert "did you mean batch_size?" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, SweepForm)
+        assert runs == []
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, HomeScreen)
+
+
+async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run, monkeypatch):
+    def refuse(directory, own=None):
+        raise SweepError("another sweep is running already (process 7)")
+
+    monkeypatch.setattr(dlmon.sweep_log, "refuse_second", refuse)
+    async with at_home() as (app, pilot, runs):
+        await pilot.press(*"threads=1,2", "enter")
+        await pilot.pause()
+        assert "another sweep is running already (process 7)" in screen_text(app)
+        assert isinstance(app.screen, HomeScreen)
+        assert runs == []
+
+
+async def test_no_second_sweep_is_begun_while_one_runs(at_home):
+    async with at_home() as (app, pilot, runs):
+        app.sweep(WORKLOADS[SMALL], RunOptions())
+        await pilot.pause()
+        await pilot.press(*"threads=1,2", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, SweepScreen)
+        app.sweep(WORKLOADS[SMALL], RunOptions())
+        await pilot.pause()
+        assert "the sweep is still running" in screen_text(app)
+        assert isinstance(app.screen, SweepScreen)
+        assert len(runs) == 1
+        runs[0].end()
+        await pilot.pause()

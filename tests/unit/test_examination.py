@@ -1,0 +1,47 @@
+"""What `dlmon doctor` asks of the machine, and where it keeps a calibration."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import tui.cli
+from tui import examination
+
+SILENT = "the sensors said nothing"
+
+
+@pytest.fixture
+def doctor(monkeypatch, tmp_path, capsys):
+    """Return a function that runs `dlmon doctor`, whose sensors say nothing."""
+
+    async def say_nothing():
+        return SILENT
+
+    monkeypatch.setattr(examination, "_first_facts", say_nothing)
+
+    def run(*arguments):
+        command = ["dlmon", "doctor", "--log-dir", str(tmp_path), *arguments]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as left:
+            tui.cli.main()
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_without_a_home_directory_all_but_the_calibration_is_told(doctor, no_home):
+    exit_code, told, complaint = doctor()
+    assert (exit_code, complaint) == (0, "")
+    assert SILENT in told
+    assert "calibration" not in told
+
+
+def test_without_a_home_directory_nothing_is_calibrated(doctor, no_home, monkeypatch):
+    monkeypatch.setattr(examination, "calibrate", lambda *arguments: pytest.fail("it measured"))
+    assert doctor("--calibrate") == (
+        1,
+        "",
+        "dlmon: there is no home directory to keep a calibration in: set HOME or XDG_STATE_HOME\n",
+    )

@@ -1,0 +1,284 @@
+"""What people read of a sweep: its table, its sentences, its picture and its JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fakes.sweeps import completed, plan_of, sweep_of
+
+from dlmon.sweep import FAILED, IMPOSSIBLE, OUT_OF_MEMORY, Began, Outcome, Slot
+from dlmon.sweep_log import new_header
+from tui.sweep_figures import (
+    findings,
+    outcome_text,
+    plan_text,
+    slot_text,
+    sweep_json,
+    table_of,
+)
+from tui.sweep_picture import picture_of
+
+SIZES = {"batch_size": [32, 64, 128]}
+OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
+THREE = ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.30, 0.31, 0.32])
+
+
+def thrice(vary=None, times=THREE, **plan):
+    """Return a sweep of three runs of each combination."""
+    told = [[completed(t) for t in of_one] for of_one in times]
+    return sweep_of(plan_of(vary or SIZES, 3, **plan), *told)
+
+
+def once(*times, vary=None, **plan):
+    """Return a sweep of one run of each combination."""
+    return sweep_of(plan_of(vary or SIZES, **plan), *[[completed(t)] for t in times])
+
+
+def headings(sweep):
+    return [column.heading for column in table_of(sweep)[0]]
+
+
+def cells(sweep, ascii=False):
+    return [list(row.cells) for row in table_of(sweep, ascii)[1]]
+
+
+# ---- the table ----
+
+
+def test_a_row_tells_what_is_varied_how_it_stands_and_how_fast_it_was():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
+    assert headings(sweep) == ["batch", "status", "ms a sample", "samples/s"]
+    assert cells(sweep) == [
+        ["32", "completed", "0.500", "2,000"],
+        ["64", "out of memory", "", ""],
+        ["128", "not run", "", ""],
+    ]
+    rows = table_of(sweep)[1]
+    assert [row.note for row in rows] == ["", "memory ran out with batch size 128", ""]
+    assert not any(row.best for row in rows)
+
+
+def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
+    sweep = thrice()
+    assert headings(sweep) == ["batch", "runs", "ms a sample", "samples/s", "best is"]
+    assert cells(sweep) == [
+        ["32", "3 of 3", "0.410 ± 0.025", "2,439", "1.95×"],
+        ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
+        ["128", "3 of 3", "0.310 ± 0.025", "3,226", "1.48×"],
+    ]
+    assert [row.best for row in table_of(sweep)[1]] == [False, True, False]
+    assert all(c <= "~" for row in cells(sweep, ascii=True) for cell in row for c in cell)
+
+
+def test_the_band_is_that_of_the_mean_and_is_not_cut_at_zero():
+    sweep = thrice(times=([0.1, 0.1, 1.0], [2.0, 2.0, 2.0], [3.0, 3.0, 3.0]))
+    # Standard deviation 0.52, three runs, and 4.303 for two degrees of freedom.
+    assert cells(sweep)[0][2] == "0.400 ± 1.3"
+    row = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")["rows"][0]
+    assert row["value"] == pytest.approx(0.4)
+    assert (row["low"] + row["high"]) / 2 == pytest.approx(row["value"])
+    assert row["high"] - row["value"] == pytest.approx(1.29, abs=0.01)
+
+
+def test_what_may_be_as_fast_has_no_factor():
+    sweep = thrice(times=([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], [0.9, 0.91, 0.92]))
+    assert [row[-1] for row in cells(sweep)] == ["best", "", "3.03×"]
+
+
+def test_a_run_that_is_being_made_is_told():
+    sweep = once(0.5)
+    sweep.fold(Began(Slot(1, 0), "session", 0.0))
+    assert cells(sweep)[1][1] == "running"
+    twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
+    twice.fold(Began(Slot(0, 1), "session", 0.0))
+    assert cells(twice)[0][1] == "1 of 2 …"
+
+
+def test_several_workloads_have_a_column_and_units_of_their_own():
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    plan = plan_of({"threads": [1]}, workloads=names)
+    plan = type(plan)(
+        plan.workloads,
+        plan.variations,
+        plan.options,
+        {names[0]: "run_seconds", names[1]: "step_ms"},
+        plan.repeats,
+        plan.order,
+    )
+    sweep = sweep_of(plan, [completed(0.5, seconds=52.4)], [completed(0.5)])
+    assert headings(sweep)[:4] == ["workload", "threads", "status", "time"]
+    assert [row[3] for row in cells(sweep)] == ["52.4 s a run", "16.0 ms a step"]
+
+
+def test_a_projected_time_is_marked():
+    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
+    sweep = sweep_of(plan, [completed(0.5, seconds=9.0, projected=True)])
+    assert cells(sweep)[0][2] == "~9.00"
+    assert table_of(sweep)[1][0].note == "projected"
+
+
+def test_a_price_brings_a_column():
+    sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
+    assert headings(sweep)[-1] == "USD a run"
+    assert [row[-1] for row in cells(sweep)] == ["0.012", ""]
+
+
+# ---- the sentences ----
+
+
+def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
+    assert findings(once(0.5, 0.2, 0.3)) == [
+        "best: batch 64, 0.200 ms a sample; --repeat 3 would tell how sure that is"
+    ]
+
+
+def test_where_runs_show_it_the_best_is_said_to_be_faster_than_the_next():
+    (sentence,) = findings(thrice())
+    assert sentence.startswith("best: batch 64, 0.210 ms a sample; 1.48× as fast as batch 128 (")
+    assert "×" not in findings(thrice(), ascii=True)[0]
+
+
+def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
+    sweep = thrice(times=([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], [0.9, 0.91, 0.92]))
+    assert findings(sweep) == ["best: batch 32, 0.300 ms a sample; batch 64 may be as fast"]
+
+
+def test_where_memory_ran_out_is_told():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
+    assert "memory ran out at batch 128" in findings(sweep)
+
+
+def test_the_cheapest_is_named_beside_the_fastest():
+    plan = plan_of({"cpus": [2, 16]})
+    costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
+    told = findings(sweep_of(plan, *costs))
+    assert told[0].startswith("best: cpus 16, ")
+    assert told[1] == "cheapest: cpus 2, 0.010 USD a run"
+
+
+def test_where_one_device_overtakes_the_other_is_told():
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
+    told = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
+    unsure = "(single runs; --repeat 3 would tell)"
+    assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in told
+
+
+def test_which_workload_is_for_which_device_is_told():
+    names = ("mnist-mlp-small", "mnist-mlp-wide")
+    sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
+    told = findings(sweep)
+    unsure = "(single runs; --repeat 3 would tell)"
+    assert told[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
+    assert told[0].startswith("mnist-mlp-small: best: cpu, ")
+
+
+def test_a_sweep_that_has_just_begun_has_found_nothing():
+    assert findings(once()) == []
+
+
+# ---- a run, and a plan ----
+
+
+def test_a_plan_is_told_in_one_line():
+    plan = plan_of({"batch_size": [32, 64], "device": ["cpu"]}, repeats=3)
+    assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"
+    many = plan_of({"epochs": range(1, 21)}, workloads=("a", "b"))
+    assert plan_text(many) == "40 runs: 2 workloads × epochs 20 values"
+    assert plan_text(plan_of({"threads": [1]}), ascii=True) == "1 run: mnist-mlp-small x threads 1"
+
+
+def test_a_run_is_named_by_what_tells_it_from_the_others():
+    plan = plan_of({"batch_size": [32]}, repeats=3)
+    assert slot_text(plan, plan.combinations[0], 1) == "batch 32 (run 2 of 3)"
+    alone = plan_of()
+    assert slot_text(alone, alone.combinations[0], 0) == "mnist-mlp-small"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (completed(0.5), "completed, 0.500 ms a sample, 2,000 samples/s"),
+        (completed(None), "completed, the run was too short for a figure"),
+        (OOM, "out of memory: memory ran out with batch size 128"),
+        (Outcome(IMPOSSIBLE, "there is no GPU 9"), "impossible: there is no GPU 9"),
+        (Outcome(FAILED), "failed"),
+    ],
+)
+def test_how_a_run_ended_is_told_in_one_line(outcome, told):
+    assert outcome_text(outcome, "ms_per_sample") == told
+
+
+# ---- the picture ----
+
+
+def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
+    vary = {"device": ["cpu", "gpu:0"], "batch_size": [64, 32]}
+    picture = picture_of(once(0.4, 0.5, 0.2, 0.1, vary=vary), "mnist-mlp-small")
+    assert picture.title == "ms a sample against batch"
+    assert [one.label for one in picture.series] == ["cpu", "gpu:0"]
+    assert [(p.label, p.y) for p in picture.series[0].points] == [
+        ("32", pytest.approx(0.5)),
+        ("64", pytest.approx(0.4)),
+    ]
+    assert "logarithmic" in picture.note
+
+
+def test_what_cannot_be_has_no_place_on_the_axis():
+    impossible = Outcome(IMPOSSIBLE, "the batch size must be at most 60,000")
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM], [impossible])
+    (series,) = picture_of(sweep, "mnist-mlp-small").series
+    assert [(p.label, p.out_of_memory) for p in series.points] == [("32", False), ("64", True)]
+
+
+def test_words_have_bars():
+    vary = {"device": ["cpu", "gpu"]}
+    picture = picture_of(once(0.5, 0.2, vary=vary), "mnist-mlp-small")
+    assert [(bar.label, bar.told, bar.best) for bar in picture.bars] == [
+        ("cpu", "0.500 ms", False),
+        ("gpu", "0.200 ms", True),
+    ]
+    assert picture.series == ()
+
+
+def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
+    names = ("mnist-mlp-small", "cifar10-cnn")
+    sweep = sweep_of(
+        plan_of(workloads=names, metric="run_seconds"), [completed(0.01)], [completed(1.0)]
+    )
+    picture = picture_of(sweep, "cifar10-cnn")
+    assert [bar.label for bar in picture.bars] == list(names)
+    assert (picture.title, picture.note) == ("ms a sample", "logarithmic scale")
+
+
+def test_a_combination_that_has_no_figure_says_why():
+    plan = plan_of({"device": ["cpu", "gpu:9"]})
+    sweep = sweep_of(plan, [completed(0.5)], [Outcome(IMPOSSIBLE, "there is no GPU 9")])
+    told = [(bar.label, bar.value, bar.told) for bar in picture_of(sweep, "mnist-mlp-small").bars]
+    assert told[1] == ("gpu:9", None, "there is no GPU 9")
+
+
+# ---- JSON ----
+
+
+def test_json_has_a_row_for_each_combination_with_options_status_and_result():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
+    told = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    first, second, third = told["rows"]
+    assert first["options"]["batch_size"] == 32
+    assert first["options"]["device"] == "auto"
+    assert (first["status"], first["value"]) == ("completed", pytest.approx(0.5))
+    assert first["result"]["samples_per_second"]["median"] == pytest.approx(2000)
+    assert (second["status"], second["reason"]) == ("out of memory", OOM.reason)
+    assert second["result"] is None
+    assert (third["status"], third["runs"][0]["status"]) == ("not run", "not run")
+
+
+def test_of_several_runs_the_middle_one_stands_for_all():
+    told = sweep_json(new_header(thrice().plan, 7, 1.0), thrice(), "sweep.jsonl")
+    row = told["rows"][1]
+    assert row["best"]
+    assert row["value"] == pytest.approx(0.21)
+    assert row["low"] < 0.21 < row["high"]
+    assert row["result"] == row["runs"][1]["result"]

@@ -1,0 +1,174 @@
+"""From the arguments of `sweep` to a plan, and from a combination to the options of a run."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from dlmon.sweep import SweepError, Variation
+from tui.run_options import RunOptions
+from tui.sweep_command import sweep
+from tui.sweep_options import (
+    ALL,
+    VARIED,
+    check_plan,
+    job_of,
+    make_plan,
+    read_shared_options,
+    refusal,
+    run_options,
+)
+from workloads.catalog import WORKLOADS
+
+SMALL, CNN = "mnist-mlp-small", "cifar10-cnn"
+
+
+def plan(*vary, workload=SMALL, repeats=1, **options):
+    return make_plan(workload, RunOptions(**options), vary, repeats, seed=1)
+
+
+def test_every_option_of_a_run_can_be_varied_but_those_of_its_launch():
+    assert {"device", "batch_size", "epochs", "steps", "threads", "data"} <= set(VARIED)
+    assert not {"detach", "log_dir", "price"} & set(VARIED)
+
+
+def test_values_are_read_as_in_the_form():
+    told = plan("batch_size=32,64", "device=cpu,gpu:0", "interval=0.5")
+    assert told.variations == (
+        Variation("batch_size", (32, 64)),
+        Variation("device", ("cpu", "gpu:0")),
+        Variation("interval", (0.5,)),
+    )
+
+
+def test_an_interpreter_is_found_again_from_another_directory(tmp_path, monkeypatch):
+    folder = tmp_path / "venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    found = str(folder / "python")
+    shared = plan("threads=1,2", python="venv/bin/python")
+    assert shared.options["python"] == found
+    varied = plan("python=./venv/bin/python,python3")
+    assert varied.variations == (Variation("python", (found, "python3")),)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert plan("threads=1,2", python="~/venv/bin/python").options["python"] == found
+
+
+@pytest.mark.parametrize("vary", ["device=tpu", "data=none", "batch_size=0", "interval=0"])
+def test_a_value_that_nobody_could_run_is_a_wrong_argument(vary):
+    with pytest.raises(SweepError):
+        plan("epochs=1,2", vary)
+
+
+def test_a_value_that_this_workload_refuses_is_a_combination_that_cannot_be():
+    told = plan("batch_size=32,70000")
+    assert [refusal(told, combination) is None for combination in told.combinations] == [
+        True,
+        False,
+    ]
+
+
+def test_where_nothing_can_be_run_there_is_no_sweep():
+    with pytest.raises(SweepError, match="no combination can be run: the batch size"):
+        plan("threads=1,2", batch_size=70_000)
+
+
+def test_repeats_of_one_combination_are_a_sweep_and_one_run_is_none():
+    assert len(plan(repeats=3).order) == 3
+    with pytest.raises(SweepError, match=f"dlmon run {SMALL}"):
+        plan()
+
+
+def test_all_stands_for_every_workload_in_the_order_of_the_catalog():
+    told = plan(workload=ALL)
+    assert told.workloads == tuple(WORKLOADS)
+    assert [told.combinations[slot.combination].workload for slot in told.order] == [*WORKLOADS]
+
+
+def test_an_unknown_workload_suggests_one():
+    with pytest.raises(SweepError, match=f"did you mean {SMALL}\\?.*{ALL}"):
+        plan("threads=1,2", workload="mnist-mlp-smal")
+
+
+def test_the_combination_stands_over_what_all_runs_share():
+    told = plan("batch_size=32,64", batch_size=128, threads=2, steps=10)
+    shown = [run_options(told, combination) for combination in told.combinations]
+    assert shown == [RunOptions(batch_size=size, threads=2, steps=10) for size in (32, 64)]
+
+
+def test_a_job_has_the_options_of_its_combination(tmp_path):
+    told = plan("batch_size=32,64", "device=cpu,gpu:0", workload=CNN, steps=10)
+    job = job_of(told, told.combinations[3], tmp_path)
+    assert (job.workload, job.device, job.log_dir) == (CNN, "gpu:0", str(tmp_path))
+    assert (job.options["batch_size"], job.options["steps"]) == (64, 10)
+    assert not job.outlives_viewer
+
+
+@pytest.mark.parametrize(
+    ("workload", "vary", "metric"),
+    [
+        (CNN, "batch_size=32,64", "ms_per_sample"),
+        (CNN, "threads=1,2", "seconds_per_epoch"),
+        (SMALL, "threads=1,2", "run_seconds"),
+        (SMALL, "epochs=1,2", "seconds_per_epoch"),
+        (SMALL, "batch_size=32,64", "ms_per_sample"),
+    ],
+)
+def test_what_is_compared_follows_from_the_workload_and_what_is_varied(workload, vary, metric):
+    assert plan(vary, workload=workload).metrics == {workload: metric}
+
+
+# ---- the options that all runs share ----
+
+
+def test_options_are_read_from_text_over_the_configured_ones():
+    told = read_shared_options(
+        {"batch_size": "64", "epochs": None}, RunOptions(epochs=3, batch_size=16)
+    )
+    assert told == RunOptions(epochs=3, batch_size=64)
+
+
+@pytest.mark.parametrize("texts", [{"batch_size": "many"}, {"batch_size": " "}, {"interval": "x"}])
+def test_what_cannot_be_read_is_one_sentence(texts):
+    with pytest.raises(SweepError):
+        read_shared_options(texts, RunOptions())
+
+
+# ---- a plan that comes from a file ----
+
+
+def test_a_plan_of_this_version_can_be_followed():
+    check_plan(plan("batch_size=32,64", "interval=0.5,1", workload=ALL, repeats=2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"options": {"colour": "red"}},
+        {"options": {"batch_size": "32"}},
+        {"options": {"log_dir": "/tmp"}},
+        {"variations": (Variation("colour", ("red", "blue")),)},
+        {"variations": (Variation("batch_size", (32, "64")),)},
+        {"variations": (Variation("log_dir", ("/tmp", "/")),)},
+        {"workloads": ("resnet9000",)},
+    ],
+)
+def test_a_plan_of_another_version_is_refused(change):
+    with pytest.raises(SweepError, match="another version"):
+        check_plan(replace(plan("batch_size=32,64"), **change))
+
+
+def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
+    taken = set(inspect.signature(sweep).parameters)
+    options = {spec.name for spec in fields(RunOptions)}
+    assert options - taken == {"detach"}
+    assert taken - options == {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii"}
+
+
+def test_a_value_that_none_can_have_is_refused_in_the_words_of_the_chosen_workload():
+    with pytest.raises(SweepError, match="60,000, the samples of mnist-mlp-small"):
+        make_plan("mnist-mlp-small", RunOptions(), ["batch_size=1000000"], 1, 1)

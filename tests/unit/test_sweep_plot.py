@@ -1,0 +1,186 @@
+"""The chart of a sweep, as text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tui.widgets.lines import row_width
+from tui.widgets.sweep_plot import (
+    SERIES,
+    Bar,
+    Point,
+    PointSeries,
+    bar_rows,
+    is_doubling,
+    plot_rows,
+)
+
+
+def series(*ys, xs=None, label="", **options):
+    xs = xs or [32 * 2**number for number in range(len(ys))]
+    points = (Point(x, str(x), y, **options) for x, y in zip(xs, ys, strict=True))
+    return PointSeries(label, tuple(points))
+
+
+def text(rows):
+    return [("".join(text for text, _ in row)).rstrip() for row in rows]
+
+
+def marked(rows, marker):
+    """Return the (column, row) of each cell with a marker."""
+    return [(x, y) for y, row in enumerate(text(rows)) for x, c in enumerate(row) if c == marker]
+
+
+@pytest.mark.parametrize(
+    ("xs", "doubling"),
+    [
+        ((1, 2, 4), True),
+        ((128, 32, 64), True),
+        ((1, 4, 16), True),
+        ((32, 64, 96), False),
+        ((1, 2, 3, 4), False),
+        ((0, 1, 2), False),
+        ((32,), False),
+    ],
+)
+def test_an_axis_is_logarithmic_where_its_values_double(xs, doubling):
+    assert is_doubling(xs) is doubling
+
+
+def test_points_are_joined_and_labelled():
+    assert text(plot_rows([series(0.8, 0.4, 0.2)], 40, 8)) == [
+        "  0.8   ●⠒⠤⣀",
+        "            ⠉⠒⠤⣀",
+        "                ⠉⠒⠤⣀",
+        "  0.4               ⠉⠒●⠤⢄⣀⡀",
+        "                          ⠈⠉⠉⠒⠒⠤⠤⢄⣀⡀",
+        "                                   ⠈⠉●",
+        "    0",
+        "        32            64            128",
+    ]
+
+
+def test_values_that_double_stand_at_equal_distances():
+    (a, _), (b, _), (c, _) = sorted(marked(plot_rows([series(3, 2, 1)], 60, 10), "●"))
+    assert b - a == pytest.approx(c - b, abs=1)
+    xs = [1, 2, 3, 5]
+    places = sorted(x for x, _ in marked(plot_rows([series(4, 3, 2, 1, xs=xs)], 70, 10), "●"))
+    assert (places[3] - places[2]) == pytest.approx(2 * (places[1] - places[0]), abs=2)
+
+
+def test_a_smaller_time_stands_lower_and_the_axis_begins_at_zero():
+    rows = plot_rows([series(4.0, 1.0)], 40, 9)
+    (_, high), (_, low) = sorted(marked(rows, "●"))
+    assert high < low
+    assert text(rows)[-2].split()[0] == "0"
+
+
+def test_a_combination_without_a_figure_parts_the_line():
+    whole = text(plot_rows([series(1.0, 1.0, 1.0)], 40, 6))[0]
+    parted = text(plot_rows([series(1.0, None, 1.0)], 40, 6))[0]
+    assert " " not in whole[8:].strip()
+    assert parted.replace("1", "").split() == ["●", "●"]
+
+
+def test_where_memory_ran_out_a_cross_stands_at_the_top():
+    points = (Point(32, "32", 0.5), Point(64, "64", None, out_of_memory=True))
+    rows = plot_rows([PointSeries("", points)], 40, 8)
+    assert [y for _, y in marked(rows, "✗")] == [0]
+    plain = plot_rows([PointSeries("", points)], 40, 8, ascii=True)
+    assert marked(plain, "x") == marked(rows, "✗")
+
+
+def test_the_band_of_several_runs_is_drawn_through_the_point():
+    points = (Point(32, "32", 0.5, low=0.2, high=0.8), Point(64, "64", 0.9, low=0.9, high=0.9))
+    rows = plot_rows([PointSeries("", points)], 40, 10)
+    at = sorted(marked(rows, "●"))[0]
+    band = [y for x, y in marked(rows, "│") if x == at[0]]
+    assert min(band) < at[1] < max(band)
+
+
+def test_several_series_are_told_apart_without_colour():
+    drawn = [series(3, 2, label="cpu"), series(1, 2.5, label="gpu:0")]
+    told = text(plot_rows(drawn, 40, 10))
+    assert told[0] == "● cpu  ◆ gpu:0"
+    assert sum(row.count("●") for row in told[1:]) == 2
+    assert sum(row.count("◆") for row in told[1:]) == 2
+    plain = text(plot_rows(drawn, 40, 10, ascii=True))
+    assert plain[0] == "o cpu  * gpu:0"
+
+
+def test_series_that_are_not_drawn_are_counted():
+    many = [series(1, 2, label=f"s{number}") for number in range(len(SERIES) + 2)]
+    assert "and 2 that are not drawn" in text(plot_rows(many, 80, 10))[0]
+
+
+def test_labels_never_run_into_each_other():
+    xs = [10**number for number in range(9)]
+    row = text(plot_rows([series(*range(1, 10), xs=xs)], 40, 8))[-1]
+    told = row.split()
+    assert told[-1] == "100000000"
+    assert set(told) <= {str(x) for x in xs}
+
+
+def test_bars_are_as_long_as_their_values():
+    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:0", 1.0, "1.00 s", best=True)]
+    assert text(bar_rows(bars, 40, 5)) == [
+        "  cpu    ━━━━━━━━━━━━━━━━━━━━━━━  2.00 s",
+        "▶ gpu:0  ━━━━━━━━━━━╸             1.00 s",
+    ]
+
+
+def test_a_combination_without_a_figure_has_no_bar_but_says_why():
+    bars = [Bar("cpu", 2.0, "2.00 s"), Bar("gpu:9", None, "there is no GPU 9")]
+    assert text(bar_rows(bars, 40, 5))[1] == "  gpu:9  there is no GPU 9"
+    assert text(bar_rows(bars[1:], 30, 5)) == ["  gpu:9  there is no GPU 9"]
+
+
+def test_bars_that_have_no_room_are_counted():
+    bars = [Bar(f"bar {number}", float(number + 1), "1 s") for number in range(9)]
+    told = text(bar_rows(bars, 40, 4))
+    assert len(told) == 4
+    assert told[-1] == "  … 6 more"
+    assert text(bar_rows(bars, 40, 4, ascii=True))[-1] == "  ... 6 more"
+
+
+values = st.none() | st.floats(0, 1e6)
+points = st.lists(
+    st.builds(
+        lambda x, y, spread, oom: Point(
+            x, f"{x}", y, None if y is None else y - spread, None if y is None else y + spread, oom
+        ),
+        st.integers(1, 100_000),
+        values,
+        st.floats(0, 10),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@given(
+    st.lists(points.map(lambda told: PointSeries("name", tuple(told))), max_size=8),
+    st.integers(-1, 90),
+    st.integers(-1, 30),
+    st.booleans(),
+)
+def test_whatever_is_drawn_fits(drawn, width, height, ascii):
+    rows = plot_rows(drawn, width, height, ascii)
+    assert len(rows) <= max(0, height)
+    assert all(row_width(row) <= width for row in rows)
+    if ascii:
+        assert all(c <= "~" for row in text(rows) for c in row)
+
+
+@given(
+    st.lists(st.builds(Bar, st.text(max_size=9), values, st.text(max_size=9), st.booleans())),
+    st.integers(0, 90),
+    st.integers(0, 12),
+)
+def test_whatever_bars_are_drawn_fit(bars, width, height):
+    rows = bar_rows(bars, width, height)
+    assert len(rows) <= height
+    assert all(cell_len("".join(text for text, _ in row)) <= width for row in rows)

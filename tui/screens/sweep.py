@@ -1,0 +1,314 @@
+"""The screen of a sweep: its table and its chart as they grow, and the run that is being made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer
+
+from dlmon.log import LOG_NAME
+from dlmon.sweep import Event, Slot
+from dlmon.sweep_run import SweepRun
+from tui.compositor import SpansCompositor
+from tui.screens.sweep_quit import SweepQuitScreen
+from tui.sweep_figures import findings, plan_text, slot_text, table_of
+from tui.sweep_picture import picture_of
+from tui.widgets import sweep_chart, sweep_lines, sweep_table
+from tui.widgets.sweep_chart import SweepChart
+from tui.widgets.sweep_lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
+from tui.widgets.sweep_table import SweepTable
+from tui.widgets.too_small import TooSmall
+
+BEAT_S = 0.5
+
+
+def _hidden(key: str, action: str, description: str) -> Binding:
+    """Return a binding that the footer has no room for."""
+    return Binding(key, action, description, show=False)
+
+
+class SweepScreen(Screen[None]):
+    """A sweep as it goes on, or as it ended.
+
+    Args:
+        run: the sweep; this screen makes its runs.
+        show: called with the log of a session that is to be seen.
+        leave: called when the user wants to leave, with whether the sweep was interrupted.
+        ascii: draw with plain characters.
+        clock: CLOCK_MONOTONIC in seconds.
+    """
+
+    CSS_PATH = "sweep.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
+        Binding("s", "stop_after_run", "Stop after this run", tooltip="Let no further run begin"),
+        Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
+        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        Binding(
+            "q", "leave", "Quit", tooltip="Leave; a sweep that is not at its end is asked about"
+        ),
+        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        _hidden("up", "move(-1)", "Combination above"),
+        _hidden("down", "move(1)", "Combination below"),
+        _hidden("pageup", "move_page(-1)", "A page up"),
+        _hidden("pagedown", "move_page(1)", "A page down"),
+        _hidden("home", "move(-1000000)", "First combination"),
+        _hidden("end", "move(1000000)", "Last combination"),
+        _hidden("f", "follow", "Highlight what is being run"),
+        _hidden("ctrl+p", "app.command_palette", ""),
+        _hidden("ctrl+c,ctrl+q", "leave", ""),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *sweep_lines.HELP[:1],
+        *sweep_table.HELP,
+        *sweep_chart.HELP,
+        *sweep_lines.HELP[1:],
+    )
+
+    class Ended(Message):
+        """The sweep is over; `text` says how."""
+
+        def __init__(self, text: str) -> None:
+            """Take the sentence."""
+            super().__init__()
+            self.text = text
+
+    def __init__(
+        self,
+        run: SweepRun,
+        show: Callable[[Path], None],
+        leave: Callable[[bool], None],
+        ascii: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the sweep; nothing is run before the screen is mounted."""
+        super().__init__()
+        self._compositor = SpansCompositor()
+        self._run = run
+        self._show = show
+        self._leave = leave
+        self._ascii = ascii
+        self._clock = clock
+        self._begun_at = clock()
+        self._ended_at: float | None = None
+        self._changed = True
+        self._findings: list[str] = []
+        self._follows = True
+        self._leave_when_ended = False
+        self._left = False
+        self._question: SweepQuitScreen | None = None
+        run.on_event = self._take_event
+
+    def compose(self) -> ComposeResult:
+        """Lay out the lines, the table and the chart."""
+        plain = self._ascii
+        yield SweepTopLine(ascii=plain)
+        with Container(id="sweep"):
+            yield SweepTable(ascii=plain, id="table")
+            yield SweepChart(ascii=plain, id="chart")
+        yield SweepFindings(ascii=plain)
+        yield SweepRunLine(ascii=plain)
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    def on_mount(self) -> None:
+        """Begin to make the runs, and start the one timer that paints."""
+        self._table = self.query_one(SweepTable)
+        told = plan_text(self._run.sweep.plan, self._ascii)
+        self._table.set_titles("Combinations", told)
+        # As high as its rows and its border need, and no more than its share.
+        self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
+        self.run_worker(self._make_runs(), exclusive=True)
+        self.set_interval(BEAT_S, self.tick)
+        self.call_after_refresh(self.tick)
+
+    async def _make_runs(self) -> None:
+        await self._run.run()
+        self._ended_at = self._clock()
+        self._changed = True
+        self.tick()
+        self.refresh_bindings()
+        self.post_message(self.Ended(self._told_at_end()))
+        if self._leave_when_ended:
+            self._go(interrupted=True)
+        elif self._question is not None and self._question.is_current:
+            self._question.dismiss("stay")
+
+    def _take_event(self, event: Event) -> None:
+        self._changed = True
+
+    def on_resize(self) -> None:
+        """Draw for the new size."""
+        self.call_after_refresh(self.tick)
+
+    def on_screen_resume(self) -> None:
+        """Show what came under another screen; leave, if that was the end that was waited for."""
+        if self._leave_when_ended and self._run.ended:
+            self._go(interrupted=True)
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Paint the sweep as it stands, where it can be seen, be it behind a question."""
+        if self._left or not (self.is_active or isinstance(self.app.screen, ModalScreen)):
+            return
+        if self._changed:
+            self._changed = False
+            self._paint_results()
+        self.query_one(SweepTopLine).show(self._standing)
+        self._paint_run()
+
+    def _paint_results(self) -> None:
+        """Show what only a run that begins or ends can change."""
+        sweep = self._run.sweep
+        self._table.show(*table_of(sweep, self._ascii))
+        running = self._run.slot
+        if self._follows and running is not None:
+            self._table.highlight(running.combination)
+        self._findings = findings(sweep, self._ascii)
+        self._paint_highlighted()
+
+    def _paint_highlighted(self) -> None:
+        """Draw the highlighted combination's workload, and say in full why it has no figure."""
+        row = self._table.row
+        if row is None:
+            return
+        picture = picture_of(self._run.sweep, row.combination.workload, self._ascii)
+        self.query_one(SweepChart).show(picture)
+        name = slot_text(self._run.sweep.plan, row.combination)
+        noted = [f"{name}: {row.note}"] if row.note else []
+        self.query_one(SweepFindings).show([*noted, *self._findings])
+
+    def _paint_run(self) -> None:
+        run, line = self._run, self.query_one(SweepRunLine)
+        slot = run.slot
+        if run.trouble is not None:
+            line.show_sentence(run.trouble, wrong=True)
+        elif run.ended:
+            left = len(run.sweep.left())
+            done = "all runs are made" if not left else f"{left} left for --resume"
+            line.show_sentence(f"{run.sweep.closed or 'ended'}: {done}; q leaves")
+        elif slot is not None:
+            plan = run.sweep.plan
+            name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
+            viewer = run.viewer
+            if viewer is None:
+                line.show_run(name, None, None)
+            else:
+                line.show_run(name, viewer.session, viewer.snapshot())
+
+    @property
+    def _standing(self) -> Standing:
+        run = self._run
+        state = "stopping" if run.stopping else "running"
+        if run.ended:
+            state = "failed" if run.trouble is not None else run.sweep.closed or "stopped"
+        elapsed_s = (self._ended_at or self._clock()) - self._begun_at
+        return Standing(
+            sweep=run.sweep,
+            state=state,
+            slot=run.slot,
+            elapsed_s=elapsed_s,
+            running_for_s=run.running_for_s,
+            last_run=run.stops_after_run and not run.ended,
+        )
+
+    def _told_at_end(self) -> str:
+        told = findings(self._run.sweep, self._ascii)
+        name = self._run.writer.header.id
+        return f"{name} {self._standing.state}" + (f": {told[0]}" if told else "")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to stop only what goes on."""
+        return action != "stop_after_run" or not self._run.ended
+
+    def on_sweep_table_highlighted(self) -> None:
+        """Draw the workload that the highlighted combination is of."""
+        self._paint_highlighted()
+
+    def on_sweep_table_chosen(self) -> None:
+        """Show the session of what was clicked twice."""
+        self._follows = False
+        self.action_show()
+
+    def action_show(self) -> None:
+        """Show the session of the highlighted combination: the running one, else its last."""
+        log = self._session_log()
+        if log is None:
+            row = self._table.row
+            why = row.note if row is not None else ""
+            self.notify(why or "nothing was run there yet", severity="warning", markup=False)
+        else:
+            self._show(log)
+
+    def _session_log(self) -> Path | None:
+        row, run = self._table.row, self._run
+        if row is None:
+            return None
+        index = row.combination.index
+        began = run.sweep.running
+        if began is not None and began.slot.combination == index and run.viewer is not None:
+            return run.viewer.path
+        plan = run.sweep.plan
+        for repeat in reversed(range(plan.repeats)):
+            outcome = run.sweep.outcomes.get(Slot(index, repeat))
+            if outcome is not None and outcome.session is not None:
+                return run.directory / outcome.session / LOG_NAME
+        return None
+
+    def action_stop_after_run(self) -> None:
+        """Let the run that is being made be the last one; once more, and the sweep goes on."""
+        if not self._run.stopping:
+            self._run.stop_after_run(not self._run.stops_after_run)
+            self.tick()
+
+    def action_leave(self) -> None:
+        """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
+        if self._run.ended:
+            self._go(interrupted=self._run.stopping)
+        elif self._leave_when_ended:
+            self._go(interrupted=True)
+        else:
+            self._question = SweepQuitScreen()
+            self.app.push_screen(self._question, self._take_answer)
+
+    def _take_answer(self, answer: str | None) -> None:
+        self._question = None
+        if self._run.ended:
+            if answer == "stop":
+                self._go(interrupted=False)
+        elif answer == "after":
+            self._run.stop_after_run()
+        elif answer == "stop":
+            self._run.stop()
+            self._leave_when_ended = True
+        self.tick()
+
+    def _go(self, interrupted: bool) -> None:
+        """Leave, once."""
+        if not self._left:
+            self._left = True
+            self._leave(interrupted)
+
+    def action_move(self, steps: int) -> None:
+        """Move the highlight, and let it stay there."""
+        self._follows = False
+        self._table.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        """Move the highlight by a page."""
+        self._follows = False
+        self._table.move_page(direction)
+
+    def action_follow(self) -> None:
+        """Highlight what is being run again, and whatever will be."""
+        self._follows = True
+        self._changed = True
+        self.tick()

@@ -1,0 +1,100 @@
+"""Ask what is to be varied in a sweep of one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Label, Static
+
+from dlmon.sanitize import clean
+from dlmon.sweep import Plan, SweepError
+from tui.sweep_figures import plan_text
+from tui.widgets.text_field import TextField
+
+
+class SweepForm(ModalScreen[Plan]):
+    """Two fields; answers with the plan that they amount to, or with nothing.
+
+    Args:
+        workload: its name.
+        plan: turns what `--vary` would say, and how often each combination is
+            run, into a plan; raises SweepError where that can't be.
+        ascii: draw with plain characters.
+    """
+
+    CSS_PATH = "sweep_form.tcss"
+    AUTO_FOCUS = "#vary"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "begin", "Sweep", priority=True),
+        Binding("tab", "app.focus_next", "Next field"),
+        Binding("escape", "cancel", "Back", priority=True),
+        Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, workload: str, plan: Callable[[list[str], int], Plan], ascii: bool = False
+    ) -> None:
+        """Take the workload; nothing is varied yet."""
+        super().__init__()
+        self._workload = workload
+        self._plan_of = plan
+        self._ascii = ascii
+
+    def compose(self) -> ComposeResult:
+        """Lay out the fields, and below them what they amount to."""
+        with Vertical(id="sweep-form", classes="panel") as box:
+            box.border_title = Content(f"Sweep {self._workload}")
+            with Horizontal():
+                yield Label("Vary")
+                yield TextField(placeholder="batch_size=32,64,128 threads=1,2", id="vary")
+            with Horizontal():
+                yield Label("Runs of each")
+                yield TextField(placeholder="1; three tell how sure a figure is", id="repeats")
+            yield Static(id="told")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Say what is missing."""
+        self._check()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Check what is typed."""
+        event.stop()
+        self._check()
+
+    def action_begin(self) -> None:
+        """Answer with the plan, if it can be."""
+        plan = self._check()
+        if plan is not None:
+            self.dismiss(plan)
+
+    def action_cancel(self) -> None:
+        """Answer with nothing."""
+        self.dismiss()
+
+    def _check(self) -> Plan | None:
+        """Tell what the fields amount to, or what is wrong with them."""
+        told = self.query_one("#told", Static)
+        try:
+            plan = self._plan_of(self.query_one("#vary", TextField).value.split(), self._repeats())
+        except SweepError as error:
+            told.update(Content(clean(str(error))))
+            told.set_class(True, "-wrong")
+            return None
+        told.update(Content(plan_text(plan, self._ascii)))
+        told.set_class(False, "-wrong")
+        return plan
+
+    def _repeats(self) -> int:
+        text = self.query_one("#repeats", TextField).value.strip()
+        if not text:
+            return 1
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise SweepError(f'a number of runs is a whole number, not "{clean(text, 24)}"')
+        return int(text)

@@ -1,0 +1,337 @@
+"""Write what a sweep found the way people read it: its table, its sentences, its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dlmon.records import to_json
+from dlmon.repeats import LEAST_RUNS, time_of
+from dlmon.sweep import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
+from dlmon.sweep_log import SweepHeader
+from dlmon.sweep_results import (
+    Row,
+    axis_of,
+    best_of,
+    key_text,
+    label,
+    lead,
+    lead_changes,
+    of_workload,
+    rows_of,
+    value_text,
+)
+from tui import figures
+
+_UNITS = {
+    "ms_per_sample": "a sample",
+    "step_ms": "a step",
+    "seconds_per_epoch": "an epoch",
+    "run_seconds": "a run",
+}
+_HEADINGS = {
+    "ms_per_sample": "ms a sample",
+    "step_ms": "ms a step",
+    "seconds_per_epoch": "s an epoch",
+    "run_seconds": "s a run",
+}
+_MOST_VALUES = 8
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table: its heading, and whether it holds numbers."""
+
+    heading: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One combination as the table shows it.
+
+    `status` is one of `sweep.STATUSES`, or `running`; `note` says why there is no
+    figure, or that it is a projection.
+    """
+
+    combination: Combination
+    cells: tuple[str, ...]
+    status: str
+    best: bool
+    note: str
+
+
+def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
+    """Return the columns of the table; those of which nothing is known go."""
+    named = [Column("workload")] if _names_workloads(plan) else []
+    numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
+    varied = [Column(key_text(key), key in numbers) for key in plan.varied]
+    metrics = set(plan.metrics.values())
+    heading = _HEADINGS[next(iter(metrics))] if len(metrics) == 1 else "time"
+    return (
+        *named,
+        *varied,
+        Column("runs" if plan.repeats > 1 else "status"),
+        Column(heading, True),
+        Column("samples/s", True),
+        *([Column("USD a run", True)] if any(row.cost_usd is not None for row in rows) else []),
+        *([Column("best is", True)] if plan.repeats >= LEAST_RUNS else []),
+    )
+
+
+def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
+    """Return the columns and the rows of the table, in the order of the plan."""
+    plan, rows = sweep.plan, rows_of(sweep)
+    columns = columns_of(plan, rows)
+    with_cost = any(column.heading == "USD a run" for column in columns)
+    best = {name: best_of(of_workload(rows, name)) for name in plan.workloads}
+    running = sweep.running.slot.combination if sweep.running is not None else None
+    with_unit = len(set(plan.metrics.values())) > 1
+    told = []
+    for row in rows:
+        combination = row.combination
+        leader = best[combination.workload]
+        is_running = combination.index == running
+        cells = [combination.workload] if _names_workloads(plan) else []
+        cells += [f"{value}" for value in combination.varied.values()]
+        cells.append(_standing(row, plan, is_running))
+        cells.append(_time(row, with_unit, ascii))
+        cells.append("" if row.samples_per_second is None else figures.rate(row.samples_per_second))
+        if with_cost:
+            cells.append(
+                "" if row.cost_usd is None else figures.dollars(row.cost_usd).removesuffix(" USD")
+            )
+        if plan.repeats >= LEAST_RUNS:
+            cells.append(_lead(leader, row, ascii))
+        status = "running" if is_running else row.status
+        told.append(TableRow(combination, tuple(cells), status, row is leader, _note(row)))
+    return columns, tuple(told)
+
+
+def _names_workloads(plan: Plan) -> bool:
+    return len(plan.workloads) > 1 or not plan.variations
+
+
+def _standing(row: Row, plan: Plan, running: bool) -> str:
+    """Say how a combination stands; of several runs, how many completed."""
+    if running and plan.repeats == 1:
+        return "running"
+    if plan.repeats == 1 or (row.status not in (COMPLETED, NOT_RUN) and not row.completed):
+        return row.status
+    count = f"{row.completed} of {plan.repeats}"
+    return f"{count} …" if running else count
+
+
+def _time(row: Row, with_unit: bool, ascii: bool) -> str:
+    if row.value is None:
+        return ""
+    mark = "~" if row.projected else ""
+    number = amount(row.metric, row.value)
+    if not with_unit:
+        number = number.rpartition(" ")[0]
+    spread = spread_text(row, ascii)
+    unit = f" {_UNITS[row.metric]}" if with_unit else ""
+    return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
+
+
+def _lead(leader: Row | None, row: Row, ascii: bool) -> str:
+    """Say how many times as fast the best is; nothing where that isn't sure."""
+    if leader is None or row.value is None:
+        return ""
+    if row is leader:
+        return "best"
+    speedup = lead(leader, row)
+    return "" if speedup is None else _times(speedup.times, ascii)
+
+
+def _times(value: float, ascii: bool) -> str:
+    number = f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
+    return f"{number}{'x' if ascii else '×'}"
+
+
+def _note(row: Row) -> str:
+    if row.reason is not None:
+        return row.reason
+    return "projected" if row.projected else ""
+
+
+def amount(metric: str, value: float) -> str:
+    """Write a time by a metric, with its unit: 0.41 ms, 9.02 s."""
+    if not metric.endswith("_ms") and metric != "ms_per_sample":
+        return figures.seconds(value)
+    return f"{value:#.3g} ms" if value < 99.95 else f"{value:,.0f} ms"
+
+
+def amount_of(metric: str, value: float) -> str:
+    """Write what a time is of as well: 0.41 ms a sample, 9.02 s an epoch."""
+    return f"{amount(metric, value)} {_UNITS[metric]}"
+
+
+def heading_of(metric: str) -> str:
+    """Name a metric with its unit: ms a sample."""
+    return _HEADINGS[metric]
+
+
+def spread_text(row: Row, ascii: bool = False) -> str:
+    """Write how far the runs agree, ± half of their mean's 95 % interval; else empty."""
+    spread = row.spread
+    if spread is None or spread.low is None or spread.high is None:
+        return ""
+    half = (spread.high - spread.low) / 2
+    return f"{'+-' if ascii else '±'} {half:.2g}"
+
+
+def plan_text(plan: Plan, ascii: bool = False) -> str:
+    """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
+    several = len(plan.workloads) > 1
+    parts = [f"{len(plan.workloads)} workloads"] if several else [plan.workloads[0]]
+    for variation in plan.variations:
+        values = [f"{value}" for value in variation.values]
+        many = len(values) > _MOST_VALUES
+        listed = f"{len(values)} values" if many else ", ".join(values)
+        parts.append(f"{key_text(variation.key)} {listed}")
+    times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
+    runs = runs_text(len(plan.order))
+    return f"{runs}: {(' x ' if ascii else ' × ').join(parts)}{times}"
+
+
+def runs_text(count: int) -> str:
+    """Write a number of runs."""
+    return "1 run" if count == 1 else f"{count:,} runs"
+
+
+def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
+    """Name a run: its workload where there are several, what is varied, and which repeat."""
+    parts = [combination.workload] if _names_workloads(plan) else []
+    parts += [value_text(key, value) for key, value in combination.varied.items()]
+    name = ", ".join(parts)
+    if plan.repeats == 1 or repeat is None:
+        return name
+    return f"{name} (run {repeat + 1} of {plan.repeats})"
+
+
+def outcome_text(outcome: Outcome, metric: str) -> str:
+    """Say how one run ended, and how fast it was."""
+    if outcome.status != COMPLETED or outcome.result is None:
+        return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+    result = outcome.result
+    told = ["completed"]
+    time = time_of(metric, result)
+    if time is not None:
+        told.append(amount_of(metric, time))
+    if result.samples_per_second is not None:
+        told.append(f"{figures.rate(result.samples_per_second.median)} samples/s")
+    else:
+        told.append(result.why.get("samples_per_second", ""))
+    return ", ".join(part for part in told if part)
+
+
+def findings(sweep: Sweep, ascii: bool = False) -> list[str]:
+    """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
+    plan, rows = sweep.plan, rows_of(sweep)
+    told: list[str] = []
+    for name in plan.workloads:
+        own = of_workload(rows, name)
+        said = [*_best(own, plan, ascii), *_memory(own), *_cheapest(own)]
+        told += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
+    axis = axis_of({v.key: v.values for v in plan.variations})
+    for variation in plan.variations:
+        if variation.key == axis or len(variation.values) < 2:
+            continue
+        if axis is not None:
+            told += lead_changes(rows, variation.key, axis)
+        elif len(plan.workloads) > 1:
+            told += lead_changes(rows, variation.key, None)
+    return told
+
+
+def _best(rows: Sequence[Row], plan: Plan, ascii: bool) -> list[str]:
+    """Name the best, and whether several runs show that it is better than the next."""
+    best = best_of(rows)
+    if best is None or best.value is None:
+        return []
+    named = f"best: {label(best.combination)}, {amount_of(best.metric, best.value)}"
+    others = [row for row in rows if row.value is not None and row is not best]
+    after = min(others, key=lambda row: row.value or 0.0)
+    speedup = lead(best, after)
+    if speedup is not None:
+        low, high = f"{speedup.low:.3g}", speedup.high
+        reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
+        times = _times(speedup.times, ascii)
+        return [f"{named}; {times} as fast as {label(after.combination)} ({reach})"]
+    if plan.repeats < LEAST_RUNS:
+        return [f"{named}; --repeat {LEAST_RUNS} would tell how sure that is"]
+    return [f"{named}; {label(after.combination)} may be as fast"]
+
+
+def _memory(rows: Sequence[Row]) -> list[str]:
+    """Say where memory ran out."""
+    out = [label(row.combination) for row in rows if row.status == OUT_OF_MEMORY]
+    return [f"memory ran out at {'; '.join(out)}"] if out else []
+
+
+def _cheapest(rows: Sequence[Row]) -> list[str]:
+    """Name the cheapest, where a price was given."""
+    costs = [(row.cost_usd, row) for row in rows if row.cost_usd is not None]
+    if len(costs) < 2:
+        return []
+    cost, row = min(costs, key=lambda pair: pair[0])
+    return [f"cheapest: {label(row.combination)}, {figures.dollars(cost)} a run"]
+
+
+def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
+    """Return a sweep as `--json` prints it."""
+    rows = rows_of(sweep)
+    best = {name: best_of(of_workload(rows, name)) for name in sweep.plan.workloads}
+    return {
+        "sweep": header.id,
+        "log": path,
+        "seed": header.seed,
+        "rows": [_row_json(sweep.plan, row, row is best[row.combination.workload]) for row in rows],
+        "findings": findings(sweep),
+    }
+
+
+def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
+    spread = row.spread
+    typical = _typical_run(row)
+    return {
+        "workload": row.combination.workload,
+        "options": {**plan.options, **row.combination.varied},
+        "status": row.status,
+        "reason": row.reason,
+        "metric": row.metric,
+        "value": row.value,
+        "low": spread.low if spread else None,
+        "high": spread.high if spread else None,
+        "projected": row.projected,
+        "samples_per_second": row.samples_per_second,
+        "cost_usd": row.cost_usd,
+        "best": best,
+        "result": None if typical is None else to_json(typical.result),
+        "runs": [
+            {
+                "status": outcome.status if outcome else NOT_RUN,
+                "reason": outcome.reason if outcome else None,
+                "session": outcome.session if outcome else None,
+                "result": to_json(outcome.result) if outcome and outcome.result else None,
+            }
+            for outcome in row.outcomes
+        ],
+    }
+
+
+def _typical_run(row: Row) -> Outcome | None:
+    """Return the run whose time is the middle one; without a time, the last that left a result."""
+    told = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
+    timed = []
+    for outcome in told:
+        assert outcome.result is not None
+        time = time_of(row.metric, outcome.result) if outcome.status == COMPLETED else None
+        if time is not None:
+            timed.append((time, outcome))
+    if timed:
+        timed.sort(key=lambda pair: pair[0])
+        return timed[(len(timed) - 1) // 2][1]
+    return told[-1] if told else None

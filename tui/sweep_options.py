@@ -1,0 +1,205 @@
+"""Turn the arguments of `sweep` into a plan, and a combination into the options of a run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from dlmon.job import Job
+from dlmon.sweep import (
+    Combination,
+    Plan,
+    SweepError,
+    Value,
+    Variation,
+    check_number_of_runs,
+    combinations_of,
+    fair_order,
+    read_variations,
+)
+from dlmon.sweep_log import SweepWriter
+from dlmon.sweep_run import SweepRun
+from tui.jobs import make_job
+from tui.run_options import RunOptions
+from tui.sweep_command import SHARED
+from tui.typed_options import UnreadableOption, read_arguments, read_options
+from workloads.catalog import WORKLOADS, UnknownWorkload, find
+
+ALL = "ALL"
+_MOST_SEED = 1 << 32
+
+# What changes nothing in a run.
+_NEVER_VARIED = ("price",)
+# What only some machines have: elsewhere it is a combination that can't be, not a wrong word.
+_OF_A_MACHINE = ("cpus", "python")
+
+VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
+"""The options that can be varied."""
+
+
+def read_shared_options(texts: Mapping[str, str | None], configured: RunOptions) -> RunOptions:
+    """Return the options that all runs share.
+
+    Args:
+        texts: what was typed on the command line, by option; None for what was not.
+        configured: the defaults in the user's config.toml.
+
+    Raises:
+        SweepError: one of them can't be read.
+    """
+    try:
+        return read_arguments(texts, configured)
+    except UnreadableOption as error:
+        raise SweepError(str(error)) from None
+
+
+def make_plan(
+    workload: str, shared: RunOptions, vary: Sequence[str], repeats: int, seed: int
+) -> Plan:
+    """Return what is to be run.
+
+    Args:
+        workload: its name, or `ALL`.
+        shared: the options that all runs share.
+        vary: what `--vary` says, each KEY=A,B,...
+        repeats: how often each combination is run.
+        seed: of the order.
+
+    Raises:
+        SweepError: it can't be, or there is nothing in it that can be run.
+    """
+    workloads = _workloads(workload)
+    variations = read_variations(vary, VARIED, partial(_read_value, workloads))
+    if len(workloads) == 1 and not variations and repeats == 1:
+        raise SweepError(
+            f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
+            f"use dlmon run {workloads[0]}"
+        )
+    check_number_of_runs(workloads, variations, repeats)
+    told = {**vars(shared), "python": _from_anywhere(shared.python)}
+    options = {name: value for name, value in told.items() if name in SHARED}
+    plan = Plan(
+        workloads=workloads,
+        variations=variations,
+        options=options,
+        metrics={name: _metric(name, shared, variations) for name in workloads},
+        repeats=repeats,
+        order=fair_order(combinations_of(workloads, variations), repeats, seed),
+    )
+    refusals = [refusal(plan, combination) for combination in plan.combinations]
+    if None not in refusals:
+        raise SweepError(f"no combination can be run: {refusals[0]}")
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Check that a plan from a file can be followed.
+
+    Raises:
+        SweepError: it names workloads or options that this version doesn't know.
+    """
+    known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
+    types = get_type_hints(RunOptions)
+    told = [*plan.options.items()]
+    told += [(v.key, value) for v in plan.variations for value in v.values]
+    right = all(name in SHARED and isinstance(value, types[name]) for name, value in told)
+    if not (known and right):
+        raise SweepError("this sweep was begun by another version of dlmon: resume it with that")
+
+
+def run_options(plan: Plan, combination: Combination) -> RunOptions:
+    """Return the options of a combination's runs."""
+    told: dict[str, Any] = {**plan.options, **combination.varied}
+    return RunOptions(**told)
+
+
+def refusal(plan: Plan, combination: Combination) -> str | None:
+    """Say in one sentence why a combination can't be run; None where it may."""
+    return run_options(plan, combination).complaint(WORKLOADS[combination.workload])
+
+
+def job_of(plan: Plan, combination: Combination, directory: Path) -> Job:
+    """Return the job of a combination's runs."""
+    workload = WORKLOADS[combination.workload]
+    return make_job(workload, directory, run_options(plan, combination))
+
+
+def run_of(writer: SweepWriter) -> SweepRun:
+    """Return what makes the runs of a sweep; they begin with its own `run`."""
+    plan, directory = writer.header.plan, writer.path.parent.parent
+    return SweepRun(writer, partial(job_of, plan, directory=directory), partial(refusal, plan))
+
+
+def new_seed() -> int:
+    """Return a seed for the order of a new sweep."""
+    return secrets.randbelow(_MOST_SEED)
+
+
+def _workloads(name: str) -> tuple[str, ...]:
+    if name == ALL:
+        return tuple(WORKLOADS)
+    try:
+        return (find(name).name,)
+    except UnknownWorkload as error:
+        raise SweepError(f"{error}; {ALL} stands for all of them") from None
+
+
+def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
+    """Return one value of an option, for a sweep of these workloads.
+
+    Raises:
+        SweepError: it can't be read, or no workload could be run with it anywhere.
+    """
+    typed = read_options({key: text}, RunOptions())
+    for complaint in typed.unreadable.values():
+        raise SweepError(complaint)
+    value = getattr(typed.options, key)
+    if key == "python":
+        value = _from_anywhere(value)
+    if not isinstance(value, (str, int, float)):
+        raise SweepError(f'--vary {key} can\'t be "{text}"')
+    if key not in _OF_A_MACHINE:
+        told = [typed.options.complaints(workload) for workload in WORKLOADS.values()]
+        complaints = [complaint.get(key) for complaint in told]
+        if None not in complaints:
+            ours = typed.options.complaints(WORKLOADS[workloads[0]])
+            raise SweepError(ours[key])
+    return value
+
+
+def _from_anywhere(python: str | None) -> str | None:
+    """Return an interpreter as `--resume` finds it from another directory; a bare name stays.
+
+    Raises:
+        SweepError: its path is relative to a directory that was deleted.
+    """
+    if python is None or os.sep not in python:
+        return python
+    try:
+        # Links stay: that of a virtual environment tells Python what it is.
+        return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111
+    except OSError:
+        raise SweepError(
+            "the working directory is gone: name the interpreter by its whole path"
+        ) from None
+
+
+def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
+    """Return what the runs of a workload are compared by.
+
+    Where the batch size or the mode is varied, that is the time of a sample: steps
+    are of different sizes then, and a pass that only predicts is no epoch.
+    """
+    varied = {variation.key for variation in variations}
+    metric = WORKLOADS[workload].metric
+    if varied & {"batch_size", "mode"}:
+        return "ms_per_sample"
+    if metric == "step_ms" or getattr(shared, "mode", "train") == "inference":
+        return "step_ms"
+    # A run of more epochs takes longer; that is not what varying them asks.
+    whole_run = metric == "run_seconds" and "epochs" not in varied
+    return "run_seconds" if whole_run else "seconds_per_epoch"

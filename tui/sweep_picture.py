@@ -1,0 +1,100 @@
+"""Turn what a sweep found into a picture: points along what is varied, or bars. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlmon.sweep import IMPOSSIBLE, OUT_OF_MEMORY, Plan, Sweep
+from dlmon.sweep_results import (
+    Row,
+    axis_of,
+    best_of,
+    key_text,
+    label,
+    of_workload,
+    rows_of,
+)
+from tui.sweep_figures import amount, heading_of, spread_text
+from tui.widgets.plot import bar_fractions
+from tui.widgets.sweep_plot import Bar, Point, PointSeries, is_doubling
+
+# A time that any two workloads can be put beside each other by.
+_OF_ANY_WORKLOAD = "ms_per_sample"
+
+
+@dataclass(frozen=True)
+class SweepPicture:
+    """What the chart of a sweep shows: series along an axis, or else bars.
+
+    `title` names the quantity, `note` the scale where it is not the usual one.
+    """
+
+    title: str
+    note: str = ""
+    series: tuple[PointSeries, ...] = ()
+    bars: tuple[Bar, ...] = ()
+
+
+def picture_of(sweep: Sweep, workload: str, ascii: bool = False) -> SweepPicture:
+    """Return the picture of one workload's combinations; of all workloads where nothing varies."""
+    plan = sweep.plan
+    if not plan.variations:
+        metric = _OF_ANY_WORKLOAD if len(plan.workloads) > 1 else None
+        return _bars(rows_of(sweep, metric), ascii)
+    rows = of_workload(rows_of(sweep), workload)
+    axis = axis_of({variation.key: variation.values for variation in plan.variations})
+    possible = [row for row in rows if row.status != IMPOSSIBLE]
+    return _bars(rows, ascii) if axis is None or not possible else _points(plan, possible, axis)
+
+
+def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
+    others = [key for key in plan.varied if key != axis]
+    series: dict[str, list[Point]] = {}
+    for row in rows:
+        value = row.combination.varied[axis]
+        spread = row.spread
+        point = Point(
+            x=float(value),
+            label=f"{value}",
+            y=row.value,
+            low=spread.low if spread else None,
+            high=spread.high if spread else None,
+            out_of_memory=row.status == OUT_OF_MEMORY,
+        )
+        series.setdefault(label(row.combination, others) if others else "", []).append(point)
+    by_axis = (
+        PointSeries(name, tuple(sorted(points, key=lambda point: point.x)))
+        for name, points in series.items()
+    )
+    doubling = is_doubling([float(row.combination.varied[axis]) for row in rows])
+    name = key_text(axis)
+    notes = [f"{name}, logarithmic" if doubling else name]
+    if any(row.status == OUT_OF_MEMORY for row in rows):
+        notes.append("✗ memory ran out")
+    return SweepPicture(
+        title=f"{heading_of(rows[0].metric)} against {name}",
+        note="  ".join(notes),
+        series=tuple(by_axis),
+    )
+
+
+def _bars(rows: Sequence[Row], ascii: bool) -> SweepPicture:
+    best = best_of(rows)
+    bars = []
+    for row in rows:
+        told = row.reason or row.status
+        if row.value is not None:
+            mark = "~" if row.projected else ""
+            told = f"{mark}{amount(row.metric, row.value)} {spread_text(row, ascii)}".rstrip()
+        bars.append(Bar(label(row.combination), row.value, told, row is best))
+    values = [row.value for row in rows if row.value is not None]
+    stretched = any(
+        abs(fraction * max(values) - value) > 1e-9 * max(values)
+        for value, fraction in zip(values, bar_fractions(values), strict=True)
+    )
+    return SweepPicture(
+        title=heading_of(rows[0].metric),
+        note="logarithmic scale" if stretched else "",
+        bars=tuple(bars),
+    )

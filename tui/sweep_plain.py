@@ -1,0 +1,144 @@
+"""Show a sweep without the screen: a line as each run begins and ends, then table and findings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dlmon.sweep import Began, Ended, Event
+from dlmon.sweep_run import SweepRun
+from tui import figures
+from tui.console import line_console, table_console
+from tui.sweep_figures import (
+    findings,
+    outcome_text,
+    plan_text,
+    runs_text,
+    slot_text,
+    sweep_json,
+    table_of,
+)
+
+
+def show_sweep(run: SweepRun, as_json: bool = False) -> int:
+    """Make the runs of a sweep, tell of each, and return the exit code.
+
+    Ctrl-C stops the run that is being made and the sweep, and ends with 130; what
+    was made stays, and `--resume` goes on from there.
+
+    Args:
+        run: a sweep of which nothing has been run yet by this process.
+        as_json: print nothing but the rows, as JSON.
+    """
+    errors = line_console(stderr=True)
+    showing = _Showing(run, line_console(), errors, silent=as_json)
+    asyncio.run(showing.run())
+    if as_json:
+        print(json.dumps(sweep_json(run.writer.header, run.sweep, str(run.writer.path))))
+    else:
+        _print_results(run)
+    sys.stdout.flush()
+    if run.trouble is not None:
+        errors.print(Text(f"dlmon: {run.trouble}"))
+    sweep = run.sweep
+    if sweep.left():
+        name = run.writer.header.id
+        left = runs_text(len(sweep.left()))
+        errors.print(Text(f"dlmon: {left} left: dlmon sweep --resume {name}"))
+    return run.exit_code if showing.exit_code is None else showing.exit_code
+
+
+class _Showing:
+    """Runs a sweep to its end, or to Ctrl-C."""
+
+    def __init__(self, run: SweepRun, console: Console, errors: Console, silent: bool) -> None:
+        self._run = run
+        self._console = console
+        self._errors = errors
+        self._silent = silent
+        self._left = asyncio.Event()
+        self.exit_code: int | None = None
+        run.on_event = self._tell
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._leave, 1)
+        header = self._run.writer.header
+        self._print(f"sweep {header.id}")
+        self._print(plan_text(header.plan))
+        left = len(self._run.sweep.left())
+        if left < len(header.plan.order):
+            self._print(f"{left:,} of them left to be made")
+        making = asyncio.ensure_future(self._run.run())
+        leaving = asyncio.ensure_future(self._left.wait())
+        await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.cancel()
+        if not making.done():
+            making.cancel()
+        await asyncio.wait({making})
+        if not making.cancelled():
+            making.result()
+
+    def _interrupt(self) -> None:
+        if self._run.stopping:
+            self._leave(130)
+            return
+        self.exit_code = 130
+        self._run.stop()
+        self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
+
+    def _leave(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        self._left.set()
+
+    def _tell(self, event: Event) -> None:
+        plan = self._run.sweep.plan
+        if not isinstance(event, (Began, Ended)):
+            return
+        combination = plan.combinations[event.slot.combination]
+        name = slot_text(plan, combination, event.slot.repeat)
+        number = f"{plan.order.index(event.slot) + 1} of {len(plan.order)}"
+        if isinstance(event, Began):
+            self._print(f"{number}  {name}: session {event.session}")
+            return
+        metric = plan.metrics[combination.workload]
+        left = figures.time_left(self._run.sweep.seconds_left())
+        told = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
+        self._print(f"{told}  {left}" if left and self._run.sweep.left() else told)
+
+    def _print(self, line: str) -> None:
+        if not self._silent:
+            self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+            self._console.file.flush()
+
+
+def _print_results(run: SweepRun) -> None:
+    console = table_console()
+    columns, rows = table_of(run.sweep)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("")
+    for column in columns:
+        table.add_column(column.heading, justify="right" if column.numeric else "left")
+    table.add_column("")
+    for row in rows:
+        table.add_row(
+            "▶" if row.best else " ",
+            *(Text(cell) for cell in row.cells),
+            Text(row.note, style="dim"),
+            style="bold" if row.best else "",
+        )
+    console.print()
+    console.print(table)
+    told = findings(run.sweep)
+    if told:
+        console.print()
+    for sentence in told:
+        console.print(Text(sentence))

@@ -1,0 +1,252 @@
+"""The lines of a sweep: how far it is, what it found, and how the run goes that is being made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dlmon.session import Session, Snapshot
+from dlmon.sweep import IMPOSSIBLE, Plan, Slot, Sweep
+from dlmon.sweep_results import key_text
+from tui import figures
+from tui.widgets.lines import (
+    ACCENT,
+    APART,
+    BAD,
+    GOOD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    GrowingLines,
+    Lines,
+    cut,
+    joined,
+    row_width,
+    wrapped,
+)
+from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.widgets.rows import Row
+
+SPARK_CELLS = 12
+_SPARK_COLUMN_NS = 1_000_000_000
+_BAR_CELLS = 12
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "First line",
+        "What is swept and what is varied; at the right which combination of how many is being "
+        "run, in which round, how long the sweep has been running and about how long it still "
+        "takes, as its runs have taken so far.",
+    ),
+    (
+        "best, less time",
+        "What the sweep has found so far. One combination is said to be so many times as fast as "
+        "another only where at least three runs of both show it.",
+    ),
+    (
+        "Last line",
+        "The run that is being made: what it is doing, its throughput in the last seconds, how "
+        "busy the machine is, and how far the epoch is.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a sweep is, as its screen tells it.
+
+    `state` is a word: running, stopping, completed, stopped or failed. `slot` is
+    the run that is being made, and `last_run` says that none will follow it.
+    """
+
+    sweep: Sweep
+    state: str
+    slot: Slot | None
+    elapsed_s: float
+    running_for_s: float = 0.0
+    last_run: bool = False
+
+
+class SweepTopLine(Lines):
+    """One row: what is swept, and how far that is."""
+
+    DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._standing: Standing | None = None
+
+    def show(self, standing: Standing) -> None:
+        """Show how far a sweep is."""
+        self._standing = standing
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the row."""
+        standing = self._standing
+        if standing is None:
+            return []
+        right = _how_far(standing, self.ascii)
+        plan = standing.sweep.plan
+        left: Row = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (_swept(plan), STRONG))
+        varied = (" x " if self.ascii else " × ").join(key_text(key) for key in plan.varied)
+        if varied:
+            left = (*left, (f"  {varied}", MUTED))
+        if row_width(left) + APART + row_width(right) > width:
+            left = left[2:]
+        return [joined(left, right, width, self.ellipsis)]
+
+
+class SweepFindings(GrowingLines):
+    """What was found so far, a sentence a row; with little room the first ones."""
+
+    DEFAULT_CSS = "SweepFindings { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 4
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._sentences: Sequence[str] = ()
+
+    def show(self, sentences: Sequence[str]) -> None:
+        """Show sentences, the most important first."""
+        self._sentences = sentences
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the rows."""
+        lines: list[str] = []
+        for sentence in self._sentences:
+            lines += wrapped(sentence, width, max(1, height - len(lines)), self.ellipsis)
+        rows: list[Row] = [((line, PLAIN),) for line in lines[:height]]
+        if len(lines) > height and rows:
+            more = f" {self.ellipsis} {len(lines) - height} more"
+            rows[-1] = joined(rows[-1], ((more, MUTED),), width, self.ellipsis)
+        return rows
+
+
+class SweepRunLine(Lines):
+    """One row: the run that is being made, or why none is."""
+
+    DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id)
+        self._rows_by_width: list[tuple[Row, Row]] = []
+
+    def show_run(self, name: str, session: Session | None, snapshot: Snapshot | None) -> None:
+        """Show a run; without a session it is being started."""
+        named: Row = ((f"{name}  ", STRONG),)
+        if session is None or snapshot is None:
+            self._rows_by_width = [((*named, ("starting …", MUTED)), ())]
+        else:
+            doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
+            spark = ((f" {_spark(session, snapshot, self.ascii)}", ACCENT),)
+            done = _epoch_bar(snapshot, self.ascii)
+            # Each has less than the one before it.
+            self._rows_by_width = [
+                ((*doing, *spark, *machine), done),
+                ((*doing, *spark, *machine), ()),
+                ((*doing, *machine), ()),
+                (doing, ()),
+            ]
+        self.redraw()
+
+    def show_sentence(self, sentence: str, wrong: bool = False) -> None:
+        """Say something in place of a run."""
+        self._rows_by_width = [(((sentence, BAD if wrong else MUTED),), ())]
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return as much as there is room for."""
+        for left, right in self._rows_by_width:
+            if row_width(left) + APART + row_width(right) <= width:
+                return [joined(left, right, width, self.ellipsis)]
+        return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
+
+
+def _swept(plan: Plan) -> str:
+    several = len(plan.workloads) > 1
+    return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
+
+
+def _how_far(standing: Standing, ascii: bool) -> Row:
+    sweep, plan = standing.sweep, standing.sweep.plan
+    left = sweep.left()
+    done = len(plan.order) - len(left)
+    runs: list[tuple[str, tuple[str, ...]]] = []
+    if standing.state not in ("running", "stopping"):
+        style = GOOD if standing.state == "completed" else BAD
+        runs.append((standing.state, style))
+        runs.append((f"  {done} of {len(plan.order)} runs made", PLAIN))
+        return (*runs, (f"  {figures.clock(standing.elapsed_s)}", PLAIN))
+    if standing.state == "stopping" or standing.last_run:
+        told = "stopping" if standing.state == "stopping" else "stops after this run"
+        runs.append((f"{told}  ", STRONG))
+    if standing.slot is not None:
+        runs.extend(_place(sweep, standing.slot))
+    runs.append((f"  {figures.clock(standing.elapsed_s)}", PLAIN))
+    left_s = sweep.seconds_left(standing.running_for_s)
+    if left_s is not None and not standing.last_run and standing.state == "running":
+        runs.append((f"  ~ {figures.time_left(left_s)}", PLAIN))
+    return tuple(runs)
+
+
+def _place(sweep: Sweep, slot: Slot) -> Row:
+    """Say which combination of those that can be is being run, and in which round."""
+    plan = sweep.plan
+    round_of = [
+        other
+        for other in plan.order
+        if other.repeat == slot.repeat
+        and getattr(sweep.outcomes.get(other), "status", None) != IMPOSSIBLE
+    ]
+    told = f"combination {round_of.index(slot) + 1} of {len(round_of)}"
+    if plan.repeats > 1:
+        told = f"{told}  round {slot.repeat + 1} of {plan.repeats}"
+    return ((told, PLAIN),)
+
+
+def _doing(snapshot: Snapshot) -> Row:
+    told: list[tuple[str, tuple[str, ...]]] = [(snapshot.phase or "starting", PLAIN)]
+    if snapshot.progress is not None:
+        told.append((f"  epoch {snapshot.progress.epoch + 1}/{snapshot.progress.epochs}", MUTED))
+    speed = snapshot.samples_per_second_now
+    if speed is not None:
+        told.append((f"  {figures.rate(speed)} samples/s", PLAIN))
+    return tuple(told)
+
+
+def _spark(session: Session, snapshot: Snapshot, ascii: bool) -> str:
+    """Return the throughput of the last seconds as a line one row high; empty without any."""
+    count = COLUMNS_PER_CELL * SPARK_CELLS
+    now_ns = session.header.t + int(snapshot.elapsed_s * 1e9)
+    # Whole seconds: the line moves by a column, it doesn't flicker.
+    begin_ns = now_ns // _SPARK_COLUMN_NS * _SPARK_COLUMN_NS - count * _SPARK_COLUMN_NS
+    columns = session.throughput.columns(begin_ns, _SPARK_COLUMN_NS, count)
+    known = [column for column in columns if column is not None]
+    if not known:
+        return ""
+    draw = ascii_rows if ascii else braille_rows
+    return draw(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
+
+
+def _machine(snapshot: Snapshot) -> Row:
+    machine = snapshot.machine
+    if machine is None:
+        return ()
+    told = [f"CPU {figures.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
+    told += [f"GPU {g.index} {figures.percent(g.utilization_pct)}" for g in machine.gpus or ()]
+    return tuple((f"  {text}", MUTED) for text in told)
+
+
+def _epoch_bar(snapshot: Snapshot, ascii: bool) -> Row:
+    if snapshot.progress is None:
+        return ()
+    fraction = snapshot.progress.epoch_fraction
+    done = bar(fraction, _BAR_CELLS, ascii).rstrip()
+    track = ("." if ascii else "─") * (_BAR_CELLS - len(done))
+    return (("epoch ", MUTED), (done, ACCENT), (track, MUTED), (f" {fraction * 100:3.0f} %", PLAIN))

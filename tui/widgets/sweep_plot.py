@@ -1,0 +1,257 @@
+"""Draw what a sweep found: points joined along an axis, or a bar for each combination. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rich.cells import cell_len
+
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
+from tui.widgets.plot import (
+    COLUMNS_PER_CELL,
+    ascii_rows,
+    bar,
+    bar_fractions,
+    braille_rows,
+    nice_top,
+    short_number,
+)
+from tui.widgets.rows import Row, fit
+
+SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))
+"""The component classes of the series; what comes after the last one is not drawn."""
+
+_MARKERS, _ASCII_MARKERS = "●◆■▲▼★", "o*#@%&"
+_LEVELS, _ASCII_LEVELS = 4, 2
+"""How many heights of a line can be told apart in one cell."""
+_LABELS_WIDTH = 6
+_MARGIN = 2
+"""Cells between an end of the axis and the outermost points, so that their labels have room."""
+_GAP = 2
+_LABEL_SHARE = 0.5
+_SHORTEST_BAR = 6
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination on an axis; `y` is None where it has no figure, `low`..`high` its band."""
+
+    x: float
+    label: str
+    y: float | None
+    low: float | None = None
+    high: float | None = None
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True)
+class PointSeries:
+    """Points that differ in nothing but what the axis tells, from its left to its right."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One combination; `told` is its figure, or why it has none."""
+
+    label: str
+    value: float | None
+    told: str
+    best: bool = False
+
+
+def is_doubling(xs: Sequence[float]) -> bool:
+    """Tell whether values grow at least twofold from one to the next: then an axis is log2."""
+    ordered = sorted(set(xs))
+    pairs = pairwise(ordered)
+    return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
+
+
+def plot_rows(
+    series: Sequence[PointSeries], width: int, height: int, ascii: bool = False
+) -> list[Row]:
+    """Draw the points of each series and the lines that join them.
+
+    The vertical axis begins at zero. A point without a figure leaves a gap; where
+    memory ran out, a cross stands at the top. Of several series a first row tells
+    which is which.
+    """
+    drawn = series[: len(SERIES)]
+    legend = _legend(series, width, ascii) if len(series) > 1 else ()
+    labels_width = _LABELS_WIDTH if width >= 4 * _LABELS_WIDTH else 0
+    plot_width = width - labels_width
+    plot_height = height - 1 - bool(legend)
+    points = [point for one in drawn for point in one.points]
+    if plot_width < 2 * _MARGIN + 2 or plot_height < 1 or not points:
+        return []
+    tops = [max(point.y, point.high or 0.0) for point in points if point.y is not None]
+    top = nice_top(max(tops, default=0.0))
+    place = _Places([point.x for point in points], plot_width)
+    cells = _Cells(plot_width, plot_height, _ASCII_LEVELS if ascii else _LEVELS)
+    for number, one in enumerate(drawn):
+        _draw_series(cells, one, place, top, number, ascii)
+    labels = _vertical_labels(top, plot_height, labels_width)
+    rows = [(*_label(text), *cells.row(y)) for y, text in enumerate(labels)]
+    under = _horizontal_labels(points, place, plot_width)
+    rows.append((*_label(" " * labels_width), (under, MUTED)))
+    return [legend, *rows] if legend else rows
+
+
+def bar_rows(bars: Sequence[Bar], width: int, height: int, ascii: bool = False) -> list[Row]:
+    """Draw a bar for each combination, as many as have room, then how many there are more."""
+    if not bars or width < 1 or height < 1:
+        return []
+    ellipsis = "..." if ascii else "…"
+    shown = bars if len(bars) <= height else bars[: height - 1]
+    values = [one.value for one in bars if one.value is not None]
+    fractions = dict(zip(values, bar_fractions(values), strict=True))
+    told_width = max((cell_len(one.told) for one in shown if one.value is not None), default=0)
+    longest = max((cell_len(one.label) for one in shown), default=0)
+    room = width - told_width - 2 * _GAP - 2
+    label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
+    bar_width = room - label_width
+    rows: list[Row] = []
+    for one in shown:
+        marker = ((">" if ascii else "▶") if one.best else " ") + " "
+        style = STRONG if one.best else PLAIN
+        label = fit(one.label, label_width, ellipsis) + " " * _GAP
+        if one.value is None:
+            row: Row = ((marker + label, style), (one.told, MUTED))
+        else:
+            drawn = bar(fractions[one.value], bar_width, ascii)
+            row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.told, style))
+        rows.append(cut(row, width, ellipsis))
+    if len(shown) < len(bars):
+        rows.append(cut(((f"  {ellipsis} {len(bars) - len(shown)} more", MUTED),), width, ellipsis))
+    return rows
+
+
+class _Places:
+    """Where a value of the axis lies: linear, or log2 where the values double."""
+
+    def __init__(self, xs: Sequence[float], width: int) -> None:
+        self._scaled = math.log2 if is_doubling(xs) else float
+        scaled = [self._scaled(x) for x in xs]
+        self._least, self._most = min(scaled), max(scaled)
+        self._width = width
+
+    def column(self, x: float) -> int:
+        """Return the column of a value, two in a cell."""
+        span = self._most - self._least
+        share = (self._scaled(x) - self._least) / span if span else 0.5
+        cells = self._width - 1 - 2 * _MARGIN
+        return COLUMNS_PER_CELL * (_MARGIN + round(share * cells))
+
+
+class _Cells:
+    """Characters with the component classes that style them, and the levels that a cell tells."""
+
+    def __init__(self, width: int, height: int, levels: int) -> None:
+        self.width, self.height, self.levels = width, height, levels
+        self._cells = [[(" ", PLAIN)] * width for _ in range(height)]
+
+    def put(self, x: int, y: int, character: str, style: tuple[str, ...]) -> None:
+        if 0 <= x < self.width and 0 <= y < self.height:
+            self._cells[y][x] = (character, style)
+
+    def row(self, y: int) -> Row:
+        """Return a row, cells of one style together."""
+        runs: list[tuple[str, tuple[str, ...]]] = []
+        for character, style in self._cells[y]:
+            if runs and runs[-1][1] == style:
+                runs[-1] = (runs[-1][0] + character, style)
+            else:
+                runs.append((character, style))
+        return tuple(runs)
+
+
+def _draw_series(
+    cells: _Cells, series: PointSeries, place: _Places, top: float, number: int, ascii: bool
+) -> None:
+    draw = ascii_rows if ascii else braille_rows
+    lines = draw(_columns(series.points, place, cells.width), cells.width, cells.height, top)
+    for y, line in enumerate(lines):
+        for x, character in enumerate(line):
+            if character != " ":
+                cells.put(x, y, character, SERIES[number])
+    for point in series.points:
+        x = place.column(point.x) // COLUMNS_PER_CELL
+        if point.out_of_memory:
+            cells.put(x, 0, "x" if ascii else "✗", BAD)
+        if point.y is None:
+            continue
+        if point.low is not None and point.high is not None:
+            for y in range(_row(point.high, top, cells), _row(point.low, top, cells) + 1):
+                cells.put(x, y, "|" if ascii else "│", SERIES[number])
+        marker = (_ASCII_MARKERS if ascii else _MARKERS)[number]
+        cells.put(x, _row(point.y, top, cells), marker, SERIES[number])
+
+
+def _columns(points: Sequence[Point], place: _Places, width: int) -> list[float | None]:
+    """Return the heights of the line that joins neighbours; one without a figure parts it."""
+    columns: list[float | None] = [None] * (COLUMNS_PER_CELL * width)
+    for left, right in pairwise(points):
+        if left.y is None or right.y is None:
+            continue
+        begin, end = place.column(left.x), place.column(right.x)
+        for column in range(begin, end + 1):
+            share = (column - begin) / (end - begin) if end > begin else 0.0
+            columns[column] = left.y + share * (right.y - left.y)
+    return columns
+
+
+def _row(value: float, top: float, cells: _Cells) -> int:
+    """Return the row in which a line is drawn that passes through a value."""
+    share = min(1.0, max(0.0, value / top))
+    return cells.height - 1 - round(share * (cells.levels * cells.height - 1)) // cells.levels
+
+
+def _vertical_labels(top: float, height: int, width: int) -> list[str]:
+    if not width:
+        return [""] * height
+    told = {0: top, height - 1: 0.0}
+    if height >= 5:
+        told[(height - 1) // 2] = top / 2
+    if height == 1:
+        told = {0: top}
+    return [
+        f"{short_number(told[y]):>{width - 1}} " if y in told else " " * width
+        for y in range(height)
+    ]
+
+
+def _label(text: str) -> Row:
+    return ((text, MUTED),) if text else ()
+
+
+def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> str:
+    """Write the values under their points; one without room is left out, the last one last."""
+    told = sorted({(point.x, point.label) for point in points})
+    row = [" "] * width
+    taken = [False] * width
+    # The ends first: they say what the axis spans.
+    for x, label in [told[-1], *told[:-1]]:
+        begin = place.column(x) // COLUMNS_PER_CELL - (len(label) - 1) // 2
+        begin = max(0, min(begin, width - len(label)))
+        end = begin + len(label)
+        if len(label) <= width and not any(taken[max(0, begin - 1) : end + 1]):
+            row[begin:end] = label
+            taken[begin:end] = [True] * len(label)
+    return "".join(row)
+
+
+def _legend(series: Sequence[PointSeries], width: int, ascii: bool) -> Row:
+    """Return each series' marker and name; those that aren't drawn are counted."""
+    markers = _ASCII_MARKERS if ascii else _MARKERS
+    runs: list[tuple[str, tuple[str, ...]]] = []
+    for number, one in enumerate(series[: len(SERIES)]):
+        runs.append((f"{markers[number]} ", SERIES[number]))
+        runs.append((f"{one.label}{' ' * _GAP}", PLAIN))
+    if len(series) > len(SERIES):
+        runs.append((f"and {len(series) - len(SERIES)} that are not drawn", MUTED))
+    return cut(tuple(runs), width, "..." if ascii else "…")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tui.plain import follow
 
 
 def main() -> int:
+    # Tests that run under nohup would hand on that it is ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     started = launch(Job.from_line(sys.stdin.buffer.readline()))
     answer = started.answer()
     if isinstance(answer, Refused):

@@ -16,7 +16,10 @@ from dlmon.records import Model, Result
 from dlmon.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
-_FAILED_ALLOCATION = re.compile(r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating")
+# The allocator's own line comes before the error, and may be all that a crash leaves time for.
+_FAILED_ALLOCATION = re.compile(
+    r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating|ran out of memory trying to allocate"
+)
 
 SIGNAL_WORDS = {
     signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",

@@ -13,7 +13,7 @@ from fakes.sessions import Session
 from dlmon.job import Job
 from dlmon.launch import launch
 from dlmon.processes import python_command
-from dlmon.records import Batches, Epoch, Evaluation, Model, Output, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"
@@ -142,7 +142,5 @@ def test_a_batch_that_memory_cannot_hold_is_told_with_its_size(start_job):
     session = start_job("cifar10-cnn", before=little, batch_size=50_000, steps=1)
     result = session.wait_for_end()
     assert result.status == "failed"
-    if not any("RESOURCE_EXHAUSTED" in line.text for line in session.records(Output)):
-        pytest.skip("TensorFlow crashed before it wrote why")
     assert result.error.startswith("memory ran out")
     assert "batch size 50,000" in result.error

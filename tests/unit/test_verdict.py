@@ -69,6 +69,14 @@ def result(
         ),
         (
             {
+                "exit_code": -11,
+                "last_words": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
+            },
+            "failed",
+            "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
+        ),
+        (
+            {
                 "exit_code": -6,
                 "last_words": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
             },

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -89,7 +89,17 @@ class DlmonApp(App[int]):
         settings: the user's own defaults.
     """
 
-    CSS_PATH = "dlmon.tcss"
+    # The screens' too: one that is read when its screen opens has all the others read again.
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        "dlmon.tcss",
+        "screens/home.tcss",
+        "screens/live.tcss",
+        "screens/sessions.tcss",
+        "screens/sweep_form.tcss",
+        "screens/sweep.tcss",
+        "screens/help.tcss",
+        "screens/quit.tcss",
+    ]
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -540,7 +550,7 @@ class DlmonApp(App[int]):
         if topics:
             if self.settings.ascii:
                 topics = tuple((name, told.replace("±", "+-")) for name, told in topics)
-            self.push_screen(HelpScreen(self._keys(), topics))
+            self.push_screen(HelpScreen(self._keys(), topics, ascii=self.settings.ascii))
 
     async def action_quit(self) -> None:
         """Leave; a session that would stop with us is asked about first."""

@@ -95,7 +95,6 @@ class LiveScreen(Screen[None]):
         ascii: draw with plain characters.
     """
 
-    CSS_PATH = "live.tcss"
     # The app's own, and two more that only this screen has a layout for.
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),
@@ -220,6 +219,7 @@ class LiveScreen(Screen[None]):
         self._drawn: tuple[object, ...] = ()
         self._second = -1
         self._stop_asked = False
+        self._log_is_open = False
         self._leave_when_stopped = False
         self._detached = False
         self._left = False
@@ -490,10 +490,6 @@ class LiveScreen(Screen[None]):
             return self._log_is_open
         return True
 
-    @property
-    def _log_is_open(self) -> bool:
-        return self.has_class("-log")
-
     def action_stop(self) -> None:
         """Stop the session after the current batch."""
         if self._launch is not None:
@@ -524,9 +520,23 @@ class LiveScreen(Screen[None]):
 
     def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""
-        self.toggle_class("-log")
+        self._log_is_open = not self._log_is_open
+        self._give_room()
         self.refresh_bindings()
         self.call_after_refresh(self._paint_all)
+
+    def _give_room(self) -> None:
+        """Show the output alone, or what the style sheet shows.
+
+        By the few styles that differ: a class on the screen would have every widget's
+        looked up anew, and a key answered late.
+        """
+        alone = self._log_is_open
+        panels, output = self.query_one("#panels"), self.query_one(OutputPane)
+        panels.styles.layout = "vertical" if alone else None
+        output.styles.height = "1fr" if alone else None
+        for widget in (*panels.children, self.query_one(LimitLine)):
+            widget.styles.display = ("block" if widget is output else "none") if alone else None
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""

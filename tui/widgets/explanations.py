@@ -1,0 +1,84 @@
+"""Names beside sentences, under headings, in a panel that scrolls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.widgets.lines import PLAIN, STRONG, Lines, with_thumb, wrapped
+from tui.widgets.rows import Row, fit
+from tui.widgets.tail import Wheel
+
+Topic = tuple[str, str]
+"""A panel, a figure or a key, and a sentence that explains it."""
+
+_NAME_WIDTH = 18
+_APART = 2
+_HEADING = ("lines--heading",)
+_MOST_ROWS = 100
+
+
+class Explanations(Wheel, Lines):
+    """Sections of topics. One widget draws it all: a widget for each would open slowly.
+
+    Args:
+        sections: each heading with its topics, and how many blank rows stand between them.
+    """
+
+    COMPONENT_CLASSES = Lines.COMPONENT_CLASSES | {"lines--heading"}
+    DEFAULT_CSS = """
+    Explanations > .lines--heading { text-style: bold underline; }
+    """
+
+    def __init__(
+        self,
+        sections: Sequence[tuple[str, Sequence[Topic], int]],
+        *,
+        ascii: bool = False,
+        id: str | None = None,
+    ) -> None:
+        """Start at the top."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self._sections = sections
+        self._first = 0
+
+    def scroll_lines(self, delta: int) -> None:
+        """Scroll; up is negative."""
+        height = self.size.height
+        last = max(0, len(self._all_rows(self.size.width)) - height)
+        self._first = max(0, min(self._first + delta, last))
+        self.redraw()
+
+    def scroll_pages(self, delta: int) -> None:
+        """Scroll by what is in sight, but for a row; up is negative."""
+        self.scroll_lines(delta * max(1, self.size.height - 1))
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the rows in sight, and a thumb where there are more."""
+        rows = self._all_rows(width)
+        first = max(0, min(self._first, len(rows) - height))
+        seen = rows[first : first + height]
+        if len(rows) <= height or not height:
+            return seen
+        return with_thumb(seen, first, len(rows), width, self.ascii)
+
+    def _all_rows(self, width: int) -> list[Row]:
+        rows: list[Row] = []
+        for heading, topics, apart in self._sections:
+            rows += [(), ((fit(heading, min(len(heading), width)), _HEADING),), ()]
+            for name, sentence in topics:
+                rows += [*_topic_rows(name, sentence, width), *[()] * apart]
+        return rows[1:]
+
+
+def _topic_rows(name: str, sentence: str, width: int) -> list[Row]:
+    """Return a name beside its sentence, each wrapped in its own column."""
+    names = wrapped(name, _NAME_WIDTH, _MOST_ROWS)
+    # The last column is the thumb's.
+    sentences = wrapped(sentence, width - _NAME_WIDTH - 2 * _APART, _MOST_ROWS)
+    count = max(len(names), len(sentences))
+    names += [""] * (count - len(names))
+    sentences += [""] * (count - len(sentences))
+    return [
+        ((fit(left, _NAME_WIDTH), STRONG), (" " * _APART, PLAIN), (right, PLAIN))
+        for left, right in zip(names, sentences, strict=True)
+    ]

@@ -28,6 +28,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
+from dlmon.statistics import SteadyBatches
 
 FLUSH_S = 0.25
 SUMMARY_S = 1.0
@@ -46,8 +47,9 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 class EpochBegin:
     """The training thread entered an epoch.
 
-    `stride` is Keras's steps_per_execution, and `phase` what the compile phase
-    turns into with the first batch that ends.
+    `stride` is Keras's steps_per_execution, `phase` what the compile phase
+    turns into with the first batch that ends, and `capped` says that the epoch
+    is not a whole one.
     """
 
     epoch: int
@@ -56,6 +58,7 @@ class EpochBegin:
     samples: int
     stride: int = 1
     phase: str = "training"
+    capped: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,9 @@ class BatchCollector:
         self._summary: _Summary | None = None
         self._summary_since = 0
         self.coalesced = 0
+        self.steady = SteadyBatches()
+        self.steady_us = 0
+        """How long the steady state has lasted, as far as it is packed."""
 
     def take(self, queue: deque[Queued], coalesce: bool = False, finish: bool = False) -> None:
         """Move everything from `queue` into this collector.
@@ -286,6 +292,7 @@ class BatchCollector:
             else:
                 self._finish_summary()
                 first, dt_us = self._first, self._dt_us
+                self._count_steady(begin)
                 end_us = self._first_end_us
                 for start in range(0, len(dt_us), RECORD_BATCHES):
                     part = dt_us[start : start + RECORD_BATCHES]
@@ -315,12 +322,19 @@ class BatchCollector:
         if self._summary is None:
             self._summary = _Summary(begin.epoch, self._first, self._first_end_us * 1000)
             self._summary_since = self._summary.t
+        self._count_steady(begin)
         after = self._first + len(self._dt_us)
         samples = _samples_in(begin, after) - _samples_in(begin, self._first)
         self._summary.add(self._last_us, self._dt_us, samples)
         if self._kept < KEPT_BATCHES:
             self.coalesced += len(self._dt_us)
         self._dt_us = []
+
+    def _count_steady(self, begin: EpochBegin) -> None:
+        first, dt_us = self._first, self._dt_us
+        samples = self._samples_of(begin, first, len(dt_us))
+        opening = begin.capped and first == 0
+        self.steady_us += sum(self.steady.pick(samples, dt_us, opening))
 
     def _finish_summary(self) -> None:
         if self._summary is not None:
@@ -355,6 +369,14 @@ class Emitter:
         os.register_at_fork(after_in_child=self._forget)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
+
+    def steady_left_us(self, steady_us: int) -> int:
+        """Return how much longer batches must run until the steady state has lasted so long.
+
+        What ended within the last quarter of a second may not be counted yet.
+        """
+        warm_up_us = self._collector.steady.warm_up_left_us
+        return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
     def send(self, item: EpochBegin | EpochEnd | Record) -> None:
         """Queue a record or a mark; never blocks, never dropped."""

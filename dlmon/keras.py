@@ -18,6 +18,7 @@ from typing import Any
 import keras
 
 from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.least_time import LeastTime
 from dlmon.records import Evaluation, Phase, Validation, finite
 
 
@@ -31,6 +32,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         capped: the epoch is not the whole set (`--steps`), so none counts as whole.
         validation_steps: batches of a whole validation pass, if there is one.
         evaluation_samples: samples of the evaluation after training, if there is one.
+        least_time: says which epoch is the last; without it, `fit` does.
     """
 
     async_safe = True
@@ -44,6 +46,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         capped: bool = False,
         validation_steps: int | None = None,
         evaluation_samples: int | None = None,
+        least_time: LeastTime | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         super().__init__()
@@ -54,10 +57,12 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._capped = capped
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
+        self._least_time = least_time
         self._clock = clock
         self._trained_model: Any = None
         self._fitting = False
         self._first_epoch = True
+        self._epoch_begin = 0
         self._stride = 1
         self._test_begin = 0
         self._test_ends: list[tuple[int, int]] = []
@@ -77,7 +82,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Mark where the epoch's first batch is timed from."""
-        now = self._clock()
+        now = self._epoch_begin = self._clock()
         self._validation = None
         if not self._first_epoch:
             self._emitter.send(Phase(t=now, name="training"))
@@ -89,6 +94,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 batch_size=self._batch_size,
                 samples=self._samples_per_epoch,
                 stride=self._stride,
+                capped=self._capped,
             )
         )
 
@@ -162,12 +168,13 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Tell the epoch; Keras has run all its batch hooks by now."""
         metrics, why = finite(logs or {})
+        now = self._clock()
         validated = self._validation.steps if self._validation else 0
         cut_validation = self._validation_steps is not None and validated < self._validation_steps
         self._emitter.send(
             EpochEnd(
                 epoch=epoch,
-                t=self._clock(),
+                t=now,
                 metrics=metrics,
                 why=why,
                 cut=self._capped or cut_validation,
@@ -176,6 +183,10 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         )
         if self._emitter.stop_requested:
             self._stop()
+        elif self._least_time is not None:
+            train_end = self._validation.begin if self._validation else now
+            if not self._least_time.goes_on(epoch + 1, train_end - self._epoch_begin):
+                self._trained_model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave `fit`: a test pass from here on is the evaluation."""
@@ -185,6 +196,26 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """End training and any validation or evaluation after the current batch."""
         self._trained_model.stop_training = True
         self._trained_model.stop_evaluating = True
+
+
+class AskedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+    """Keras's own lines of the epochs that were asked for; those that follow may be thousands."""
+
+    async_safe = True
+
+    def __init__(self, epochs: int) -> None:
+        super().__init__()
+        self._asked = epochs
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Count to the epochs that were asked for, not to the most that there may be."""
+        super().set_params({**params, "epochs": self._asked})
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Fall silent once they have ended."""
+        if epoch >= self._asked:
+            self.verbose = 0
+        super().on_epoch_begin(epoch, logs)
 
 
 class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -198,6 +229,9 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         batch_size: samples in a whole batch.
         samples_per_pass: samples that one pass will see.
         capped: the pass is not the whole set (`--steps`), so none counts as whole.
+        least_time: says which pass is the last.
+
+    `goes_on` says, after a pass, whether another is to follow.
     """
 
     async_safe = True
@@ -208,6 +242,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         *,
         batch_size: int,
         samples_per_pass: int,
+        least_time: LeastTime,
         capped: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -215,6 +250,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._emitter = emitter
         self._batch_size = batch_size
         self._samples_per_pass = samples_per_pass
+        self._least_time = least_time
         self._capped = capped
         self._clock = clock
         self._predicting_model: Any = None
@@ -222,6 +258,8 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._outputs: dict[int, Any] = {}
         self._stride = 1
         self._passes = 0
+        self._pass_begin = 0
+        self.goes_on = True
 
     def set_model(self, model: Any) -> None:
         """Keep the model: Keras's own `model` property costs a state sync on JAX."""
@@ -232,7 +270,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_predict_begin(self, logs: Any = None) -> None:
         """Mark where the pass's first batch is timed from; in the first pass, it compiles."""
         self._take_outputs()
-        now = self._clock()
+        now = self._pass_begin = self._clock()
         phase = "predicting" if self._passes else "compiling"
         self._emitter.send(Phase(t=now, name=phase))
         self._emitter.send(
@@ -243,6 +281,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 samples=self._samples_per_pass,
                 stride=self._stride,
                 phase="predicting",
+                capped=self._capped,
             )
         )
 
@@ -260,10 +299,12 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Tell the pass; Keras has run all its batch hooks by now."""
+        now = self._clock()
         self._emitter.send(
-            EpochEnd(epoch=self._passes, t=self._clock(), metrics={}, why={}, cut=self._capped)
+            EpochEnd(epoch=self._passes, t=now, metrics={}, why={}, cut=self._capped)
         )
         self._passes += 1
+        self.goes_on = self._least_time.goes_on(self._passes, now - self._pass_begin)
         self._predicting_model.predict_function = self._predict_function
 
     def _take_outputs(self) -> None:

@@ -118,6 +118,10 @@ class Phase:
 class Model:
     """What runs, as it was built. `steps_cap` is `--steps`, a cap per epoch.
 
+    `extra_epochs` follow those that were asked for, so that training lasts as
+    long as `--seconds` says; the record is told again as often as more, or
+    fewer, turn out to be needed, and the last one counts.
+
     `mode` is train or inference, where an epoch is one pass over the samples
     and `flops_per_sample` counts the forward pass alone. `precision` is
     Keras's dtype policy, and `jit` whether the step is compiled as a whole. A
@@ -144,7 +148,19 @@ class Model:
     mode: str | None = None
     precision: str | None = None
     jit: bool | None = None
+    extra_epochs: int | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def epochs_in_all(self) -> int:
+        """How many epochs there are to be, those for `--seconds` included."""
+        return self.epochs + (self.extra_epochs or 0)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether an epoch is less than a whole one, or the samples have no end."""
+        endless = self.samples_per_epoch < 1
+        return self.steps_cap is not None and (endless or self.steps_cap < self.steps_per_epoch)
 
     @property
     def gpu_index(self) -> int | None:

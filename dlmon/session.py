@@ -218,7 +218,8 @@ class Session:
         if record.first == 0:
             self._mark_epoch(record.epoch, begin)
         compiling = self._steady.batches == 0
-        self._steady.add(record.samples, record.dt_us)
+        opening = record.first == 0 and self.model is not None and self.model.cut_short
+        self._steady.add(record.samples, record.dt_us, opening)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, begin + sum(record.dt_us) * 1000)
@@ -418,6 +419,8 @@ class Session:
             )
             return None
         evaluation = self._evaluation
+        # Epochs beyond those that were asked for belong to no run that was published.
+        asked_s = self._whole_s[: max(0, model.epochs)]
         whole = len(self._whole_s) == model.epochs
         if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
@@ -426,7 +429,7 @@ class Session:
             why["run_seconds"] = why.get("seconds_per_epoch", self._not_steady)
             return None
         # Epochs that have ended hold their compilation; before the first, it comes on top.
-        fixed_s = self._build_s + (sum(self._whole_s) if self._whole_s else compile_s or 0.0)
+        fixed_s = self._build_s + (sum(asked_s) if asked_s else compile_s or 0.0)
         if evaluation is not None and evaluation.steps > 0:
             fixed_s += _projected_evaluation_s(evaluation, evaluation_steps)
         else:
@@ -435,7 +438,7 @@ class Session:
         if coming.epochs < 3:
             # The first epoch compiled: it says too much of those to come.
             coming = self._projected_epoch(model) or coming
-        epochs_left = max(0, model.epochs - len(self._whole_s))
+        epochs_left = max(0, model.epochs - len(asked_s))
         return RunSeconds(
             value=fixed_s + coming.value * epochs_left,
             low=fixed_s + coming.low * epochs_left,
@@ -451,7 +454,7 @@ class Session:
         validation_steps = model.validation_steps or 0
         if model.steps_cap:
             validation_steps = min(validation_steps, model.steps_cap)
-        epochs, epoch = max(0, model.epochs), max(0, self._epoch_now)
+        epochs, epoch = max(0, model.epochs_in_all), max(0, self._epoch_now)
         ended = epoch >= epochs
         epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended else min(self._steps_done, steps)
@@ -459,7 +462,7 @@ class Session:
         epoch_left_s = run_left_s = None
         if step_us is not None and self.result is None:
             validation_s = self._validation_s(validation_steps) or 0.0
-            epoch_s = steps * step_us / 1e6 + validation_s
+            epoch_s = (steps * step_us + self._steady.opening_us) / 1e6 + validation_s
             epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
             run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
         return Progress(

@@ -114,8 +114,8 @@ class _Blocks:
         return math.sqrt(self._squares / (self.count - 1) / self.count)
 
 
-class SteadyState:
-    """Folds batches in order and says how fast the run is once it is steady.
+class SteadyBatches:
+    """Picks the batches of the steady state out of all of them, in order.
 
     The first batch compiles, and so may the first of every other size (a short
     last batch). Those, and at least 10 batches and one second after the first,
@@ -124,14 +124,82 @@ class SteadyState:
 
     def __init__(self) -> None:
         self.batch_size: int | None = None
+        self.first_us: dict[int, int] = {}
+        """How long the first batch of each size took."""
+        self.warm_up_batches = 0
+        self.warm_up_us = 0
+        self.openings = StepHistogram()
+        """How long the first batches of later epochs took that were given as openings."""
+
+    @property
+    def warm(self) -> bool:
+        """Whether the warm-up is over."""
+        return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
+
+    @property
+    def warm_up_left_us(self) -> int:
+        """How long the warm-up goes on for, by the time of its batches so far."""
+        batches_left = max(0, WARM_UP_BATCHES - self.warm_up_batches)
+        step_us = self.warm_up_us // self.warm_up_batches if self.warm_up_batches else 0
+        return max(WARM_UP_US - self.warm_up_us, batches_left * step_us, 0)
+
+    def pick(
+        self, samples: int | Sequence[int], dt_us: Sequence[int], opening: bool = False
+    ) -> list[int]:
+        """Return the durations of those of consecutive batches that belong to the steady state.
+
+        Args:
+            samples: of each batch; one number when all hold as many.
+            dt_us: the duration of each.
+            opening: leave out the first: an epoch that was cut short begins with it, and what
+                it takes to open an epoch would weigh more than in a whole one.
+        """
+        if isinstance(samples, int):
+            return list(self._pick_equal(samples, dt_us, opening))
+        steady: list[int] = []
+        start = 0
+        while start < len(dt_us):
+            stop = start + 1
+            while stop < len(dt_us) and samples[stop] == samples[start]:
+                stop += 1
+            steady += self._pick_equal(samples[start], dt_us[start:stop], opening and start == 0)
+            start = stop
+        return steady
+
+    def _pick_equal(self, size: int, dt_us: Sequence[int], opening: bool) -> Sequence[int]:
+        if size not in self.first_us:
+            self.first_us[size] = dt_us[0]
+            dt_us = dt_us[1:]
+        elif opening:
+            self.openings.add(Counter(dt_us[:1]))
+            dt_us = dt_us[1:]
+        if self.batch_size is None:
+            self.batch_size = size
+        if size != self.batch_size:
+            return ()
+        position = 0
+        while position < len(dt_us) and not self.warm:
+            self.warm_up_batches += 1
+            self.warm_up_us += dt_us[position]
+            position += 1
+        return dt_us[position:]
+
+
+class SteadyState:
+    """Folds batches in order and says how fast the run is once it is steady."""
+
+    def __init__(self) -> None:
         self.batches = 0
-        self._seen_sizes: dict[int, int] = {}
-        self._warm_up_batches = 0
-        self._warm_up_us = 0
+        self._picked = SteadyBatches()
         self._histogram = StepHistogram()
         self._blocks = _Blocks()
         self._steady_samples = 0
         self._steady_us = 0
+
+    @property
+    def batch_size(self) -> int | None:
+        """The usual size of a batch; None before the first."""
+        return self._picked.batch_size
 
     @property
     def steady(self) -> bool:
@@ -146,31 +214,46 @@ class SteadyState:
         return self._steady_us / self._histogram.count
 
     @property
+    def opening_us(self) -> float:
+        """Return what an epoch's first batch takes beyond a usual one, where it was told apart."""
+        openings, step_us = self._picked.openings, self.mean_step_us
+        if not openings.count or step_us is None:
+            return 0.0
+        return max(0.0, openings.quantile(0.5) - step_us)
+
+    @property
     def rough_step_us(self) -> float | None:
         """Return the mean duration of a batch, warm-up and all but the first of each size.
 
         It is no figure to compare by, but all that a run tells that was too short for one.
         """
-        count = self._warm_up_batches + self._histogram.count
-        return (self._warm_up_us + self._steady_us) / count if count else None
+        count = self._picked.warm_up_batches + self._histogram.count
+        return (self._picked.warm_up_us + self._steady_us) / count if count else None
 
-    def add(self, samples: int | Sequence[int], dt_us: Sequence[int]) -> None:
-        """Fold consecutive batches."""
-        sizes = [samples] * len(dt_us) if isinstance(samples, int) else samples
-        start = 0
-        while start < len(dt_us):
-            stop = start + 1
-            while stop < len(dt_us) and sizes[stop] == sizes[start]:
-                stop += 1
-            self._add_equal(sizes[start], dt_us[start:stop])
-            start = stop
+    def add(
+        self, samples: int | Sequence[int], dt_us: Sequence[int], opening: bool = False
+    ) -> None:
+        """Fold consecutive batches; `opening` is as for `SteadyBatches.pick`."""
+        self.batches += len(dt_us)
+        steady_us = self._picked.pick(samples, dt_us, opening)
+        if not steady_us or not self.batch_size:
+            return
+        self._histogram.add(Counter(steady_us))
+        time_us = sum(steady_us)
+        self._steady_us += time_us
+        self._steady_samples += self.batch_size * len(steady_us)
+        if time_us < BLOCK_US:
+            self._blocks.add(self.batch_size * len(steady_us), time_us)
+        else:
+            for duration in steady_us:
+                self._blocks.add(self.batch_size, duration)
 
     def add_summary(
         self, count: int, samples: int, time_us: int, quantiles_us: Sequence[int]
     ) -> None:
         """Fold batches of which only the quantiles 0, 5, 25, 50, 75, 95, 100 % are known."""
         self.batches += count
-        if not self.batch_size or not self._warm() or not count:
+        if not self.batch_size or not self._picked.warm or not count:
             return
         shares = (0.025, 0.125, 0.225, 0.25, 0.225, 0.125, 0.025)
         durations: Counter[int] = Counter()
@@ -185,37 +268,6 @@ class SteadyState:
         self._steady_us += time_us
         self._steady_samples += samples
         self._blocks.add(samples, time_us)
-
-    def _warm(self) -> bool:
-        return self._warm_up_batches >= WARM_UP_BATCHES and self._warm_up_us >= WARM_UP_US
-
-    def _add_equal(self, size: int, dt_us: Sequence[int]) -> None:
-        self.batches += len(dt_us)
-        first_of_size = size not in self._seen_sizes
-        if first_of_size:
-            self._seen_sizes[size] = dt_us[0]
-            dt_us = dt_us[1:]
-        if self.batch_size is None:
-            self.batch_size = size
-        if size != self.batch_size or not dt_us:
-            return
-        position = 0
-        while position < len(dt_us) and not self._warm():
-            self._warm_up_batches += 1
-            self._warm_up_us += dt_us[position]
-            position += 1
-        dt_us = dt_us[position:]
-        if not dt_us:
-            return
-        self._histogram.add(Counter(dt_us))
-        time_us = sum(dt_us)
-        self._steady_us += time_us
-        self._steady_samples += size * len(dt_us)
-        if time_us < BLOCK_US:
-            self._blocks.add(size * len(dt_us), time_us)
-        else:
-            for duration in dt_us:
-                self._blocks.add(size, duration)
 
     def samples_per_second(self) -> SamplesPerSecond | None:
         """Return the steady-state throughput, None before there is one."""
@@ -258,12 +310,13 @@ class SteadyState:
             return None
         usual = self._histogram.quantile(0.5) if self.steady else self._warm_up_mean_us()
         extra = 0.0
-        for size, duration in self._seen_sizes.items():
+        for size, duration in self._picked.first_us.items():
             extra += max(0.0, duration - usual * min(1.0, size / self.batch_size))
         return int(extra)
 
     def _warm_up_mean_us(self) -> float:
-        return self._warm_up_us / self._warm_up_batches if self._warm_up_batches else 0.0
+        count = self._picked.warm_up_batches
+        return self._picked.warm_up_us / count if count else 0.0
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""
@@ -317,7 +370,7 @@ def project_epoch(steady: SteadyState, samples: int, validation_s: float) -> Sec
     band = steady.relative_band()
     if step_us is None or band is None or not steady.batch_size or samples < 1:
         return None
-    train_s = samples / steady.batch_size * step_us / 1e6
+    train_s = (samples / steady.batch_size * step_us + steady.opening_us) / 1e6
     half = train_s * min(band, 1.0)
     value = train_s + validation_s
     return SecondsPerEpoch(

@@ -61,7 +61,7 @@ def make_result(
     """Return the result record of a session whose figures are in `snapshot` and `measures`."""
     header, model = snapshot.header, snapshot.model
     status, error = _status(ending, _batch_size(job, model))
-    too_short = _too_short(snapshot)
+    too_short = _too_short(snapshot, status)
     told = {**snapshot.why, **measures.why}
     why = {name: too_short if why == NOT_STEADY else why for name, why in told.items()}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
@@ -98,11 +98,12 @@ def make_result(
     )
 
 
-def _too_short(snapshot: Snapshot) -> str:
+def _too_short(snapshot: Snapshot, status: str) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
     if snapshot.rough_step_ms is None:
         return NEVER_STEADY
-    return f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
+    why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
+    return f"{why}; --seconds 5 trains so long" if status == "completed" else why
 
 
 def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:

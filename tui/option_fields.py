@@ -41,6 +41,13 @@ OPTIONS = (
         "epoch is then projected.",
     ),
     OptionField(
+        "seconds",
+        "Seconds",
+        "least time of steady training",
+        "How many seconds to train at least once the speed is steady: more epochs follow while it "
+        "was less. A figure takes three, five narrow its uncertainty.",
+    ),
+    OptionField(
         "threads",
         "Threads",
         "CPU threads that may compute",

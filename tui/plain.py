@@ -15,9 +15,9 @@ from rich.text import Text
 
 from dlmon.comparison import Row
 from dlmon.launch import Launch
-from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, to_json
+from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, Result, to_json
 from dlmon.sensing import Sensing
-from dlmon.session import MachineHistory, Snapshot
+from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.viewer import Viewer
 from tui import figures
@@ -147,11 +147,17 @@ class _Silence(_Lines):
 
 
 class _Steady(_Lines):
-    """One line for each event, and one every ten seconds."""
+    """One line for each event, and one every ten seconds.
+
+    The epochs that follow those that were asked for (`--seconds`) may be many
+    and short: those of ten seconds share a line.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._begun = False
+        self._extra: list[Epoch] = []
+        self._beyond_asked = False
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def show(self, records: list[Record], viewer: Viewer) -> None:
@@ -161,13 +167,42 @@ class _Steady(_Lines):
             self._print(f"session {header.id}", header.wall)
             self._print(f"log {viewer.path}", header.wall)
         for record in records:
+            if self._is_of_extra_epochs(record, viewer):
+                self._take_extra(record, viewer)
+                continue
             line = _event(record, viewer)
+            if line is not None or isinstance(record, Result):
+                self._tell_extra(viewer)
             if line is not None:
-                self._print(line, header.wall + (_happened(record) - header.t) / 1e9)
-                self._next_at = time.monotonic() + LINE_EVERY_S
+                self._tell(line, _happened(record), viewer)
+        if not viewer.running:
+            self._tell_extra(viewer)
         if time.monotonic() >= self._next_at and viewer.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
             self._print(_progress_text(viewer.snapshot()), time.time())
+
+    def _is_of_extra_epochs(self, record: Record, viewer: Viewer) -> bool:
+        model = viewer.session.model
+        if isinstance(record, Epoch):
+            return model is not None and record.epoch >= model.epochs
+        return self._beyond_asked and isinstance(record, Phase) and record.name in STEADY_PHASES
+
+    def _take_extra(self, record: Record, viewer: Viewer) -> None:
+        if isinstance(record, Epoch):
+            self._beyond_asked = True
+            self._extra.append(record)
+            if record.end - self._extra[0].begin >= LINE_EVERY_S * 1e9:
+                self._tell_extra(viewer)
+
+    def _tell_extra(self, viewer: Viewer) -> None:
+        if self._extra:
+            self._tell(_epochs_text(self._extra, viewer), self._extra[-1].end, viewer)
+            self._extra = []
+
+    def _tell(self, line: str, t: int, viewer: Viewer) -> None:
+        header = viewer.session.header
+        self._print(line, header.wall + (t - header.t) / 1e9)
+        self._next_at = time.monotonic() + LINE_EVERY_S
 
     def _print(self, line: str, wall: float) -> None:
         """Print a line with the time at which what it tells of happened."""
@@ -220,17 +255,29 @@ def _event(record: Record, viewer: Viewer) -> str | None:
         return None if record.name == "validating" else record.name
     if isinstance(record, Notice):
         return f"notice: {record.text}"
-    if isinstance(record, Epoch):
-        metrics = "  ".join(
-            f"{name} {value:.4g}" if value is not None else f"{name} {record.why.get(name, '–')}"
-            for name, value in record.metrics.items()
+    return _epochs_text([record], viewer) if isinstance(record, Epoch) else None
+
+
+def _epochs_text(epochs: list[Epoch], viewer: Viewer) -> str:
+    """Say how long consecutive epochs took, and what the last of them ended with."""
+    first, last = epochs[0], epochs[-1]
+    metrics = "  ".join(
+        f"{name} {value:.4g}" if value is not None else f"{name} {last.why.get(name, '–')}"
+        for name, value in last.metrics.items()
+    )
+    took = figures.seconds((last.end - first.begin) / 1e9)
+    word = epoch_word(viewer.session.header)
+    if first is not last:
+        cut_short = not last.whole and all(epoch.steps == last.steps for epoch in epochs)
+        each = f" ({last.steps} steps each)" if cut_short else ""
+        words = "passes" if word == "pass" else f"{word}s"
+        return (
+            f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
         )
-        took = figures.seconds((record.end - record.begin) / 1e9)
-        part = "" if record.whole else f" ({record.steps} steps)"
-        epochs = viewer.session.model.epochs if viewer.session.model else "?"
-        word = epoch_word(viewer.session.header)
-        return f"{word} {record.epoch + 1}/{epochs} took {took}{part}  {metrics}".rstrip()
-    return None
+    part = "" if last.whole else f" ({last.steps} steps)"
+    model = viewer.session.model
+    of = max(model.epochs_in_all, last.epoch + 1) if model else "?"
+    return f"{word} {last.epoch + 1}/{of} took {took}{part}  {metrics}".rstrip()
 
 
 def _progress_text(snapshot: Snapshot) -> str:

@@ -19,6 +19,7 @@ NONE = "none"
 """What a person types for an option that is not to be set, whatever config.toml says."""
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
+LONGEST_LEAST_TIME_S = 86_400.0
 _SHOWN_PATH_LENGTH = 100
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -39,6 +40,7 @@ class RunOptions:
     batch_size: int | None = None
     epochs: int | None = None
     steps: int | None = None
+    seconds: float | None = None
     threads: int | None = None
     cpus: int | None = None
     data: str = "auto"
@@ -70,6 +72,7 @@ class RunOptions:
             "batch_size": refuse_options(workload, batch_size=self.batch_size),
             "epochs": refuse_options(workload, epochs=self.epochs),
             "steps": refuse_options(workload, steps=self.steps),
+            "seconds": _seconds_complaint(self.seconds),
             "threads": refuse_options(workload, threads=self.threads),
             "cpus": _cpus_complaint(self.cpus, here),
             **{name: _choice_complaint(name, getattr(self, name)) for name in CHOICES},
@@ -115,6 +118,15 @@ def interval_complaint(interval_s: float) -> str | None:
     return (
         f"the interval must be from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:,.0f} "
         f"seconds, not {interval_s:g}"
+    )
+
+
+def _seconds_complaint(seconds: float | None) -> str | None:
+    if seconds is None or 0 <= seconds <= LONGEST_LEAST_TIME_S:
+        return None
+    return (
+        f"training can be made to last from 0 to {LONGEST_LEAST_TIME_S:,.0f} seconds, "
+        f"not {seconds:g}"
     )
 
 

@@ -77,13 +77,16 @@ def _whole_number(subject: str) -> Callable[[str], int]:
     return read
 
 
-def _seconds(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UnreadableOption(
-            f"the interval must be a number of seconds, such as 0.5, not {_quoted(text)}"
-        ) from None
+def _seconds(subject: str, example: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise UnreadableOption(
+                f"{subject} must be a number of seconds, such as {example}, not {_quoted(text)}"
+            ) from None
+
+    return read
 
 
 def _unless_none(read: Callable[[str], object]) -> Callable[[str], object]:
@@ -106,11 +109,12 @@ _READERS: dict[str, Callable[[str], object]] = {
     "batch_size": _unless_none(_whole_number("the batch size")),
     "epochs": _unless_none(_whole_number("the number of epochs")),
     "steps": _unless_none(_whole_number("the number of steps")),
+    "seconds": _unless_none(_seconds("the least time", "3")),
     "threads": _unless_none(_whole_number("the number of threads")),
     "cpus": _unless_none(_whole_number("the number of CPUs")),
     **dict.fromkeys(CHOICES, str),
     "python": _unless_none(str),
-    "interval": _seconds,
+    "interval": _seconds("the interval", "0.5"),
     "price": _unless_none(str),
     "detach": _yes_or_no,
     "log_dir": str,

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dlmon.emit import Emitter
+from dlmon.least_time import LeastTime
 from dlmon.records import Failure, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, prepare
 from workloads.catalog import Workload, find
@@ -62,6 +63,7 @@ class Run:
         self.batch_size = int(options.get("batch_size") or workload.batch_size)
         self.epochs = int(options.get("epochs") or workload.epochs)
         self.steps_cap: int | None = options.get("steps") or workload.steps
+        self.seconds = float(options.get("seconds") or 0.0)
         self.mode = str(options.get("mode") or workload.mode)
         self.precision = str(options.get("precision") or workload.precision)
         training = self.mode == "train"
@@ -95,35 +97,35 @@ class Run:
         keras.config.set_dtype_policy(self.precision)
         model = importlib.import_module(self.workload.module).build(self.workload)
         self._set_jit(model, jit)
-        self.emitter.send(
-            Model(
-                parameters=model.count_params(),
-                flops_per_sample=(
-                    self.workload.train_flops if training else self.workload.forward_flops
-                ),
-                batch_size=self.batch_size,
-                samples_per_epoch=feeds.whole.samples if feeds.whole else 0,
-                steps_per_epoch=(feeds.whole or feeds.main).steps,
-                epochs=self.epochs,
-                validation_steps=self._steps(self.validation_samples),
-                validation_samples=self.validation_samples,
-                evaluation_steps=self._steps(self.evaluation_samples),
-                steps_cap=self.steps_cap,
-                data=feeds.origin,
-                device=backend.device,
-                device_name=backend.device_name,
-                backend=backend.name,
-                backend_version=backend.version,
-                keras_version=keras.__version__,
-                mode=self.mode,
-                precision=self.precision,
-                jit=bool(model.jit_compile),
-            )
+        told = Model(
+            parameters=model.count_params(),
+            flops_per_sample=(
+                self.workload.train_flops if training else self.workload.forward_flops
+            ),
+            batch_size=self.batch_size,
+            samples_per_epoch=feeds.whole.samples if feeds.whole else 0,
+            steps_per_epoch=(feeds.whole or feeds.main).steps,
+            epochs=self.epochs,
+            validation_steps=self._steps(self.validation_samples),
+            validation_samples=self.validation_samples,
+            evaluation_steps=self._steps(self.evaluation_samples),
+            steps_cap=self.steps_cap,
+            data=feeds.origin,
+            device=backend.device,
+            device_name=backend.device_name,
+            backend=backend.name,
+            backend_version=backend.version,
+            keras_version=keras.__version__,
+            mode=self.mode,
+            precision=self.precision,
+            jit=bool(model.jit_compile),
         )
+        self.emitter.send(told)
+        least_time = LeastTime(self.emitter, told, self.seconds)
         if training:
-            self._fit(model, feeds)
+            self._fit(model, feeds, least_time)
         else:
-            self._predict(model, feeds)
+            self._predict(model, feeds, least_time)
 
     def _set_jit(self, model: Any, jit: str) -> None:
         """Compile the step as a whole, or not; `auto` leaves it to Keras."""
@@ -136,9 +138,9 @@ class Run:
                 "doesn't support that; use --jit auto or off"
             )
 
-    def _fit(self, model: Any, feeds: Feeds) -> None:
+    def _fit(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
         # The callback imports Keras, so it can't be imported before the backend is set up.
-        from dlmon.keras import TrainingCallback
+        from dlmon.keras import AskedEpochs, TrainingCallback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
         callback = TrainingCallback(
@@ -148,16 +150,17 @@ class Run:
             capped=feeds.capped,
             validation_steps=validation.steps if validation else None,
             evaluation_samples=evaluation.samples if evaluation else None,
+            least_time=least_time,
         )
         self._in_batches = True
         model.fit(
             feed.x,
             feed.y,
             batch_size=self.batch_size,
-            epochs=self.epochs,
+            epochs=least_time.most_epochs,
             shuffle=feed.shuffle,
             validation_data=(validation.x, validation.y) if validation else None,
-            callbacks=[callback],
+            callbacks=[callback, AskedEpochs(self.epochs)],
             verbose=2,
         )
         if evaluation and not self.emitter.stop_requested:
@@ -169,7 +172,7 @@ class Run:
                 verbose=2,
             )
 
-    def _predict(self, model: Any, feeds: Feeds) -> None:
+    def _predict(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
         """Go through the training samples once an epoch, forward only."""
         from dlmon.keras import InferenceCallback
 
@@ -177,13 +180,19 @@ class Run:
             self.emitter,
             batch_size=self.batch_size,
             samples_per_pass=feeds.main.samples,
+            least_time=least_time,
             capped=feeds.capped,
         )
         self._in_batches = True
-        for _ in range(self.epochs):
-            if self.emitter.stop_requested:
-                break
-            model.predict(feeds.main.x, batch_size=self.batch_size, callbacks=[callback], verbose=2)
+        passes = 0
+        while callback.goes_on and not self.emitter.stop_requested:
+            model.predict(
+                feeds.main.x,
+                batch_size=self.batch_size,
+                callbacks=[callback],
+                verbose=2 if passes < self.epochs else 0,
+            )
+            passes += 1
 
     def _load(self) -> Feeds:
         """Load the data, and cut them into the batches of this run."""

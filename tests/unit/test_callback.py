@@ -14,9 +14,11 @@ import pytest
 
 import dlmon
 from dlmon.emit import BatchCollector
-from dlmon.records import Batches, Epoch, Evaluation, Phase, Validation
+from dlmon.least_time import LeastTime
+from dlmon.records import Batches, Epoch, Evaluation, Model, Phase, Validation
 
 MS = 1_000_000
+MODEL = Model(10, 20, 10, 40, 4, epochs=2)
 
 
 class KerasCallback:
@@ -33,6 +35,18 @@ class KerasCallback:
         raise AssertionError("the callback asked for the model while training")
 
 
+class KerasProgress(KerasCallback):
+    """Keras's lines of progress, as far as the callbacks change them."""
+
+    def set_params(self, params):
+        self.verbose, self.epochs = params["verbose"], params["epochs"]
+        self.lines = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.verbose:
+            self.lines.append(f"Epoch {epoch + 1}/{self.epochs}")
+
+
 class Output:
     """A batch of predictions on a device; `read` tells whether the host has waited for it."""
 
@@ -43,7 +57,7 @@ class Output:
 @pytest.fixture
 def callbacks(monkeypatch):
     keras = ModuleType("keras")
-    keras.callbacks = SimpleNamespace(Callback=KerasCallback)
+    keras.callbacks = SimpleNamespace(Callback=KerasCallback, ProgbarLogger=KerasProgress)
     keras.tree = SimpleNamespace(flatten=lambda outputs: list(outputs or ()))
     keras.backend = SimpleNamespace(backend=lambda: "tensorflow")
     keras.ops = SimpleNamespace(convert_to_numpy=lambda output: setattr(output, "read", True))
@@ -67,6 +81,7 @@ class Recorder:
         self.queue = deque()
         self.send = self.batch_ended = self.queue.append
         self.stop_requested = False
+        self.steady_left_us = lambda steady_us: steady_us
 
     def records(self):
         collector = BatchCollector()
@@ -380,6 +395,57 @@ def test_the_batch_hook_reads_no_metric_and_no_model(build):
     assert len(emitter.of(Batches)[0].dt_us) == 3
 
 
+# ---- training for a least time ----
+
+
+class Asked:
+    """Stands in for the least time: so many epochs, and what it was told of them."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+        self.told = []
+
+    def goes_on(self, ended, train_ns):
+        self.told.append((ended, train_ns))
+        return ended < self.epochs
+
+
+def test_training_ends_with_the_epoch_that_is_told_to_be_the_last(build):
+    trainer = Trainer(steps=4, validation_steps=3)
+    least_time = Asked(3)
+    emitter, callback = build(trainer, least_time=least_time)
+    trainer.fit(callback, epochs=1_000)
+    assert [epoch.whole for epoch in emitter.of(Epoch)] == [True] * 3
+    # Validation is no training.
+    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+
+
+def test_the_time_of_training_is_that_of_its_own_epoch(build):
+    trainer = Trainer(steps=4, validation_steps=3)
+    least_time = Asked(4)
+    _, callback = build(trainer, least_time=least_time)
+    trainer.fit(callback, epochs=1_000, validation_freq=3)
+    assert [train_ns for _, train_ns in least_time.told] == [80 * MS] * 4
+
+
+def test_a_stop_ends_training_whatever_the_least_time(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer, least_time=Asked(1_000))
+    trainer.meanwhile["train 1"] = lambda: setattr(emitter, "stop_requested", True)
+    trainer.fit(callback, epochs=1_000)
+    (epoch,) = emitter.of(Epoch)
+    assert not epoch.whole
+
+
+def test_keras_prints_the_epochs_that_were_asked_for_and_counts_to_them(callbacks):
+    progress = callbacks.AskedEpochs(2)
+    assert progress.async_safe
+    progress.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
+    for epoch in range(5):
+        progress.on_epoch_begin(epoch)
+    assert progress.lines == ["Epoch 1/2", "Epoch 2/2"]
+
+
 # ---- inference ----
 
 
@@ -387,7 +453,12 @@ def test_the_batch_hook_reads_no_metric_and_no_model(build):
 def build_inference(callbacks):
     def made(trainer, **options):
         emitter = Recorder()
-        options = {"batch_size": 10, "samples_per_pass": 10 * trainer.steps, **options}
+        options = {
+            "batch_size": 10,
+            "samples_per_pass": 10 * trainer.steps,
+            "least_time": LeastTime(emitter, MODEL, 0),
+            **options,
+        }
         return emitter, callbacks.InferenceCallback(emitter, clock=trainer.clock, **options)
 
     return made
@@ -407,6 +478,16 @@ def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference
         (e.steps, e.samples, e.whole, e.metrics) == (4, 35, True, {}) for e in (first, second)
     )
     assert [batches.dt_us for batches in emitter.of(Batches)] == [(20_000,) * 4] * 2
+
+
+def test_after_each_pass_of_inference_it_is_known_whether_another_follows(build_inference):
+    trainer = Trainer(steps=4)
+    least_time = Asked(3)
+    _, callback = build_inference(trainer, least_time=least_time)
+    while callback.goes_on:
+        trainer.predict(callback)
+        trainer.now += 500 * MS
+    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
 
 
 def test_the_first_batch_of_inference_ends_the_compile_phase(build_inference):

@@ -115,6 +115,16 @@ def test_batches_arrive_without_anybody_closing(pipe):
     assert durations_in(pipe.records()) == [20_000] * 3
 
 
+def test_it_is_known_how_much_longer_the_steady_state_must_last(pipe):
+    assert pipe.emitter.steady_left_us(3_000_000) == 4_000_000
+    pipe.emitter.send(EpochBegin(0, 0, 10, 200))
+    for index in range(20):
+        pipe.emitter.batch_ended((index, (index + 1) * 200 * MS))
+    # The first compiles, and ten are warm-up.
+    wait_for(lambda: pipe.emitter.steady_left_us(3_000_000) == 3_000_000 - 9 * 200_000)
+    assert pipe.emitter.steady_left_us(1_000_000) == 0
+
+
 def test_nobody_who_sends_waits_for_a_reader(pipe):
     first, then = lines_of(2_000), lines_of(2_000, 2_000)
     send_all(pipe.emitter, first)

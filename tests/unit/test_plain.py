@@ -53,6 +53,47 @@ def test_inference_tells_of_passes_and_of_batches_not_of_epochs(tmp_path, capsys
     assert "a batch" in told
 
 
+def lasting(records, asked):
+    """Return records of a run in which fewer epochs were asked for than were trained."""
+    return [
+        replace(r, epochs=asked, extra_epochs=r.epochs - asked) if isinstance(r, Model) else r
+        for r in records
+    ]
+
+
+def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path, capsys):
+    records = recorded_session(epochs=40, samples=6_400)
+    told = followed(tmp_path, capsys, lasting(records, asked=2))
+    lines = re.findall("^[0-9:]{8}  (epochs? .* took .*)$", told, re.MULTILINE)
+    assert lines[0].startswith("epoch 1/40 took ")
+    assert lines[1].startswith("epoch 2/40 took ")
+    spans = [re.match("epochs ([0-9]+) to ([0-9]+) took ([0-9.]+) s  ", line) for line in lines[2:]]
+    assert 1 < len(spans) < 10
+    ends = [2, *(int(span[2]) for span in spans)]
+    assert [int(span[1]) for span in spans] == [end + 1 for end in ends[:-1]]
+    assert ends[-1] == 40
+    assert all(float(span[3]) >= 10 for span in spans[:-1])
+    assert "loss" in lines[-1]
+    after = told.partition(lines[2])[2]
+    assert not re.search("^[0-9:]{8}  training$", after, re.MULTILINE)
+
+
+def test_an_epoch_of_more_than_ten_seconds_has_its_own_line(tmp_path, capsys):
+    records = recorded_session(epochs=4, step_us=50_000)
+    told = followed(tmp_path, capsys, lasting(records, asked=1))
+    assert re.findall("  (epochs? [^ ]+) took", told) == [f"epoch {n}/4" for n in range(1, 5)]
+
+
+def test_passes_share_lines_too(tmp_path, capsys):
+    header, *records, result = lasting(recorded_session(epochs=5, samples=640), asked=1)
+    options = {**header.options, "mode": "inference"}
+    records = [replace(r, mode="inference") if isinstance(r, Model) else r for r in records]
+    result = replace(result, options=options, seconds_per_epoch=None)
+    told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
+    assert "  pass 1/5 took" in told
+    assert "  passes 2 to 5 took" in told
+
+
 def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     utc, tmp_path, capsys
 ):

@@ -25,6 +25,7 @@ WRONG = {
     "batch_size": (0, "the batch size must be from 1 to 50,000"),
     "epochs": (-1, "the number of epochs must be at least 1, not -1"),
     "steps": (0, "the number of steps must be at least 1, not 0"),
+    "seconds": (-0.5, "training can be made to last from 0 to 86,400 seconds, not -0.5"),
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
     "cpus": (100_000, "the number of CPUs must be from 1 to "),
     "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
@@ -52,6 +53,7 @@ OPTIONS = st.builds(
     batch_size=st.none() | st.integers(1, SMALLEST),
     epochs=POSITIVE,
     steps=POSITIVE,
+    seconds=st.none() | st.floats(0, 86_400),
     threads=POSITIVE,
     cpus=st.none() | st.integers(1, len(os.sched_getaffinity(0))),
     **{name: st.sampled_from(words) for name, words in CHOICES.items()},
@@ -156,6 +158,7 @@ def test_the_command_names_what_differs():
         batch_size=64,
         epochs=2,
         steps=10,
+        seconds=3.0,
         threads=4,
         cpus=2,
         data="synthetic",
@@ -170,10 +173,10 @@ def test_the_command_names_what_differs():
         log_dir="my logs",
     )
     assert options.command_line(CIFAR) == (
-        "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 --threads 4 "
-        "--cpus 2 --data synthetic --mode inference --precision mixed_bfloat16 --jit on "
-        "--backend jax --python '~/tf/bin/python' --interval 0.5 --price 0.00795/cpu --detach "
-        "--log-dir 'my logs'"
+        "dlmon run cifar10-cnn --device gpu:1 --batch-size 64 --epochs 2 --steps 10 "
+        "--seconds 3 --threads 4 --cpus 2 --data synthetic --mode inference "
+        "--precision mixed_bfloat16 --jit on --backend jax --python '~/tf/bin/python' "
+        "--interval 0.5 --price 0.00795/cpu --detach --log-dir 'my logs'"
     )
 
 
@@ -240,6 +243,7 @@ def test_a_job_takes_the_options(tmp_path):
         batch_size=64,
         epochs=2,
         steps=10,
+        seconds=3.0,
         threads=4,
         cpus=1,
         data="synthetic",
@@ -259,6 +263,7 @@ def test_a_job_takes_the_options(tmp_path):
         "batch_size": 64,
         "epochs": 2,
         "steps": 10,
+        "seconds": 3.0,
         "threads": 4,
         "cpus": 1,
         "data": "synthetic",

@@ -272,6 +272,48 @@ def test_the_projection_of_a_capped_run_holds_the_whole_evaluation():
     assert "evaluation" not in capped.why
 
 
+def cut_short(epochs, opening_us, extra_epochs=None):
+    """Return the records of epochs of 30 batches of 20 ms, whose first takes longer."""
+    model = replace(MODEL, steps_cap=30)
+    records = [model, Phase(0, "training")]
+    t = 0
+    for epoch in range(epochs):
+        dt_us = [20_000 + opening_us] + [20_000] * 29
+        records.append(batches(0, dt_us, t + dt_us[0] * 1000, epoch))
+        begin, t = t, t + sum(dt_us) * 1000
+        records.append(Epoch(epoch, begin, t, t, False, 3_000, {}, 30))
+    if extra_epochs is not None:
+        records.append(replace(model, extra_epochs=extra_epochs))
+    return records
+
+
+def test_many_short_epochs_are_as_fast_as_a_whole_one():
+    snapshot = session(*cut_short(epochs=8, opening_us=90_000)).snapshot()
+    assert snapshot.samples_per_second.mean == pytest.approx(5_000)
+    assert snapshot.seconds_per_epoch.projected
+    assert snapshot.seconds_per_epoch.value == pytest.approx(100 * 0.02 + 0.09, rel=0.01)
+
+
+def test_the_last_word_on_how_many_epochs_there_are_counts():
+    records = cut_short(epochs=8, opening_us=90_000, extra_epochs=9)
+    progress = session(*records).snapshot().progress
+    assert (progress.epoch, progress.epochs) == (8, 12)
+    assert progress.run_left_s == pytest.approx(4 * 0.6 + 3 * 0.09, rel=0.01)
+    progress = session(*records, replace(MODEL, steps_cap=30, extra_epochs=5)).snapshot().progress
+    assert (progress.epoch, progress.epochs) == (7, 8)
+    assert progress.run_left_s == 0
+
+
+def test_epochs_beyond_those_that_were_asked_for_are_no_part_of_a_published_run():
+    options = {"workload": "mnist-mlp-small", "samples": 6_400}
+    asked = folded(recorded_session(epochs=4, **options)).snapshot().run_seconds
+    records = recorded_session(epochs=6, **options)
+    more = [replace(r, epochs=4, extra_epochs=2) if isinstance(r, Model) else r for r in records]
+    run_seconds = folded(more).snapshot().run_seconds
+    assert run_seconds.projected
+    assert run_seconds.value == pytest.approx(asked.value, rel=0.02)
+
+
 def test_a_projection_says_when_validation_is_not_in_it_yet():
     snapshot = folded(recorded_session("training", ended=0)).snapshot()
     assert snapshot.seconds_per_epoch.projected

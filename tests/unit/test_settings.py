@@ -54,6 +54,7 @@ def test_every_key_is_taken(config):
         batch_size = 64
         epochs = 2
         steps = 50
+        seconds = 3
         threads = 4
         cpus = 1
         data = "synthetic"
@@ -76,6 +77,7 @@ def test_every_key_is_taken(config):
             batch_size=64,
             epochs=2,
             steps=50,
+            seconds=3.0,
             threads=4,
             cpus=1,
             data="synthetic",

@@ -52,6 +52,43 @@ def test_the_histogram_stays_small_however_long_the_run():
     assert len(histogram.ranked()) < 400
 
 
+def epochs_cut_short(opening):
+    """Return the state after epochs of 30 batches of 20 ms, of which the first takes 120 ms."""
+    state = SteadyState()
+    for _ in range(12):
+        state.add(100, [120_000] + [20_000] * 29, opening=opening)
+    return state
+
+
+def test_what_opens_an_epoch_that_is_cut_short_says_nothing_of_a_batch():
+    state = epochs_cut_short(opening=True)
+    assert state.mean_step_us == 20_000
+    assert state.samples_per_second().mean == pytest.approx(5_000)
+    assert state.stalls() == 0
+    assert state.batches == 360
+    assert state.opening_us == pytest.approx(100_000, rel=0.01)
+    # Nor is it compilation: that is the first batch of all, by what it took beyond a usual one.
+    assert state.compile_us() == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_whole_epoch_is_opened_once():
+    projected = project_epoch(epochs_cut_short(opening=True), 60_000, validation_s=1.0)
+    assert projected.value == pytest.approx(600 * 0.02 + 0.1 + 1.0, rel=0.001)
+
+
+def test_the_first_batch_of_a_whole_epoch_counts_as_any_other():
+    state = epochs_cut_short(opening=False)
+    assert state.mean_step_us > 22_000
+    assert state.opening_us == 0
+
+
+def test_before_anything_is_steady_nothing_opens_an_epoch():
+    state = SteadyState()
+    for _ in range(3):
+        state.add(100, [20_000] * 5, opening=True)
+    assert state.opening_us == 0
+
+
 @given(st.lists(st.integers(0, LARGEST), min_size=1, max_size=20), st.floats(0, 1))
 def test_every_quantile_of_any_durations_lies_among_them(durations, share):
     histogram = StepHistogram()

@@ -29,6 +29,8 @@ def complaint(name, text):
         ("epochs", "+2", 2),
         ("interval", "0.5", 0.5),
         ("interval", "2", 2.0),
+        ("seconds", "3", 3.0),
+        ("seconds", "0", 0.0),
         ("device", "gpu:1", "gpu:1"),
         ("cpus", "1", 1),
         ("data", "synthetic", "synthetic"),
@@ -72,6 +74,10 @@ def test_what_is_empty_stays_as_it_is_configured():
         ("steps", "0x10", 'the number of steps must be a whole number, not "0x10"'),
         ("threads", "4097", "the number of threads must be from 1 to 4,096, not 4,097"),
         ("threads", "\x1b[31m4", 'the number of threads must be a whole number, not "4"'),
+        ("seconds", "3 s", 'the least time must be a number of seconds, such as 3, not "3 s"'),
+        ("seconds", "-1", "training can be made to last from 0 to 86,400 seconds, not -1"),
+        ("seconds", "nan", "training can be made to last from 0 to 86,400 seconds, not nan"),
+        ("seconds", "86401", "training can be made to last from 0 to 86,400 seconds, not 86401"),
         ("interval", "0", "the interval must be from 0.1 to 3,600 seconds, not 0"),
         ("interval", "nan", "the interval must be from 0.1 to 3,600 seconds, not nan"),
         ("interval", "-inf", "the interval must be from 0.1 to 3,600 seconds, not -inf"),
@@ -92,7 +98,7 @@ def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence)
     assert len(told) < 200
 
 
-UNSET = ("batch_size", "epochs", "steps", "threads", "cpus", "python", "price")
+UNSET = ("batch_size", "epochs", "steps", "seconds", "threads", "cpus", "python", "price")
 
 
 @pytest.mark.parametrize("name", UNSET)

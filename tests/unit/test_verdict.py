@@ -163,3 +163,7 @@ def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
     told = make_result(JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0)
     assert told.step_ms is None
     assert told.why["step_ms"].startswith("the run was too short for a figure, about 3 ms a batch")
+    assert "--seconds" in told.why["step_ms"]
+    stopped = Ending(75, True, None, False)
+    told = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)
+    assert "--seconds" not in told.why["step_ms"]

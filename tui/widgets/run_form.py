@@ -159,6 +159,7 @@ def default_text(name: str, workload: Workload, configured: RunOptions) -> str:
         "batch_size": f"{workload.batch_size}",
         "epochs": f"{workload.epochs}",
         "steps": "all" if workload.steps is None else f"{workload.steps}",
+        "seconds": "any",
         "threads": "automatic",
         "cpus": "all",
         "python": "dlmon's own",

@@ -1,0 +1,79 @@
+"""Child side: how many epochs follow those that were asked for (`--seconds`).
+
+A quick network is through its epochs long before it is steady, above all where
+`--steps` cuts them short. More of them follow then.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from dlmon.emit import Emitter
+from dlmon.records import Model
+
+# Ends a run whose clock stands still.
+MOST_EXTRA_EPOCHS = 100_000
+# How often the number of epochs is estimated anew, and by how much it must differ to be told.
+ESTIMATE_EVERY_NS = 1_000_000_000
+WORTH_TELLING = 0.1
+
+
+class LeastTime:
+    """Says after every epoch whether another is to follow, and tells how many there are to be.
+
+    Args:
+        emitter: knows how long the steady state has lasted; is told of the model anew.
+        model: as it was told, with the epochs that were asked for.
+        seconds: how long the steady state is to last; 0 where that doesn't matter.
+    """
+
+    def __init__(self, emitter: Emitter, model: Model, seconds: float) -> None:
+        self._emitter = emitter
+        self._model = model
+        self._steady_us = round(seconds * 1e6)
+        self._told = model.epochs
+        # At the first estimate: how many epochs had ended, and what was left.
+        self._estimated: tuple[int, int] | None = None
+        self._since_estimate_ns = 0
+        self.most_epochs = model.epochs + (MOST_EXTRA_EPOCHS if seconds > 0 else 0)
+
+    def goes_on(self, ended: int, train_ns: int) -> bool:
+        """Say whether another epoch is to follow.
+
+        Args:
+            ended: how many epochs have ended.
+            train_ns: how long the last one trained for.
+        """
+        if ended < self._model.epochs:
+            return True
+        left_us = self._emitter.steady_left_us(self._steady_us) if self._steady_us else 0
+        if not left_us or ended >= self.most_epochs:
+            self._tell(ended)
+            return False
+        self._since_estimate_ns += train_ns
+        if ended >= self._told or self._since_estimate_ns >= ESTIMATE_EVERY_NS:
+            self._since_estimate_ns = 0
+            an_epoch_us = self._gained_an_epoch_us(ended, left_us) or train_ns / 1000
+            epochs = min(ended + math.ceil(left_us / max(an_epoch_us, 1)), self.most_epochs)
+            if ended >= self._told or abs(epochs - self._told) > WORTH_TELLING * self._told:
+                self._tell(epochs)
+        return True
+
+    def _gained_an_epoch_us(self, ended: int, left_us: int) -> float:
+        """Return what each epoch has added to the steady state since the first estimate.
+
+        That is less than it took: each is opened first.
+        """
+        if self._estimated is None:
+            self._estimated = ended, left_us
+            return 0.0
+        ended_then, left_then_us = self._estimated
+        return max(0, left_then_us - left_us) / (ended - ended_then)
+
+    def _tell(self, epochs: int) -> None:
+        if epochs != self._told:
+            self._told = epochs
+            self._emitter.send(replace(self._model, extra_epochs=epochs - self._model.epochs))

@@ -1,0 +1,86 @@
+"""Training that goes on beyond its epochs until it was steady for so long (`--seconds`)."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.sessions import Session
+
+from dlmon.job import Job
+from dlmon.launch import launch
+from dlmon.processes import python_command
+from dlmon.records import Epoch, Evaluation, Model, Output
+
+SMALL = "mnist-mlp-small"
+# Batches of 2 ms: without more epochs, none of this would ever be steady.
+OPTIONS = {
+    "workload": SMALL,
+    "device": "cpu",
+    "batch_size": 64,
+    "epochs": 2,
+    "steps": 20,
+    "data": "synthetic",
+    "interval": 1.0,
+}
+
+
+@pytest.fixture
+def start_job(log_dir):
+    """Return a function that starts a session of a real workload with options of the child's."""
+    launches = []
+
+    def begin(**options):
+        job = Job(
+            SMALL,
+            tuple(python_command("workloads")),
+            {**OPTIONS, **options},
+            str(log_dir),
+            device="cpu",
+        )
+        launches.append(launch(job))
+        return Session(launches[-1])
+
+    yield begin
+    for started in launches:
+        started.release()
+        started.process.kill()
+        started.process.wait()
+
+
+@pytest.mark.parametrize("mode", ["train", "inference"])
+def test_epochs_follow_until_throughput_has_a_figure_and_a_band(start_job, mode):
+    session = start_job(mode=mode, seconds=2.5)
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    assert result.samples_per_second.standard_error is not None
+    epochs = session.records(Epoch)
+    assert result.epochs == len(epochs) > 2
+    assert {epoch.steps for epoch in epochs} == {20}
+    assert not any(epoch.whole for epoch in epochs)
+    first, *later = session.records(Model)
+    assert (first.epochs, first.extra_epochs) == (2, None)
+    # How many there were is the last word on it.
+    assert later[-1].epochs_in_all == len(epochs)
+    assert later[-1].epochs == 2
+    # Not a word of the most that there could have been, and no line for each.
+    said = "\n".join(output.text for output in session.records(Output))
+    assert said.count("20/20") == (3 if mode == "train" else 2)
+    assert ("Epoch 2/2" in said) == (mode == "train")
+    assert len(session.records(Evaluation)) == (1 if mode == "train" else 0)
+
+
+def test_without_it_a_run_has_the_epochs_that_were_asked_for(start_job):
+    session = start_job()
+    result = session.wait_for_end()
+    assert (result.status, result.epochs) == ("completed", 2)
+    assert result.samples_per_second is None
+    assert len(session.records(Model)) == 1
+
+
+@pytest.mark.parametrize("mode", ["train", "inference"])
+def test_a_stop_ends_it_beyond_the_epochs_that_were_asked_for(start_job, mode):
+    session = start_job(mode=mode, seconds=3600.0)
+    session.wait_for(Epoch, lambda epoch: epoch.epoch >= 4)
+    session.say("stop")
+    result = session.wait_for_end()
+    assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
+    assert session.records(Evaluation) == []

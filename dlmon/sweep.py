@@ -299,12 +299,14 @@ class Sweep:
 
     Attributes:
         outcomes: how runs ended.
+        sessions: which run each session was, by its id; also of those that were made again.
         running: the run that has begun and not ended; None between two.
         closed: completed or stopped once it went no further; None before.
     """
 
     plan: Plan
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
+    sessions: dict[str, Slot] = field(default_factory=dict)
     running: Began | None = None
     closed: str | None = None
 
@@ -313,6 +315,7 @@ class Sweep:
         match event:
             case Began(slot=slot) if slot in self._slots:
                 self.running = event
+                self.sessions[event.session] = slot
             case Ended(slot=slot, outcome=outcome) if slot in self._slots:
                 self.outcomes[slot] = outcome
                 if self.running is not None and self.running.slot == slot:
@@ -337,6 +340,11 @@ class Sweep:
         A run that failed is over; one that was stopped or interrupted has to be made.
         """
         return [slot for slot in self.plan.order if not self.is_over(slot)]
+
+    @property
+    def combinations_over(self) -> int:
+        """How many combinations have no run left to be made."""
+        return len(self.plan.combinations) - len({slot.combination for slot in self.left()})
 
     def is_over(self, slot: Slot) -> bool:
         """Tell whether a run needs not be made any more."""

@@ -21,6 +21,7 @@ from dlmon.log import LogError, new_session_id, writer_pid
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.repeats import METRICS
 from dlmon.sanitize import clean
+from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.sweep import (
     STATUSES,
     Began,
@@ -40,6 +41,10 @@ from dlmon.sweep import (
 SWEEP_NAME = "sweep.jsonl"
 SCHEMA = 1
 
+# The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
+# open their files, because closing any descriptor of them would drop the lock.
+_held: dict[tuple[int, int], SweepWriter] = {}
+
 
 class NoSuchSweep(LookupError):
     """No sweep is meant, or more than one; the message is one sentence for a person."""
@@ -55,6 +60,27 @@ class SweepHeader:
     wall: float
     seed: int
     plan: Plan
+
+
+@dataclass(frozen=True)
+class SweepEntry:
+    """One sweep of a directory.
+
+    `status` is running while its file is locked; else completed or stopped, as
+    its file says, interrupted where that says nothing, and unknown when it was
+    written on another host. `pid` is who runs it.
+    """
+
+    header: SweepHeader
+    path: Path
+    sweep: Sweep
+    status: str
+    pid: int | None
+
+    @property
+    def plan(self) -> Plan:
+        """What is to be run."""
+        return self.sweep.plan
 
 
 def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
@@ -78,6 +104,7 @@ class SweepWriter:
         self.sweep = sweep
         """What the file tells, kept as it grows."""
         self._fd = fd
+        _held[_identity(os.fstat(fd))] = self
 
     @classmethod
     def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
@@ -148,6 +175,7 @@ class SweepWriter:
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
+            _held.pop(_identity(os.fstat(fd)), None)
             os.close(fd)
             raise
         return writer
@@ -166,6 +194,7 @@ class SweepWriter:
 
     def close(self) -> None:
         """Close the file and drop the lock."""
+        _held.pop(_identity(os.fstat(self._fd)), None)
         os.close(self._fd)
 
     def _append(self, line: bytes) -> None:
@@ -177,8 +206,48 @@ class SweepWriter:
             os.fsync(self._fd)
 
 
+def list_sweeps(directory: Path) -> list[SweepEntry]:
+    """Return all sweeps, oldest first; what is none, or not ours to read, is passed over."""
+    entries = []
+    for path in _sweep_paths(directory):
+        try:
+            entries.append(_read_entry(path))
+        except (LogError, OSError):
+            continue
+    return sorted(entries, key=lambda entry: entry.header.wall)
+
+
+def _read_entry(path: Path) -> SweepEntry:
+    held = _held_here(path)
+    if held is not None:
+        return SweepEntry(held.header, path, held.sweep, RUNNING, os.getpid())
+    try:
+        # The lock first: an end that is written between the two is then found.
+        pid = writer_pid(path)
+        without_end = INTERRUPTED
+    except OSError:
+        pid, without_end = None, UNKNOWN
+    header, sweep = read_sweep(path)
+    if header.host != host_name():
+        without_end = UNKNOWN
+    status = RUNNING if pid is not None else sweep.closed or without_end
+    return SweepEntry(header, path, sweep, status, pid)
+
+
+def _held_here(path: Path) -> SweepWriter | None:
+    """Return what writes a file, where that is this process."""
+    try:
+        return _held.get(_identity(path.stat()))
+    except OSError:
+        return None
+
+
+def _identity(told: os.stat_result) -> tuple[int, int]:
+    return told.st_dev, told.st_ino
+
+
 def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
-    """Read the file of a sweep.
+    """Read the file of a sweep, of which this process may not hold the lock.
 
     Raises:
         LogError: it can't be read, or is no sweep of this version.
@@ -226,10 +295,10 @@ def refuse_second(directory: Path, own: Path | None = None) -> None:
         own: a sweep's file that counts as none.
 
     Raises:
-        SweepError: another sweep of this directory is running on this machine.
+        SweepError: another process runs a sweep of this directory on this machine.
     """
     for path in _sweep_paths(directory):
-        if path == own:
+        if path == own or _held_here(path) is not None:
             continue
         holder = _lock_holder(path)
         if holder is not None:

@@ -1,7 +1,9 @@
 """What a sweep found: a row for each combination, the best of them, and where the lead changes.
 
-Pure. A combination counts as faster only where `dlmon.repeats` says so, which
-takes at least three runs of both.
+Pure. Combinations are judged by the time of a sample in the steady state:
+what an epoch or a run takes holds the compilation as well. A combination
+counts as faster only where `dlmon.repeats` says so, which takes at least three
+runs of both.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from dlmon.records import Result
 from dlmon.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
 from dlmon.sweep import (
     COMPLETED,
@@ -26,6 +29,12 @@ from dlmon.sweep import (
 
 # What a combination is said to be whose runs ended differently: the first of these.
 _TELLING = (COMPLETED, OUT_OF_MEMORY, FAILED, IMPOSSIBLE, NOT_RUN)
+JUDGED_BY = "ms_per_sample"
+"""The metric that tells which combination is the best."""
+
+SAME_WORK = ("mode",)
+"""What a sample takes is compared only where these are the same: a forward pass does less."""
+
 # These options' values say by themselves what they are.
 _SPEAKING = ("device", "precision", "mode", "backend")
 
@@ -45,6 +54,8 @@ class Row:
         spread: how far its runs agree.
         samples_per_second: the median throughput over its completed runs.
         cost_usd: the median price of a run, None where no price was given.
+        usd_per_million: the median price of a million samples in the steady state: runs
+            may be of different lengths, so theirs tells nothing of what is cheaper.
     """
 
     combination: Combination
@@ -57,6 +68,7 @@ class Row:
     spread: Spread | None
     samples_per_second: float | None
     cost_usd: float | None
+    usd_per_million: float | None
 
     @property
     def completed(self) -> int:
@@ -89,6 +101,7 @@ def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric:
     times = [time for time in (time_of(metric, result) for result in results) if time is not None]
     rates = [r.samples_per_second.mean for r in results if r.samples_per_second is not None]
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
+    prices = [price for price in map(_usd_per_million, results) if price is not None]
     spread = spread_of_repeats(times)
     typical = median(times) if times else None
     timing = "run_seconds" if metric == "run_seconds" else "seconds_per_epoch"
@@ -104,7 +117,15 @@ def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric:
         spread=spread,
         samples_per_second=median(rates) if rates else None,
         cost_usd=median(costs) if costs else None,
+        usd_per_million=median(prices) if prices else None,
     )
+
+
+def _usd_per_million(result: Result) -> float | None:
+    rate = result.samples_per_second
+    if result.cost_usd is None or rate is None or not (rate.mean > 0 and result.wall_s > 0):
+        return None
+    return result.cost_usd / result.wall_s / rate.mean * 1e6
 
 
 def _reason(ended: Sequence[Outcome], metric: str) -> str | None:
@@ -119,10 +140,46 @@ def _reason(ended: Sequence[Outcome], metric: str) -> str | None:
     return None
 
 
+def judged_rows(sweep: Sweep) -> tuple[Row, ...]:
+    """Return a row for each combination, with the time that the best is found by."""
+    return rows_of(sweep, JUDGED_BY)
+
+
+def like_rows(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows in groups that did the same work: of one workload, and in one mode."""
+    groups: dict[tuple[Value | None, ...], list[Row]] = {}
+    for row in rows:
+        varied = row.combination.varied
+        work = (row.combination.workload, *(varied.get(key) for key in SAME_WORK))
+        groups.setdefault(work, []).append(row)
+    return list(groups.values())
+
+
+def shared_text(rows: Sequence[Row]) -> str:
+    """Name what a group of `like_rows` has in common, as far as that is varied."""
+    combination = rows[0].combination
+    keys = [key for key in SAME_WORK if key in combination.varied]
+    return label(combination, keys) if keys else ""
+
+
 def best_of(rows: Sequence[Row]) -> Row | None:
-    """Return the row of the least time, None where there is none to compare with another."""
+    """Return the row of the least time, None where there is none to compare with another.
+
+    Args:
+        rows: a group of `like_rows`, as they are judged.
+    """
     timed = [(row.value, row) for row in rows if row.value is not None]
     return min(timed, key=lambda pair: pair[0])[1] if len(timed) > 1 else None
+
+
+def leaders(sweep: Sweep) -> dict[int, Row]:
+    """Return the best of the rows that are like each combination's, by its index."""
+    found: dict[int, Row] = {}
+    for like in like_rows(judged_rows(sweep)):
+        best = best_of(like)
+        if best is not None:
+            found |= {row.combination.index: best for row in like}
+    return found
 
 
 def lead(best: Row, other: Row) -> Speedup | None:
@@ -175,7 +232,7 @@ def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
     or where no two values can be compared.
 
     Args:
-        rows: of all combinations.
+        rows: of all combinations, as they are judged.
         by: the option whose values compete, such as device.
         axis: an option whose values are numbers; None for the workloads.
     """

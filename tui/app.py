@@ -267,18 +267,39 @@ class DlmonApp(App[int]):
         from tui.screens.sweep import SweepScreen
 
         def leave(interrupted: bool) -> None:
-            if self._sweep_screen is self.screen_stack[_FIRST_SCREEN]:
+            if screen is self.screen_stack[_FIRST_SCREEN]:
                 self.exit(INTERRUPTED if interrupted else run.exit_code)
                 return
-            self._sweep = self._sweep_screen = None
+            if self._sweep is run:
+                self._sweep = self._sweep_screen = None
             self.pop_screen()
             if self._home is not None:
                 self._read_sessions(self._directory, self._home.show_entries)
 
-        self._sweep = run
+        screen = SweepScreen(run, self._open, leave, ascii=self.settings.ascii)
+        self._sweep, self._sweep_screen = run, screen
         self._sweeps.append(run)
-        self._sweep_screen = SweepScreen(run, self._open, leave, ascii=self.settings.ascii)
-        self.push_screen(self._sweep_screen)
+        self.push_screen(screen)
+
+    def _resume_sweep(self, path: Path) -> None:
+        """Go on with a recorded sweep, or go back to it where it is shown already."""
+        from dlmon.sweep import SweepError
+        from dlmon.sweep_log import SweepWriter, read_sweep
+        from tui.sweep_options import check_plan, run_of
+
+        if self._sweep is not None and self._sweep.writer.path == path:
+            while self.screen is not self._sweep_screen:
+                self._pop()
+            return
+        if self._is_busy():
+            return
+        try:
+            check_plan(read_sweep(path)[1].plan)
+            run = run_of(SweepWriter.resume(path, time.time()))
+        except (LogError, SweepError) as error:
+            self._complain(str(error))
+        else:
+            self._show_sweep(run)
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
@@ -536,11 +557,20 @@ class DlmonApp(App[int]):
 
     def action_sessions(self) -> None:
         """Show what was recorded."""
+        from dlmon.sweep_log import list_sweeps
         from tui.screens.sessions import SessionsScreen
 
         directory = self._shown[-1].viewer.path.parent.parent if self._shown else self._directory
-        read = partial(list_sessions, directory)
-        self.push_screen(SessionsScreen(read, self._open, self._back, ascii=self.settings.ascii))
+        self.push_screen(
+            SessionsScreen(
+                partial(list_sessions, directory),
+                self._open,
+                self._back,
+                ascii=self.settings.ascii,
+                read_sweeps=partial(list_sweeps, directory),
+                resume=self._resume_sweep,
+            )
+        )
 
     def action_help(self) -> None:
         """Explain the screen."""

@@ -47,7 +47,8 @@ from tui.arguments import (
 from tui.jobs import make_job
 from tui.run_options import CHOICES, interval_complaint
 from tui.settings import Settings, SettingsError, read_settings
-from tui.sweep_command import sweep
+from tui.sweep_command import HELP as HELP_OF_SWEEP
+from tui.sweep_command import with_options_of
 from tui.typed_options import UnreadableOption, read_arguments
 from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 
@@ -129,6 +130,14 @@ def run(
             help="At most so many batches an epoch; seconds per epoch is then projected.",
         ),
     ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Train at least so long once it is steady: more epochs follow while it was less "
+            "(0; in a sweep with --steps, 3).",
+        ),
+    ] = None,
     threads: Annotated[
         str | None, typer.Option(metavar="N", help="Threads of the backend.")
     ] = None,
@@ -186,6 +195,7 @@ def run(
         "batch_size": batch_size,
         "epochs": epochs,
         "steps": steps,
+        "seconds": seconds,
         "threads": threads,
         "cpus": cpus,
         "data": data,
@@ -225,7 +235,7 @@ def run(
     raise typer.Exit(DlmonApp(directory, started=started, settings=settings).run_to_exit_code())
 
 
-app.command()(sweep)
+app.command("sweep", help=HELP_OF_SWEEP)(with_options_of(run))
 
 
 @app.command()
@@ -272,17 +282,21 @@ def list_workloads(as_json: Json = False) -> None:
 
 @app.command()
 def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
-    """List what was recorded, and what is running."""
+    """List what was recorded, and what is running: sessions, and sweeps below them."""
+    from dlmon.sweep_log import list_sweeps
+    from tui.session_figures import runs_of_sweeps
     from tui.tables import print_sessions, session_json
 
     directory = _log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
         raise UserError(f"{directory} is not a directory")
-    entries = list_sessions(directory)
+    entries, sweeps = list_sessions(directory), list_sweeps(directory)
     if as_json:
-        print(json.dumps([session_json(entry) for entry in entries], indent=2))
+        runs = runs_of_sweeps(sweeps)
+        told = [session_json(entry, runs.get(entry.header.id)) for entry in entries]
+        print(json.dumps(told, indent=2))
         return
-    print_sessions(entries, directory)
+    print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
 
 
 @app.command()

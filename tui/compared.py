@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dlmon.comparison import (
@@ -124,7 +125,7 @@ def _unless(value: object, usual: str) -> str | None:
 
 
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
-    """Return what to call earlier sessions, by id: when they began, and on what if elsewhere."""
+    """Return what to call earlier sessions, by id: when they began, and what was another then."""
     header, model = snapshot.header, snapshot.model
     device = model.device if model else None
     cpu = header.machine.cpu_model if device == "cpu" else None
@@ -134,10 +135,34 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
         name = f"run of {figures.moment(entry.header.wall, header.wall)}"
         result = entry.result
         there = (result.device_name or result.device) if result is not None else None
-        if there and there != here:
-            name = f"{name}, {figures.device(there)}"
-        names[entry.header.id] = name
+        elsewhere = [figures.device(there)] if there and there != here else []
+        names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, header)])
     return names
+
+
+def other_settings(entry: SessionEntry, header: SessionHeader) -> list[str]:
+    """Return how an earlier session computed, as far as this one does it otherwise.
+
+    It did the same work, so the two compare; but a person should know what makes the difference.
+    """
+    theirs, ours = _computed(entry.header), _computed(header)
+    return [
+        text for option, text in theirs.items() if text and ours[option] and text != ours[option]
+    ]
+
+
+def _computed(header: SessionHeader) -> dict[str, str]:
+    """Say how a session computes, by option; empty where that isn't known."""
+    options, cpus = header.options, cpus_of(header.options, header.machine)
+    backend, threads, python = (options.get(name) for name in ("backend", "threads", "python"))
+    backend = backend if isinstance(backend, str) else "tensorflow"
+    return {
+        "backend": TITLES.get(backend, backend),
+        "cpus": "" if cpus is None else "1 CPU" if cpus == 1 else f"{cpus} CPUs",
+        "threads": f"threads {threads if type(threads) is int else 'auto'}",
+        "jit": f"JIT {_unless(options.get('jit'), 'auto') or 'auto'}",
+        "python": python if isinstance(python, str) else "the Python of dlmon",
+    }
 
 
 def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
@@ -166,7 +191,10 @@ def factor_of_run_before(
         other = by_session.get(entry.header.id)
         value = factor(this, other, steady) if this and other else None
         if this and other and value is not None:
-            called = "run before" if entry is earlier[-1] else names[entry.header.id]
+            called = names[entry.header.id]
+            if entry is earlier[-1]:
+                _, comma, otherwise = called.partition(", ")
+                called = f"run before{comma}{otherwise}"
             return f"{_told_factor(this, other, value)} as the {called}"
     return ""
 
@@ -241,13 +269,20 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
         )
-    return compare(
+    rows = compare(
         metric_of(snapshot),
         conditions,
         defaults,
         this,
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
+    )
+    otherwise = {entry.header.id: other_settings(entry, header) for entry in earlier}
+    return tuple(
+        replace(row, label=", ".join([row.label, *otherwise[row.session]]))
+        if row.kind == "earlier" and row.session in otherwise
+        else row
+        for row in rows
     )
 
 

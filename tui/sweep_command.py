@@ -6,8 +6,9 @@ import inspect
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,24 +33,72 @@ OF_A_LAUNCH = ("detach", "log_dir")
 SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
 """The options of `run` that the runs of a sweep may share."""
 
+# What changes nothing in a run.
+_NEVER_VARIED = ("price",)
+VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
+"""The options that can be varied."""
+
+HELP = """Run every combination of some options, one after another; one table, one chart.
+
+Each option of run that is given holds for all runs. Runs are made one at a time, in an order that
+favours none and is recorded. A combination that can't be run, or for which memory runs out, is a
+row that says so, and the sweep goes on.
+
+\b
+Which batch size is the fastest, and where does memory run out?
+  dlmon sweep vgg-a --vary batch_size=8,16,32,64
+\b
+From which batch size on is the GPU the faster one?
+  dlmon sweep mnist-mlp-small --vary device=cpu,gpu \\
+      --vary batch_size=32,128,512
+\b
+How many CPUs are worth their price?
+  dlmon sweep cifar10-deep-cnn --vary cpus=1,2,4,8 --price 0.00795/cpu
+\b
+Is a TensorFlow that was compiled for this CPU faster, and is that sure?
+  dlmon sweep mnist-cnn --vary python=python3,/opt/tf/bin/python --repeat 3
+\b
+Which backend is the fastest at training, and which at inference?
+  dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
+      --vary mode=train,inference
+\b
+How fast is every workload on this machine?
+  dlmon sweep ALL --steps 100
+"""
+
 
 def sweep(
     workload: Annotated[
         str | None,
-        typer.Argument(metavar="WORKLOAD|ALL", help="See dlmon list.", show_default=False),
+        typer.Argument(
+            metavar="WORKLOAD|ALL",
+            help="What is trained: one that dlmon list shows, or ALL of them.",
+            show_default=False,
+        ),
     ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=A,B,...", help="An option of run and its values; may be given again."
+            metavar="KEY=A,B,...",
+            help="Run with each of these values of an option; given again, with every "
+            f"combination. KEY is one of {', '.join(VARIED)}.",
         ),
     ] = None,
     repeat: Annotated[
-        int | None, typer.Option(help="Runs of each combination (1); 3 tell how sure a figure is.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Run each combination so often (1), all of them before any again; from 3 on the "
+            "table tells how far the runs agree and what is surely faster.",
+        ),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="SWEEP", help="Go on with a sweep: an id, its beginning, or last."),
+        typer.Option(
+            metavar="SWEEP",
+            help="Go on with a sweep that was stopped, as it was begun: an id that dlmon sessions "
+            "shows, the beginning of one, a path, or last.",
+        ),
     ] = None,
     plain: Plain = False,
     as_json: Json = False,
@@ -84,26 +133,22 @@ def sweep(
     raise typer.Exit(shown.run_to_exit_code())
 
 
-def _with_options_of_run(command: Callable[..., None]) -> inspect.Signature:
-    """Return the signature of `command`, with every option of `run` in place of its `**texts`.
+def with_options_of(run: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of `run`, and their help, in place of its `**texts`.
 
     They are taken as text, so that they are read, and refused, as the form does.
     """
-    own = inspect.signature(command, eval_str=True)
+    own = inspect.signature(sweep, eval_str=True)
+    theirs = inspect.signature(run, eval_str=True).parameters
     kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    shared = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[str | None, typer.Option(help="As for dlmon run.")],
-        )
-        for name in SHARED
-    ]
-    return own.replace(parameters=[*kept, *shared])
+    shared = [theirs[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in SHARED]
 
+    @wraps(sweep)
+    def command(**arguments: Any) -> None:
+        sweep(**arguments)
 
-sweep.__signature__ = _with_options_of_run(sweep)  # type: ignore[attr-defined]
+    command.__signature__ = own.replace(parameters=[*kept, *shared])  # type: ignore[attr-defined]
+    return command
 
 
 def _begun(
@@ -116,10 +161,17 @@ def _begun(
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
     from dlmon.sweep_log import SweepWriter, new_header
-    from tui.sweep_options import make_plan, new_seed, read_shared_options, run_of
+    from tui.sweep_options import (
+        make_plan,
+        new_seed,
+        read_shared_options,
+        refuse_shared_and_varied,
+        run_of,
+    )
 
     seed = new_seed()
     plan = make_plan(workload, read_shared_options(texts, configured), vary, repeats, seed)
+    refuse_shared_and_varied(texts, plan)
     return run_of(SweepWriter.begin(directory, new_header(plan, seed, time.time())))
 
 

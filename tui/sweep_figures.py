@@ -11,15 +11,20 @@ from dlmon.repeats import LEAST_RUNS, time_of
 from dlmon.sweep import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
 from dlmon.sweep_log import SweepHeader
 from dlmon.sweep_results import (
+    SAME_WORK,
     Row,
     axis_of,
     best_of,
+    judged_rows,
     key_text,
     label,
     lead,
     lead_changes,
+    leaders,
+    like_rows,
     of_workload,
     rows_of,
+    shared_text,
     value_text,
 )
 from tui import figures
@@ -37,6 +42,7 @@ _HEADINGS = {
     "run_seconds": "s a run",
 }
 _MOST_VALUES = 8
+_PRICE = "USD/M samples"
 
 
 @dataclass(frozen=True)
@@ -75,37 +81,38 @@ def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
         Column("runs" if plan.repeats > 1 else "status"),
         Column(heading, True),
         Column("samples/s", True),
-        *([Column("USD a run", True)] if any(row.cost_usd is not None for row in rows) else []),
+        *([Column(_PRICE, True)] if any(row.usd_per_million is not None for row in rows) else []),
         *([Column("best is", True)] if plan.repeats >= LEAST_RUNS else []),
     )
 
 
 def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
-    plan, rows = sweep.plan, rows_of(sweep)
+    plan, rows, judged = sweep.plan, rows_of(sweep), judged_rows(sweep)
+    best = leaders(sweep)
     columns = columns_of(plan, rows)
-    with_cost = any(column.heading == "USD a run" for column in columns)
-    best = {name: best_of(of_workload(rows, name)) for name in plan.workloads}
+    priced = any(column.heading == _PRICE for column in columns)
     running = sweep.running.slot.combination if sweep.running is not None else None
     with_unit = len(set(plan.metrics.values())) > 1
     told = []
     for row in rows:
         combination = row.combination
-        leader = best[combination.workload]
+        leader = best.get(combination.index)
+        is_best = leader is not None and leader.combination is combination
         is_running = combination.index == running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
         cells.append(_standing(row, plan, is_running))
         cells.append(_time(row, with_unit, ascii))
         cells.append("" if row.samples_per_second is None else figures.rate(row.samples_per_second))
-        if with_cost:
-            cells.append(
-                "" if row.cost_usd is None else figures.dollars(row.cost_usd).removesuffix(" USD")
-            )
+        if priced:
+            cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= LEAST_RUNS:
-            cells.append(_lead(leader, row, ascii))
+            cells.append("best" if is_best else _lead(leader, judged[combination.index], ascii))
         status = "running" if is_running else row.status
-        told.append(TableRow(combination, tuple(cells), status, row is leader, _note(row)))
+        told.append(
+            TableRow(combination, tuple(cells), status, is_best, "" if is_running else _note(row))
+        )
     return columns, tuple(told)
 
 
@@ -137,17 +144,17 @@ def _time(row: Row, with_unit: bool, ascii: bool) -> str:
 
 def _lead(leader: Row | None, row: Row, ascii: bool) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
-    if leader is None or row.value is None:
-        return ""
-    if row is leader:
-        return "best"
-    speedup = lead(leader, row)
+    speedup = None if leader is None else lead(leader, row)
     return "" if speedup is None else _times(speedup.times, ascii)
 
 
 def _times(value: float, ascii: bool) -> str:
     number = f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
     return f"{number}{'x' if ascii else '×'}"
+
+
+def _dollars(value: float | None) -> str:
+    return "" if value is None else figures.dollars(value).removesuffix(" USD")
 
 
 def _note(row: Row) -> str:
@@ -184,16 +191,31 @@ def spread_text(row: Row, ascii: bool = False) -> str:
 
 def plan_text(plan: Plan, ascii: bool = False) -> str:
     """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
+    parts = [swept_text(plan), varied_text(plan, ascii)]
+    times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
+    runs = runs_text(len(plan.order))
+    return f"{runs}: {_by(ascii).join(part for part in parts if part)}{times}"
+
+
+def swept_text(plan: Plan) -> str:
+    """Name the workload of a sweep, or say how many there are."""
     several = len(plan.workloads) > 1
-    parts = [f"{len(plan.workloads)} workloads"] if several else [plan.workloads[0]]
+    return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
+
+
+def varied_text(plan: Plan, ascii: bool = False) -> str:
+    """Say what is varied: `device cpu, gpu × batch 32, 64`; empty where nothing is."""
+    parts = []
     for variation in plan.variations:
         values = [f"{value}" for value in variation.values]
         many = len(values) > _MOST_VALUES
         listed = f"{len(values)} values" if many else ", ".join(values)
         parts.append(f"{key_text(variation.key)} {listed}")
-    times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
-    runs = runs_text(len(plan.order))
-    return f"{runs}: {(' x ' if ascii else ' × ').join(parts)}{times}"
+    return _by(ascii).join(parts)
+
+
+def _by(ascii: bool) -> str:
+    return " x " if ascii else " × "
 
 
 def runs_text(count: int) -> str:
@@ -229,15 +251,15 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
 
 def findings(sweep: Sweep, ascii: bool = False) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
-    plan, rows = sweep.plan, rows_of(sweep)
+    plan, rows = sweep.plan, judged_rows(sweep)
     told: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
-        said = [*_best(own, plan, ascii), *_memory(own), *_cheapest(own)]
+        said = [*_bests(own, sweep, ascii), *_memory(own), *_cheapest(own, plan)]
         told += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
     axis = axis_of({v.key: v.values for v in plan.variations})
     for variation in plan.variations:
-        if variation.key == axis or len(variation.values) < 2:
+        if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
             continue
         if axis is not None:
             told += lead_changes(rows, variation.key, axis)
@@ -246,23 +268,38 @@ def findings(sweep: Sweep, ascii: bool = False) -> list[str]:
     return told
 
 
-def _best(rows: Sequence[Row], plan: Plan, ascii: bool) -> list[str]:
+def _bests(rows: Sequence[Row], sweep: Sweep, ascii: bool) -> list[str]:
+    """Name the best of the rows that are like each other; at the end, say where there is none."""
+    told = []
+    for like in like_rows(rows):
+        best = best_of(like)
+        if best is not None:
+            sentence = _best(best, like, sweep.plan, ascii)
+        elif len(like) > 1 and not sweep.left():
+            sentence = "none is the best: fewer than two have a throughput"
+        else:
+            continue
+        told.append(_with_shared(like, sentence))
+    return told
+
+
+def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
-    best = best_of(rows)
-    if best is None or best.value is None:
-        return []
-    named = f"best: {label(best.combination)}, {amount_of(best.metric, best.value)}"
-    others = [row for row in rows if row.value is not None and row is not best]
+    keys = _told_apart_by(plan)
+    assert best.samples_per_second is not None
+    rate = figures.rate(best.samples_per_second)
+    named = f"best: {label(best.combination, keys)}, {rate} samples/s"
+    others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
     speedup = lead(best, after)
     if speedup is not None:
         low, high = f"{speedup.low:.3g}", speedup.high
         reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
         times = _times(speedup.times, ascii)
-        return [f"{named}; {times} as fast as {label(after.combination)} ({reach})"]
+        return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
     if plan.repeats < LEAST_RUNS:
-        return [f"{named}; --repeat {LEAST_RUNS} would tell how sure that is"]
-    return [f"{named}; {label(after.combination)} may be as fast"]
+        return f"{named}; --repeat {LEAST_RUNS} would tell how sure that is"
+    return f"{named}; {label(after.combination, keys)} may be as fast"
 
 
 def _memory(rows: Sequence[Row]) -> list[str]:
@@ -271,24 +308,37 @@ def _memory(rows: Sequence[Row]) -> list[str]:
     return [f"memory ran out at {'; '.join(out)}"] if out else []
 
 
-def _cheapest(rows: Sequence[Row]) -> list[str]:
-    """Name the cheapest, where a price was given."""
-    costs = [(row.cost_usd, row) for row in rows if row.cost_usd is not None]
-    if len(costs) < 2:
-        return []
-    cost, row = min(costs, key=lambda pair: pair[0])
-    return [f"cheapest: {label(row.combination)}, {figures.dollars(cost)} a run"]
+def _cheapest(rows: Sequence[Row], plan: Plan) -> list[str]:
+    """Name the cheapest of the rows that are like each other, where a price was given."""
+    told = []
+    for like in like_rows(rows):
+        priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
+        if len(priced) > 1:
+            cost, row = min(priced, key=lambda pair: pair[0])
+            named = label(row.combination, _told_apart_by(plan))
+            sentence = f"cheapest: {named}, {figures.dollars(cost)} a million samples"
+            told.append(_with_shared(like, sentence))
+    return told
+
+
+def _told_apart_by(plan: Plan) -> list[str]:
+    """Return what is varied among the rows of a group that are like each other."""
+    return [key for key in plan.varied if key not in SAME_WORK]
+
+
+def _with_shared(like: Sequence[Row], sentence: str) -> str:
+    shared = shared_text(like)
+    return f"{shared}: {sentence}" if shared else sentence
 
 
 def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
     """Return a sweep as `--json` prints it."""
-    rows = rows_of(sweep)
-    best = {name: best_of(of_workload(rows, name)) for name in sweep.plan.workloads}
+    rows, best = rows_of(sweep), {row.combination.index for row in leaders(sweep).values()}
     return {
         "sweep": header.id,
         "log": path,
         "seed": header.seed,
-        "rows": [_row_json(sweep.plan, row, row is best[row.combination.workload]) for row in rows],
+        "rows": [_row_json(sweep.plan, row, row.combination.index in best) for row in rows],
         "findings": findings(sweep),
     }
 
@@ -308,6 +358,7 @@ def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
         "projected": row.projected,
         "samples_per_second": row.samples_per_second,
         "cost_usd": row.cost_usd,
+        "usd_per_million_samples": row.usd_per_million,
         "best": best,
         "result": None if typical is None else to_json(typical.result),
         "runs": [

@@ -25,20 +25,14 @@ from dlmon.sweep_log import SweepWriter
 from dlmon.sweep_run import SweepRun
 from tui.jobs import make_job
 from tui.run_options import RunOptions
-from tui.sweep_command import SHARED
+from tui.sweep_command import SHARED, VARIED
 from tui.typed_options import UnreadableOption, read_arguments, read_options
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 ALL = "ALL"
+# With --steps a quick network would end before it is steady: the figure and its band need so long.
+LEAST_TIME_S = 5.0
 _MOST_SEED = 1 << 32
-
-# What changes nothing in a run.
-_NEVER_VARIED = ("price",)
-# What only some machines have: elsewhere it is a combination that can't be, not a wrong word.
-_OF_A_MACHINE = ("cpus", "python")
-
-VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
-"""The options that can be varied."""
 
 
 def read_shared_options(texts: Mapping[str, str | None], configured: RunOptions) -> RunOptions:
@@ -55,6 +49,18 @@ def read_shared_options(texts: Mapping[str, str | None], configured: RunOptions)
         return read_arguments(texts, configured)
     except UnreadableOption as error:
         raise SweepError(str(error)) from None
+
+
+def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> None:
+    """Refuse an option that the command line gives one value to, and varies.
+
+    Raises:
+        SweepError: there is such an option.
+    """
+    for key in plan.varied:
+        if texts.get(key) is not None:
+            flag = f"--{key.replace('_', '-')}"
+            raise SweepError(f"{flag} and --vary {key}= both say what {key} is: leave out one")
 
 
 def make_plan(
@@ -80,7 +86,11 @@ def make_plan(
             f"use dlmon run {workloads[0]}"
         )
     check_number_of_runs(workloads, variations, repeats)
-    told = {**vars(shared), "python": _from_anywhere(shared.python)}
+    told = {
+        **vars(shared),
+        "python": _from_anywhere(shared.python),
+        "seconds": _least_time_s(shared, variations),
+    }
     options = {name: value for name, value in told.items() if name in SHARED}
     plan = Plan(
         workloads=workloads,
@@ -152,7 +162,8 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
     """Return one value of an option, for a sweep of these workloads.
 
     Raises:
-        SweepError: it can't be read, or no workload could be run with it anywhere.
+        SweepError: it can't be read, or no workload could be run with it on any machine. What
+            another workload or machine can run is a combination that can't be here.
     """
     typed = read_options({key: text}, RunOptions())
     for complaint in typed.unreadable.values():
@@ -162,12 +173,9 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
         value = _from_anywhere(value)
     if not isinstance(value, (str, int, float)):
         raise SweepError(f'--vary {key} can\'t be "{text}"')
-    if key not in _OF_A_MACHINE:
-        told = [typed.options.complaints(workload) for workload in WORKLOADS.values()]
-        complaints = [complaint.get(key) for complaint in told]
-        if None not in complaints:
-            ours = typed.options.complaints(WORKLOADS[workloads[0]])
-            raise SweepError(ours[key])
+    complaints = [typed.options.complaint_anywhere(each) for each in WORKLOADS.values()]
+    if None not in complaints:
+        raise SweepError(typed.options.complaint_anywhere(WORKLOADS[workloads[0]]))
     return value
 
 
@@ -186,6 +194,11 @@ def _from_anywhere(python: str | None) -> str | None:
         raise SweepError(
             "the working directory is gone: name the interpreter by its whole path"
         ) from None
+
+
+def _least_time_s(shared: RunOptions, variations: Sequence[Variation]) -> float | None:
+    cut_short = shared.steps is not None or any(each.key == "steps" for each in variations)
+    return LEAST_TIME_S if cut_short and shared.seconds is None else shared.seconds
 
 
 def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:

@@ -1,26 +1,27 @@
-"""Turn what a sweep found into a picture: points along what is varied, or bars. Pure."""
+"""Turn what a sweep found into a picture: points along what is varied, or bars. Pure.
+
+It shows the time of a sample, by which the best is found, and which any two
+workloads can be put beside each other by.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dlmon.sweep import IMPOSSIBLE, OUT_OF_MEMORY, Plan, Sweep
 from dlmon.sweep_results import (
     Row,
     axis_of,
-    best_of,
+    judged_rows,
     key_text,
     label,
+    leaders,
     of_workload,
-    rows_of,
 )
 from tui.sweep_figures import amount, heading_of, spread_text
 from tui.widgets.plot import bar_fractions
 from tui.widgets.sweep_plot import Bar, Point, PointSeries, is_doubling
-
-# A time that any two workloads can be put beside each other by.
-_OF_ANY_WORKLOAD = "ms_per_sample"
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,16 @@ class SweepPicture:
 
 def picture_of(sweep: Sweep, workload: str, ascii: bool = False) -> SweepPicture:
     """Return the picture of one workload's combinations; of all workloads where nothing varies."""
-    plan = sweep.plan
+    plan, rows = sweep.plan, judged_rows(sweep)
+    best = {row.combination.index for row in leaders(sweep).values()}
     if not plan.variations:
-        metric = _OF_ANY_WORKLOAD if len(plan.workloads) > 1 else None
-        return _bars(rows_of(sweep, metric), ascii)
-    rows = of_workload(rows_of(sweep), workload)
+        return _bars(rows, best, ascii)
+    rows = tuple(of_workload(rows, workload))
     axis = axis_of({variation.key: variation.values for variation in plan.variations})
     possible = [row for row in rows if row.status != IMPOSSIBLE]
-    return _bars(rows, ascii) if axis is None or not possible else _points(plan, possible, axis)
+    if axis is None or not possible:
+        return _bars(rows, best, ascii)
+    return _points(plan, possible, axis)
 
 
 def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
@@ -79,15 +82,13 @@ def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
     )
 
 
-def _bars(rows: Sequence[Row], ascii: bool) -> SweepPicture:
-    best = best_of(rows)
+def _bars(rows: Sequence[Row], best: Collection[int], ascii: bool) -> SweepPicture:
     bars = []
     for row in rows:
         told = row.reason or row.status
         if row.value is not None:
-            mark = "~" if row.projected else ""
-            told = f"{mark}{amount(row.metric, row.value)} {spread_text(row, ascii)}".rstrip()
-        bars.append(Bar(label(row.combination), row.value, told, row is best))
+            told = f"{amount(row.metric, row.value)} {spread_text(row, ascii)}".rstrip()
+        bars.append(Bar(label(row.combination), row.value, told, row.combination.index in best))
     values = [row.value for row in rows if row.value is not None]
     stretched = any(
         abs(fraction * max(values) - value) > 1e-9 * max(values)

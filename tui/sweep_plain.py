@@ -7,9 +7,9 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dlmon.sweep import Began, Ended, Event
@@ -25,6 +25,7 @@ from tui.sweep_figures import (
     sweep_json,
     table_of,
 )
+from tui.tables import plain_table, print_line, unwrapped
 
 
 def show_sweep(run: SweepRun, as_json: bool = False) -> int:
@@ -38,12 +39,12 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
         as_json: print nothing but the rows, as JSON.
     """
     errors = line_console(stderr=True)
-    showing = _Showing(run, line_console(), errors, silent=as_json)
+    showing = _Showing(run, table_console(), errors, silent=as_json)
     asyncio.run(showing.run())
     if as_json:
         print(json.dumps(sweep_json(run.writer.header, run.sweep, str(run.writer.path))))
     else:
-        _print_results(run)
+        print_results(run)
     sys.stdout.flush()
     if run.trouble is not None:
         errors.print(Text(f"dlmon: {run.trouble}"))
@@ -116,29 +117,42 @@ class _Showing:
 
     def _print(self, line: str) -> None:
         if not self._silent:
-            self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+            print_line(self._console, Text(f"{time.strftime('%H:%M:%S')}  {line}"))
             self._console.file.flush()
 
 
-def _print_results(run: SweepRun) -> None:
+def print_results(run: SweepRun) -> None:
+    """Print the table of a sweep, and what it found."""
     console = table_console()
     columns, rows = table_of(run.sweep)
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = plain_table()
     table.add_column("")
     for column in columns:
         table.add_column(column.heading, justify="right" if column.numeric else "left")
-    table.add_column("")
     for row in rows:
-        table.add_row(
-            "▶" if row.best else " ",
-            *(Text(cell) for cell in row.cells),
-            Text(row.note, style="dim"),
-            style="bold" if row.best else "",
-        )
+        cells = (Text(cell) for cell in row.cells)
+        table.add_row("▶" if row.best else " ", *cells, style="bold" if row.best else "")
+    lines = unwrapped(console, table)
+    notes = [Text(), *(Text(row.note, style="dim") for row in rows)]
+    widest = max(line.cell_len + note.cell_len for line, note in zip(lines, notes, strict=True))
+    # Where they don't fit beside the table, they stand below it.
+    beside = not console.is_terminal or widest <= console.width
     console.print()
-    console.print(table)
-    told = findings(run.sweep)
-    if told:
+    for line, note in zip(lines, notes, strict=True):
+        told = line + note if beside else line
+        told.rstrip()
+        print_line(console, told)
+    if not beside:
+        plan = run.sweep.plan
+        _print_sentences(
+            console, [f"{slot_text(plan, row.combination)}: {row.note}" for row in rows if row.note]
+        )
+    _print_sentences(console, findings(run.sweep))
+
+
+def _print_sentences(console: Console, sentences: Sequence[str]) -> None:
+    """Print sentences below what stands there."""
+    if sentences:
         console.print()
-    for sentence in told:
-        console.print(Text(sentence))
+    for sentence in sentences:
+        print_line(console, Text(sentence))

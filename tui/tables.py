@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
@@ -13,12 +15,25 @@ from rich.text import Text
 from dlmon.doctor import Finding
 from dlmon.records import to_json
 from dlmon.sessions import SessionEntry
+from dlmon.sweep_log import SweepEntry
 from tui import figures
-from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.console import table_console
+from tui.session_figures import (
+    RunOfSweep,
+    can_be_resumed,
+    device_of,
+    made_text,
+    outcome,
+    resume_command,
+    runs_of_sweeps,
+    workload_of,
+)
+from tui.sweep_figures import runs_text, varied_text
 from workloads.catalog import Workload
 
 _WIDTH_FOR_ONE_ROW = 140
+# As wide as no row is: in a pipe, none is broken.
+_UNWRAPPED = 100_000
 
 
 def print_workloads(workloads: Sequence[Workload]) -> None:
@@ -26,7 +41,7 @@ def print_workloads(workloads: Sequence[Workload]) -> None:
     console = table_console()
     one_row = console.width >= _WIDTH_FOR_ONE_ROW
     what = ("what it is",) if one_row else ()
-    table = _table("name", *what, "parameters", "FLOP/sample", "batch", "runs for", "source")
+    table = plain_table("name", *what, "parameters", "FLOP/sample", "batch", "runs for", "source")
     sources = list(dict.fromkeys(workload.source for workload in workloads))
     for workload in workloads:
         table.add_row(
@@ -48,7 +63,7 @@ def print_workloads(workloads: Sequence[Workload]) -> None:
             console.print(Text(title, style="dim"))
     console.print()
     for number, source in enumerate(sources, start=1):
-        console.print(Text(f"[{number}] {source}", style="dim"))
+        print_line(console, Text(f"[{number}] {source}", style="dim"))
 
 
 def run_length(workload: Workload) -> str:
@@ -58,27 +73,67 @@ def run_length(workload: Workload) -> str:
     return f"{workload.epochs} epochs"
 
 
-def print_sessions(entries: Sequence[SessionEntry], directory: Path) -> None:
-    """Print one row a session, newest last."""
+def print_sessions(
+    entries: Sequence[SessionEntry],
+    directory: Path,
+    sweeps: Sequence[SweepEntry] = (),
+    by_path: bool = False,
+) -> None:
+    """Print one row a session, newest last, and then one row a sweep.
+
+    Args:
+        entries: the sessions.
+        directory: where they are recorded.
+        sweeps: those of the same directory.
+        by_path: name sweeps by their paths in the commands that go on with them.
+    """
     console = table_console()
-    if not entries:
-        console.print(Text(f"no sessions in {directory} yet; dlmon run makes one"))
+    if not entries and not sweeps:
+        print_line(console, Text(f"no sessions in {directory} yet; dlmon run makes one"))
         return
-    table = _table("session", "started", "workload", "status", "device", "result")
+    runs = runs_of_sweeps(sweeps)
+    in_sweep = ("in a sweep",) if runs else ()
+    table = plain_table("started", "workload", "status", "device", *in_sweep, "result")
     for entry in entries:
+        run = runs.get(entry.header.id)
+        device, name = device_of(entry)
         table.add_row(
-            Text(entry.header.id, style="bold"),
             figures.day_and_time(entry.header.wall),
             Text(entry.header.workload),
             Text(entry.status),
-            Text(_device(entry)),
-            Text(_outcome(entry)),
+            Text(name or device),
+            *([Text(run.text if run else "")] if in_sweep else []),
+            Text(outcome(entry)),
         )
-    console.print(table)
+    if entries:
+        _print_named(console, ["session", *(entry.header.id for entry in entries)], table)
+    if entries and sweeps:
+        console.print()
+    if sweeps:
+        _print_sweeps(console, sweeps, by_path)
 
 
-def session_json(entry: SessionEntry) -> dict[str, Any]:
-    """Return a session as `sessions --json` prints it."""
+def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool) -> None:
+    table = plain_table("started", "workload", "status", "combinations", "varied")
+    for entry in sweeps:
+        table.add_row(
+            figures.day_and_time(entry.header.wall),
+            Text(workload_of(entry)),
+            Text(entry.status),
+            Text(f"{made_text(entry)} done"),
+            Text(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
+        )
+    _print_named(console, ["sweep", *(entry.header.id for entry in sweeps)], table)
+    left = [entry for entry in sweeps if can_be_resumed(entry)]
+    if left:
+        console.print()
+    for entry in left:
+        runs = runs_text(len(entry.sweep.left()))
+        print_line(console, Text(f"{runs} left: {resume_command(entry, by_path)}"))
+
+
+def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
+    """Return a session as `sessions --json` prints it, with the sweep that it is a run of."""
     return {
         "session": entry.header.id,
         "workload": entry.header.workload,
@@ -89,6 +144,27 @@ def session_json(entry: SessionEntry) -> dict[str, Any]:
         "log": str(entry.path),
         "options": entry.header.options,
         "result": to_json(entry.result) if entry.result is not None else None,
+        "sweep": None if run is None else sweep_entry_json(run.sweep),
+    }
+
+
+def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
+    """Return how a sweep stands: the same for each of its sessions."""
+    plan, sweep = entry.plan, entry.sweep
+    return {
+        "id": entry.header.id,
+        "status": entry.status,
+        "wall": entry.header.wall,
+        "pid": entry.pid,
+        "log": str(entry.path),
+        "workloads": list(plan.workloads),
+        "vary": {variation.key: list(variation.values) for variation in plan.variations},
+        "repeat": plan.repeats,
+        "combinations": len(plan.combinations),
+        "combinations_done": sweep.combinations_over,
+        "runs": len(plan.order),
+        "runs_left": len(sweep.left()),
+        "resume": resume_command(entry, by_path=True) if can_be_resumed(entry) else None,
     }
 
 
@@ -98,35 +174,51 @@ def print_findings(findings: Sequence[Finding]) -> None:
     marks = {"ok": ("✓", "green"), "missing": ("✗", "red"), "warning": ("!", "yellow")}
     for finding in findings:
         mark, style = marks[finding.state]
-        console.print(
-            Text.assemble((f"{mark} ", style), (f"{finding.topic}: ", "bold"), finding.text)
-        )
+        told = Text.assemble((f"{mark} ", style), (f"{finding.topic}: ", "bold"), finding.text)
+        print_line(console, told)
         if finding.next_step:
-            console.print(Text(f"    → {finding.next_step}", style="dim"))
+            print_line(console, Text(f"    → {finding.next_step}", style="dim"))
 
 
-def _device(entry: SessionEntry) -> str:
-    if entry.result is None:
-        return str(entry.header.options.get("device") or "")
-    return entry.result.device_name or entry.result.device or ""
-
-
-def _outcome(entry: SessionEntry) -> str:
-    result = entry.result
-    if result is None:
-        return ""
-    if result.error:
-        return result.error
-    timing = timing_of_result(result, entry.header.workload)
-    if timing is None:
-        return ""
-    metric = compared_metric(entry.header.workload, mode_of(result.options))
-    return f"{figures.band(timing)} {timed_unit(metric)}"
-
-
-def _table(*headings: str) -> Table:
+def plain_table(*headings: str) -> Table:
+    """Return a table without lines; each of these headings is that of words or of numbers."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         numeric = heading in ("parameters", "FLOP/sample", "batch", "runs for")
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     return table
+
+
+def _print_named(console: Console, names: Sequence[str], table: Table) -> None:
+    """Print a name before each line of a table; above it where the terminal is narrow.
+
+    A name is never broken: one copies it into a command.
+    """
+    lines = unwrapped(console, table)
+    for line in lines:
+        line.rstrip()
+    width = max(cell_len(name) for name in names) + 2
+    widest = width + max(line.cell_len for line in lines)
+    beside = not console.is_terminal or widest <= console.width
+    for index, (name, line) in enumerate(zip(names, lines, strict=True)):
+        named = Text(name, style="bold" if index else "dim")
+        if beside:
+            named.pad_right(width - named.cell_len)
+            print_line(console, named + line)
+        else:
+            print_line(console, named)
+            print_line(console, Text("  ") + line)
+
+
+def unwrapped(console: Console, table: Table) -> list[Text]:
+    """Return the heading and the rows of a table, a line each."""
+    options = console.options.update(width=_UNWRAPPED)
+    rows = console.render_lines(table, options, pad=False)
+    return [
+        Text.assemble(*((segment.text, segment.style or "") for segment in row)) for row in rows
+    ]
+
+
+def print_line(console: Console, line: Text) -> None:
+    """Print a line: wrapped at the width of the terminal, whole in a pipe."""
+    console.print(line, soft_wrap=not console.is_terminal)

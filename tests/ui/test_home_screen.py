@@ -324,7 +324,7 @@ async def test_pasting_nothing_leaves_the_filter_alone(show_home, pasted):
 
 async def test_the_footer_offers_the_important_keys_first(show_home):
     async with show_home((80, 24)) as shown:
-        important = "⏎ Train  tab Options  ^r Sessions  f1 Help  ^q Quit  f2 Watch  ^y Copy command"
+        important = "⏎ Train  tab Options  ^r Sessions  f1 Help  ^q Quit  f2 Watch  ^y Copy"
         assert shown.footer.strip() == important
         await shown.pilot.resize_terminal(120, 40)
         await shown.pilot.pause()
@@ -387,7 +387,7 @@ async def test_what_is_typed_around_tab_goes_to_the_field_on_each_side(show_home
     async with show_home((80, 24)) as shown:
         shown.screen.query_one("#batch_size").focus()
         await shown.pilot.pause()
-        await burst(shown, *"30000", "tab", *"7", "tab", "tab", *"12")
+        await burst(shown, *"30000", "tab", *"7", "tab", "tab", "tab", *"12")
         assert shown.typed("batch_size") == "30000"
         assert shown.typed("epochs") == "7"
         assert shown.typed("threads") == "12"

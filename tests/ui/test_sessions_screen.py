@@ -1,15 +1,19 @@
 """The screen of recorded sessions: what it tells of each, how one gets to one and back."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes.recorded import BEGIN_WALL, FOREIGN_NAME, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.sweeps import completed, plan_of, sweep_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.sessions import SessionEntry, list_sessions
+from dlmon.sweep import Began, Closed, Ended, Slot
+from dlmon.sweep_log import SweepEntry, SweepWriter, list_sweeps, new_header
 from tui.screens.sessions import SessionsScreen
 from tui.widgets.session_details import SessionDetails
 from tui.widgets.session_list import SessionList, matching
@@ -280,6 +284,102 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
         assert shown.reads == 2
 
 
+# ---- sweeps ----
+
+
+@pytest.fixture
+def swept(log_dir):
+    """Return a sweep of two batch sizes of which one was run, among two other sessions."""
+    header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 2.5 * HOUR_S)
+    writer = SweepWriter.begin(log_dir, header)
+    write(log_dir, "before", 3)
+    write(log_dir, "a-run", 2, workload="mnist-mlp-small", step_us=700)
+    write(log_dir, "after")
+    writer.write(Began(Slot(0, 0), "a-run", 1.0))
+    writer.write(Ended(Slot(0, 0), completed(0.5), 2.0))
+    writer.write(Closed("stopped", 3.0))
+    writer.close()
+    return writer
+
+
+def with_sweeps(log_dir, **options):
+    resumed = []
+    shown = ShownSessions(
+        log_dir, read_sweeps=lambda: list_sweeps(log_dir), resume=resumed.append, **options
+    )
+    shown.resumed = resumed
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("ascii", "of_a_run", "of_the_sweep"), [(False, "│", "╰"), (True, "|", "`")]
+)
+async def test_a_sweep_stands_below_its_runs_which_are_joined_to_it(
+    log_dir, swept, ascii, of_a_run, of_the_sweep
+):
+    shown = with_sweeps(log_dir, ascii=ascii)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        _, after, run, sweep, before = shown.rows("#sessions")
+        assert [row[0] for row in (after, run, sweep, before)] == [" ", of_a_run, of_the_sweep, " "]
+        assert run.endswith("5.66 s a run  batch 32")
+        assert "mnist-mlp-small" in sweep
+        assert sweep.endswith("sweep, 1 of 2: batch 32, 64")
+        assert "stopped" in sweep
+        if ascii:
+            assert "".join(shown.rows("#sessions")).isascii()
+    shown = with_sweeps(log_dir, ascii=ascii)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert "sweep, 1 of 2: batch" in shown.rows("#sessions")[3]
+
+
+async def test_a_sweep_and_its_run_are_told_in_detail(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    name = swept.header.id
+    async with shown.app.run_test(size=(200, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down")
+        assert shown.rows("#details")[0] == f"a-run  batch 32, a run of {name}"
+        await shown.press("down")
+        assert shown.rows("#details") == [
+            name,
+            "2 runs: mnist-mlp-small × batch 32, 64",
+            "1 of 2 combinations done; Enter goes on with it",
+            str(swept.path),
+        ]
+        assert "Sweep" in shown.text
+
+
+async def test_enter_goes_on_with_a_sweep_and_shows_a_session(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "down", "enter")
+        assert (shown.resumed, shown.shown) == ([swept.path], [])
+        await shown.press("up", "enter")
+        assert shown.shown == [log_dir / "a-run" / "session.jsonl"]
+
+
+async def test_where_a_sweep_cannot_be_opened_enter_tells_the_command(log_dir, swept):
+    shown = ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir))
+    async with shown.app.run_test(size=(140, 40), notifications=True) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "down", "enter")
+        assert shown.shown == []
+        (told,) = shown.app._notifications
+        assert told.message == f"in a shell: dlmon sweep --resume {swept.header.id}"
+
+
+async def test_the_name_of_a_sweep_finds_it_with_its_runs(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(*swept.header.id)
+        assert len(shown.rows("#sessions")) == 1 + 2
+        assert "2 of 4 recorded" in shown.text
+
+
 # ---- many ----
 
 
@@ -347,9 +447,12 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     failed = SessionEntry(header, None, "failed", result, None)
     unknown = replace(failed, status=text, result=None)
     sessions, details = SessionList(ascii=ascii), SessionDetails(ascii=ascii)
-    sessions.show([failed, unknown] * 8)
+    sweep = sweep_of(plan_of({"device": [text, "cpu"]}, workloads=(text,)))
+    sweep.sessions[header.id] = Slot(0, 0)
+    swept = SweepEntry(new_header(sweep.plan, 1, BEGIN_WALL), Path(text), sweep, "stopped", None)
+    sessions.show([failed, unknown] * 8, [swept])
     sessions.filter(typed)
-    for entry in (failed, unknown):
+    for entry in (failed, unknown, swept):
         details.show(entry)
         for drawn in (sessions.draw(*size), details.draw(*size)):
             assert len(drawn) <= size[1]

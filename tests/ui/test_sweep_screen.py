@@ -7,7 +7,7 @@ and accept with `pytest tests/ui/test_sweep_screen.py --snapshot-update`.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from fakes.recorded import folded, recorded_session
@@ -38,6 +38,7 @@ from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
+from tui.screens.sessions import SessionsScreen
 from tui.screens.sweep import SweepScreen
 from tui.screens.sweep_form import SweepForm
 from tui.screens.sweep_quit import SweepQuitScreen
@@ -134,7 +135,8 @@ def make_run(log_dir):
 
     yield make
     for writer in writers:
-        writer.close()
+        with suppress(OSError):  # closed by its test
+            writer.close()
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ async def test_before_the_first_run_the_plan_stands_there(make_run, show):
     async with show(make_run(repeats=3)) as shown:
         assert "12 runs: mnist-mlp-small × batch 32, 64, 128, 512; 3 times each" in shown.text
         assert "0 of 3" in shown.text
-        assert "a point for each combination, once its run has ended" in shown.text
+        assert "a point for each combination, once it has a throughput" in shown.text
 
 
 async def test_a_run_that_starts_is_named_before_it_has_a_session(make_run, show):
@@ -623,3 +625,74 @@ async def test_no_second_sweep_is_begun_while_one_runs(at_home):
         assert len(runs) == 1
         runs[0].end()
         await pilot.pause()
+
+
+# ---- from the recorded sessions ----
+
+
+@asynccontextmanager
+async def at_sessions(log_dir):
+    app = DlmonApp(log_dir, settings=Settings())
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.pause()
+        await app.run_action("sessions")
+        await pilot.pause()
+        await pilot.pause()
+        yield app, pilot
+
+
+async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_run, monkeypatch):
+    first = make_run(BATCHES)
+    first.make(completed(0.5))
+    first.tell(Closed("stopped", 2.0))
+    first.writer.close()
+    monkeypatch.setattr(tui.sweep_options, "run_of", StillRun)
+    async with at_sessions(first.directory) as (app, pilot):
+        sessions = app.screen
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, SweepScreen)
+        (run,) = app._sweeps
+        assert run.writer.path == first.writer.path
+        assert len(run.sweep.left()) == 3
+        run.end("stopped")
+        await pilot.pause()
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.screen is sessions
+        run.writer.close()
+
+
+async def test_enter_on_the_sweep_that_is_shown_leads_back_to_it_and_keeps_its_lock(make_run):
+    run = make_run()
+    async with in_app(run) as (app, pilot):
+        sweep = app.screen
+        await pilot.press("r")
+        await pilot.pause()
+        await pilot.pause()
+        assert isinstance(app.screen, SessionsScreen)
+        assert "sweep, 0 of 4" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.screen is sweep
+
+
+async def test_no_other_sweep_is_taken_up_beside_one_that_runs(make_run):
+    run, other = make_run(), make_run()
+    other.writer.close()
+    async with in_app(run) as (app, pilot):
+        app._resume_sweep(other.writer.path)
+        await pilot.pause()
+        assert "the sweep is still running" in screen_text(app)
+
+
+async def test_a_sweep_of_another_machine_is_not_taken_up(make_run, monkeypatch):
+    run = make_run()
+    run.writer.close()
+    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "another")
+    async with at_sessions(run.directory) as (app, pilot):
+        await pilot.press("enter")
+        await pilot.pause()
+        (told,) = app._notifications
+        assert "resume it there" in told.message
+        assert isinstance(app.screen, SessionsScreen)

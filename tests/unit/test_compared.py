@@ -94,6 +94,47 @@ def test_an_earlier_session_is_called_by_when_it_began_and_its_device_where_that
     }
 
 
+def computed(entry, cores=None, **options):
+    """Return an earlier session that was computed in another way."""
+    machine = entry.header.machine
+    machine = machine if cores is None else replace(machine, cores=cores)
+    return with_header(entry, options={**entry.header.options, **options}, machine=machine)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, ""),
+        ({"backend": "tensorflow", "jit": "auto", "threads": None}, ""),
+        ({"backend": "jax"}, ", JAX"),
+        ({"cpus": 1}, ", 1 CPU"),
+        ({"cpus": 2, "threads": 4, "jit": "on"}, ", 2 CPUs, threads 4, JIT on"),
+        ({"cores": 3}, ", 3 CPUs"),
+        ({"python": "/opt/tf/bin/python"}, ", /opt/tf/bin/python"),
+        ({"backend": {}, "threads": "x", "jit": 1, "python": 3, "cpus": "many"}, ""),
+    ],
+)
+def test_an_earlier_session_tells_what_computed_otherwise(utc, options, told):
+    earlier = computed(entry(step_us=80_000), **options)
+    snapshot = session()
+    (row,) = rows_of_kind(comparison_rows(snapshot, [earlier]), "earlier")
+    assert row.label == f"NVIDIA GeForce GTX 1060 6GB{told}"
+    assert row.comparable
+    assert row.badges == ()
+    assert run_names(snapshot, [earlier]) == {"earlier": f"run of 19 Nov 14:56{told}"}
+    assert before([earlier]) == f"4.44× as fast as the run before{told}"
+
+
+def test_what_both_sessions_have_is_not_told():
+    records = recorded_session()
+    records = change(records, SessionHeader, options={**records[0].options, "backend": "jax"})
+    same, usual = computed(entry("same"), backend="jax"), entry("usual")
+    rows = comparison_rows(folded(records).snapshot(), [same, usual])
+    labels = {row.session: row.label for row in rows_of_kind(rows, "earlier")}
+    assert labels["same"].endswith("6GB")
+    assert labels["usual"].endswith("6GB, TensorFlow")
+
+
 # ---- how many times as fast ----
 
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from fakes.sweeps import completed, plan_of, sweep_of
+from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
-from dlmon.sweep import FAILED, IMPOSSIBLE, OUT_OF_MEMORY, Began, Outcome, Slot
+from dlmon.sweep import (
+    COMPLETED,
+    FAILED,
+    IMPOSSIBLE,
+    NOT_RUN,
+    OUT_OF_MEMORY,
+    Began,
+    Outcome,
+    Slot,
+)
 from dlmon.sweep_log import new_header
 from tui.sweep_figures import (
     findings,
@@ -95,6 +105,12 @@ def test_a_run_that_is_being_made_is_told():
     assert cells(twice)[0][1] == "1 of 2 …"
 
 
+def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():
+    sweep = sweep_of(plan_of(SIZES), [Outcome(NOT_RUN, "stopped before its end")])
+    sweep.fold(Began(Slot(0, 0), "session", 0.0))
+    assert table_of(sweep)[1][0].note == ""
+
+
 def test_several_workloads_have_a_column_and_units_of_their_own():
     names = ("mnist-mlp-small", "mnist-mlp-wide")
     plan = plan_of({"threads": [1]}, workloads=names)
@@ -120,8 +136,9 @@ def test_a_projected_time_is_marked():
 
 def test_a_price_brings_a_column():
     sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
-    assert headings(sweep)[-1] == "USD a run"
-    assert [row[-1] for row in cells(sweep)] == ["0.012", ""]
+    assert headings(sweep)[-1] == "USD/M samples"
+    # 0.01234 USD in 10 s, at 2,000 samples a second.
+    assert [row[-1] for row in cells(sweep)] == ["0.62", ""]
 
 
 # ---- the sentences ----
@@ -129,19 +146,19 @@ def test_a_price_brings_a_column():
 
 def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
     assert findings(once(0.5, 0.2, 0.3)) == [
-        "best: batch 64, 0.200 ms a sample; --repeat 3 would tell how sure that is"
+        "best: batch 64, 5,000 samples/s; --repeat 3 would tell how sure that is"
     ]
 
 
 def test_where_runs_show_it_the_best_is_said_to_be_faster_than_the_next():
     (sentence,) = findings(thrice())
-    assert sentence.startswith("best: batch 64, 0.210 ms a sample; 1.48× as fast as batch 128 (")
+    assert sentence.startswith("best: batch 64, 4,762 samples/s; 1.48× as fast as batch 128 (")
     assert "×" not in findings(thrice(), ascii=True)[0]
 
 
 def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
     sweep = thrice(times=([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], [0.9, 0.91, 0.92]))
-    assert findings(sweep) == ["best: batch 32, 0.300 ms a sample; batch 64 may be as fast"]
+    assert findings(sweep) == ["best: batch 32, 3,333 samples/s; batch 64 may be as fast"]
 
 
 def test_where_memory_ran_out_is_told():
@@ -154,7 +171,62 @@ def test_the_cheapest_is_named_beside_the_fastest():
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
     told = findings(sweep_of(plan, *costs))
     assert told[0].startswith("best: cpus 16, ")
-    assert told[1] == "cheapest: cpus 2, 0.010 USD a run"
+    assert told[1] == "cheapest: cpus 2, 0.50 USD a million samples"
+
+
+def test_a_longer_run_is_not_the_dearer_one():
+    plan = plan_of({"epochs": [1, 10]})
+    short, long = result_of(0.5, cost_usd=0.01), result_of(0.4, cost_usd=0.08)
+    long = replace(long, wall_s=100.0)
+    told = findings(sweep_of(plan, *[[Outcome(COMPLETED, result=r)] for r in (short, long)]))
+    assert told[1] == "cheapest: epochs 10, 0.32 USD a million samples"
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
+    vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
+    sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
+    unsure = "; --repeat 3 would tell how sure that is"
+    assert findings(sweep, ascii) == [
+        f"train: best: jax, 2,500 samples/s{unsure}",
+        f"inference: best: tensorflow, 10,000 samples/s{unsure}",
+    ]
+    assert [row.best for row in table_of(sweep)[1]] == [False, True, True, False]
+    told = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert [row["best"] for row in told["rows"]] == [False, True, True, False]
+    picture = picture_of(sweep, "mnist-mlp-small")
+    assert [bar.best for bar in picture.bars] == [False, True, True, False]
+
+
+def test_of_two_modes_alone_none_is_the_best():
+    sweep = once(0.5, 0.1, vary={"mode": ["train", "inference"]})
+    assert findings(sweep) == []
+    assert not any(row.best for row in table_of(sweep)[1])
+
+
+def test_modes_do_not_lead_over_each_other():
+    vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
+    assert not any("less time" in told for told in findings(once(0.5, 0.4, 0.2, 0.1, vary=vary)))
+
+
+@pytest.mark.parametrize("metric", ["seconds_per_epoch", "run_seconds"])
+def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compilation(metric):
+    plan = plan_of({"jit": ["on", "off"]}, metric=metric)
+    on, off = completed(0.2, seconds=30.0), completed(0.4, seconds=10.0)
+    sweep = sweep_of(plan, [on], [off])
+    assert [row.best for row in table_of(sweep)[1]] == [True, False]
+    assert findings(sweep)[0].startswith("best: jit on, 5,000 samples/s")
+    bars = picture_of(sweep, "mnist-mlp-small").bars
+    assert [bar.told for bar in bars] == ["0.200 ms", "0.400 ms"]
+
+
+def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
+    plan = plan_of({"threads": [1, 2]}, metric="run_seconds")
+    sweep = sweep_of(plan, [completed(0.5, seconds=9.0)], [completed(None, seconds=8.0)])
+    assert findings(sweep) == ["none is the best: fewer than two have a throughput"]
+    assert not any(row.best for row in table_of(sweep)[1])
+    unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
+    assert findings(unfinished) == []
 
 
 def test_where_one_device_overtakes_the_other_is_told():

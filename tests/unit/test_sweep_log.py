@@ -33,6 +33,7 @@ from dlmon.sweep_log import (
     NoSuchSweep,
     SweepWriter,
     find_sweep,
+    list_sweeps,
     new_header,
     read_sweep,
     refuse_second,
@@ -69,6 +70,10 @@ def begin(log_dir):
             writer.close()
         except OSError:  # closed by its test
             continue
+
+
+def listed(log_dir):
+    return [(entry.header.id, entry.status, entry.pid) for entry in list_sweeps(log_dir)]
 
 
 @pytest.fixture
@@ -320,3 +325,71 @@ def test_foreign_text_is_cleaned(begin):
     writer.write(Ended(Slot(0, 0), Outcome(NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0))
     writer.close()
     assert read_sweep(writer.path)[1].outcomes[Slot(0, 0)].reason == "redgnp"
+
+
+# ---- which sweeps there are ----
+
+
+def test_sweeps_are_listed_oldest_first_with_how_far_they_came(begin, log_dir):
+    later = begin(plan_of({"batch_size": [32, 64]}), wall=2_000.0)
+    first = begin(plan_of({"batch_size": [32, 64, 128]}), wall=1_000.0)
+    first.write(Began(Slot(1, 0), "a-session", 3.0))
+    first.write(Ended(Slot(1, 0), completed(0.5), 4.0))
+    first.write(Closed("stopped", 5.0))
+    first.close()
+    told = list_sweeps(log_dir)
+    assert [entry.header.id for entry in told] == [first.header.id, later.header.id]
+    assert (told[0].status, told[0].sweep.combinations_over) == ("stopped", 1)
+    assert told[0].sweep.sessions == {"a-session": Slot(1, 0)}
+    assert told[0].path == first.path
+
+
+def test_a_combination_is_over_once_all_of_its_repeats_are(begin, log_dir):
+    writer = begin(plan_of({"batch_size": [32]}, repeats=2))
+    for repeat, over in ((0, 0), (1, 1)):
+        writer.write(Ended(Slot(0, repeat), completed(0.5), 1.0))
+        assert writer.sweep.combinations_over == over
+
+
+def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, held, log_dir):
+    writer = begin()
+    writer.close()
+    assert listed(log_dir) == [(writer.header.id, "interrupted", None)]
+    pid = held(writer.path)
+    assert listed(log_dir) == [(writer.header.id, "running", pid)]
+
+
+def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monkeypatch):
+    writer = begin()
+    writer.close()
+    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "another")
+    assert listed(log_dir) == [(writer.header.id, "unknown", None)]
+
+
+def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
+    writer = begin()
+    assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
+    refuse_second(log_dir)
+    asked = "import sys; from pathlib import Path; from dlmon.log import writer_pid; "
+    asked += "print(writer_pid(Path(sys.argv[1])))"
+    told = subprocess.run(
+        [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"{os.getpid()}\n"
+
+
+def test_what_is_no_sweep_is_not_listed(begin, log_dir):
+    begin()
+    (log_dir / "broken").mkdir()
+    (log_dir / "broken" / SWEEP_NAME).write_text("no sweep\n")
+    assert len(list_sweeps(log_dir)) == 1
+    assert list_sweeps(log_dir / "missing") == []
+
+
+def test_a_run_that_was_made_again_has_two_sessions(begin):
+    writer = begin()
+    slot = writer.sweep.left()[0]
+    for session in ("stopped-one", "second-one"):
+        writer.write(Began(slot, session, 1.0))
+        writer.write(Ended(slot, Outcome(NOT_RUN, "stopped before its end", session), 2.0))
+    assert writer.sweep.sessions == {"stopped-one": slot, "second-one": slot}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shlex
 import sys
 from dataclasses import fields, replace
 
 import pytest
 
 from dlmon.sweep import SweepError, Variation
+from tui.cli import run
 from tui.run_options import RunOptions
-from tui.sweep_command import sweep
+from tui.sweep_command import HELP, with_options_of
 from tui.sweep_options import (
     ALL,
     VARIED,
@@ -19,6 +22,7 @@ from tui.sweep_options import (
     make_plan,
     read_shared_options,
     refusal,
+    refuse_shared_and_varied,
     run_options,
 )
 from workloads.catalog import WORKLOADS
@@ -58,10 +62,49 @@ def test_an_interpreter_is_found_again_from_another_directory(tmp_path, monkeypa
     assert plan("threads=1,2", python="~/venv/bin/python").options["python"] == found
 
 
-@pytest.mark.parametrize("vary", ["device=tpu", "data=none", "batch_size=0", "interval=0"])
+@pytest.mark.parametrize(
+    "vary",
+    [
+        "device=tpu",
+        "data=none",
+        "batch_size=0",
+        "interval=0",
+        "threads=-1",
+        "cpus=0",
+        "cpus=-2",
+        "cpus=many",
+    ],
+)
 def test_a_value_that_nobody_could_run_is_a_wrong_argument(vary):
     with pytest.raises(SweepError):
         plan("epochs=1,2", vary)
+
+
+def test_more_cpus_than_there_are_is_a_combination_that_cannot_be(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    told = plan("cpus=1,3")
+    first, second = [refusal(told, combination) for combination in told.combinations]
+    assert first is None
+    assert "from 1 to 2" in second
+
+
+def test_an_option_that_is_given_and_varied_is_refused():
+    told = plan("batch_size=32,64", "threads=1,2", batch_size=8)
+    with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):
+        refuse_shared_and_varied({"batch_size": "8", "threads": None, "epochs": "1"}, told)
+    # What config.toml says is a default, over which --vary stands.
+    refuse_shared_and_varied({"batch_size": None, "threads": None, "epochs": "1"}, told)
+
+
+def test_the_help_shows_sweeps_that_can_be_made():
+    lines = HELP.replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line) for line in lines if line.startswith("  dlmon sweep ")]
+    assert len(commands) == 6
+    for _, _, workload, *arguments in commands:
+        pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
+        vary = [text for flag, text in pairs if flag == "--vary"]
+        repeats = next((int(text) for flag, text in pairs if flag == "--repeat"), 1)
+        assert make_plan(workload, RunOptions(), vary, repeats, seed=1).order
 
 
 def test_a_value_that_this_workload_refuses_is_a_combination_that_cannot_be():
@@ -95,9 +138,26 @@ def test_an_unknown_workload_suggests_one():
 
 
 def test_the_combination_stands_over_what_all_runs_share():
-    told = plan("batch_size=32,64", batch_size=128, threads=2, steps=10)
+    told = plan("batch_size=32,64", batch_size=128, threads=2, steps=10, seconds=0.0)
     shown = [run_options(told, combination) for combination in told.combinations]
-    assert shown == [RunOptions(batch_size=size, threads=2, steps=10) for size in (32, 64)]
+    shared = RunOptions(threads=2, steps=10, seconds=0.0)
+    assert shown == [replace(shared, batch_size=size) for size in (32, 64)]
+
+
+@pytest.mark.parametrize(
+    ("vary", "options", "seconds"),
+    [
+        ("threads=1,2", {"steps": 30}, 3.0),
+        ("steps=30,60", {}, 3.0),
+        ("threads=1,2", {"steps": 30, "seconds": 0.0}, 0.0),
+        ("threads=1,2", {"steps": 30, "seconds": 8.0}, 8.0),
+        ("threads=1,2", {}, None),
+    ],
+)
+def test_runs_whose_epochs_are_cut_short_last_long_enough_for_a_figure(vary, options, seconds):
+    told = plan(vary, **options)
+    shown = [run_options(told, combination).seconds for combination in told.combinations]
+    assert shown == [seconds, seconds]
 
 
 def test_a_job_has_the_options_of_its_combination(tmp_path):
@@ -163,7 +223,7 @@ def test_a_plan_of_another_version_is_refused(change):
 
 
 def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
-    taken = set(inspect.signature(sweep).parameters)
+    taken = set(inspect.signature(with_options_of(run)).parameters)
     options = {spec.name for spec in fields(RunOptions)}
     assert options - taken == {"detach"}
     assert taken - options == {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii"}

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 from rich.console import Console
 
 from dlmon.doctor import Finding
 from dlmon.sessions import list_sessions
+from dlmon.sweep import Began, Closed, Ended, Slot
+from dlmon.sweep_log import SweepWriter, list_sweeps, new_header
+from tui.session_figures import runs_of_sweeps
 from tui.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS
 
@@ -63,7 +67,7 @@ def test_a_workload_tells_how_long_a_run_of_it_is(capsys):
 
 @pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
 def test_the_workloads_are_told_whole_at_any_width(capsys, monkeypatch, width):
-    console = Console(width=width, highlight=False)
+    console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr("tui.tables.table_console", lambda: console)
     print_workloads(tuple(WORKLOADS.values()))
     told = capsys.readouterr().out
@@ -149,6 +153,88 @@ def test_a_session_without_a_result_is_null_in_json(log_dir):
     (entry,) = list_sessions(log_dir)
     assert session_json(entry)["result"] is None
     assert session_json(entry)["status"] == "unknown"
+
+
+# ---- sweeps ----
+
+
+@pytest.fixture
+def swept(log_dir):
+    """Return a sweep of two batch sizes of which one was run, as a session."""
+    header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 60)
+    writer = SweepWriter.begin(log_dir, header)
+    write_log(log_dir, recorded_session(session_id="run-1", workload=SMALL, step_us=700))
+    write_log(log_dir, recorded_session(session_id="alone"))
+    writer.write(Began(Slot(0, 0), "run-1", BEGIN_WALL))
+    writer.write(Ended(Slot(0, 0), completed(0.5), BEGIN_WALL))
+    writer.write(Closed("stopped", BEGIN_WALL))
+    writer.close()
+    return writer
+
+
+def listed(log_dir, capsys, **options):
+    print_sessions(list_sessions(log_dir), log_dir, list_sweeps(log_dir), **options)
+    return cells(capsys.readouterr().out)
+
+
+def test_sweeps_stand_below_the_sessions_with_how_to_go_on(swept, log_dir, capsys):
+    heading, *sessions, gap, sweep_heading, sweep, gap_2, resume = listed(log_dir, capsys)
+    assert heading[5:] == ["in a sweep", "result"]
+    assert sorted(row[0] for row in sessions) == ["alone", "run-1"]
+    assert next(row for row in sessions if row[0] == "run-1")[5] == "batch 32"
+    assert gap == gap_2 == []
+    assert sweep_heading == ["sweep", "started", "workload", "status", "combinations", "varied"]
+    name = swept.header.id
+    assert sweep == [name, "2026-11-20 14:55", SMALL, "stopped", "1 of 2 done", "batch 32, 64"]
+    assert resume == [f"1 run left: dlmon sweep --resume {name}"]
+
+
+def test_where_the_directory_was_named_a_sweep_is_named_by_its_path(swept, log_dir, capsys):
+    told = listed(log_dir, capsys, by_path=True)[-1]
+    assert told == [f"1 run left: dlmon sweep --resume {log_dir / swept.header.id}"]
+
+
+def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
+    header = new_header(plan_of(repeats=3, workloads=(SMALL, "mnist-mlp")), 1, BEGIN_WALL)
+    SweepWriter.begin(log_dir, header).close()
+    heading, row, *_ = listed(log_dir, capsys)
+    assert heading[0] == "sweep"
+    assert row[2:] == ["2 workloads", "interrupted", "0 of 2 done", "3 times each"]
+
+
+def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, capsys, monkeypatch):
+    failed = recorded_session(session_id="failed", status="failed")
+    failed[-1] = replace(failed[-1], error="no room " * 60)
+    write_log(log_dir, failed)
+    told = listed(log_dir, capsys)
+    assert next(row for row in told if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
+    console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr("tui.tables.table_console", lambda: console)
+    told = listed(log_dir, capsys)
+    assert [swept.header.id] in told
+    assert ["failed"] in told
+    assert all(len(cell) <= 60 for row in told for cell in row)
+
+
+def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
+    runs = runs_of_sweeps(list_sweeps(log_dir))
+    told = {
+        entry.header.id: session_json(entry, runs.get(entry.header.id))
+        for entry in list_sessions(log_dir)
+    }
+    assert told["alone"]["sweep"] is None
+    sweep = told["run-1"]["sweep"]
+    assert (sweep["id"], sweep["status"], sweep["pid"]) == (swept.header.id, "stopped", None)
+    assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
+    assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)
+    assert sweep["resume"] == f"dlmon sweep --resume {log_dir / swept.header.id}"
+
+
+def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
+    writer = SweepWriter.begin(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
+    *_, row = listed(log_dir, capsys)
+    writer.close()
+    assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]
 
 
 def test_findings_are_marked_and_followed_by_what_to_do(capsys):

@@ -61,7 +61,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
-        Binding("ctrl+y", "copy_command", "Copy command", tooltip="Copy the command line"),
+        Binding("ctrl+y", "copy_command", "Copy", tooltip="Copy the command line"),
         Binding(
             "ctrl+p",
             "app.command_palette",

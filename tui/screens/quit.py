@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -11,17 +11,24 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Footer, Label, Static
 
-_CONSEQUENCES = (
-    ("Stop", "after the current batch; its results are kept"),
-    ("Leave", "it trains on; dlmon attach shows it again"),
-    ("Stay", "nothing changes"),
-)
+Answer = tuple[str, str, Literal["default", "primary", "error"]]
+"""What is answered, the button for it, and how that looks."""
 
 
 class QuitScreen(ModalScreen[str]):
-    """Answers `stop`, `leave` or `stay`."""
+    """Answers `stop`, `leave` or `stay`; a subclass asks something else."""
 
-    CSS_PATH = "quit.tcss"
+    QUESTION: ClassVar[str] = "The session is still running."
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("stop", "Stop it (s)", "error"),
+        ("leave", "Leave it running (d)", "primary"),
+        ("stay", "Stay (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "after the current batch; its results are kept"),
+        ("Leave", "it trains on; dlmon attach shows it again"),
+        ("Stay", "nothing changes"),
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
@@ -36,14 +43,11 @@ class QuitScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         """Lay out the question, its three answers, and what follows from each."""
         with Vertical(id="question"):
-            yield Label("The session is still running.")
+            yield Label(self.QUESTION)
             with Horizontal():
-                yield Button("Stop it (s)", id="stop", variant="error")
-                yield Button("Leave it running (d)", id="leave", variant="primary")
-                yield Button("Stay (esc)", id="stay")
-            lines = [
-                Content.assemble((f"{answer:<7}", "bold"), told) for answer, told in _CONSEQUENCES
-            ]
+                for answer, label, variant in self.ANSWERS:
+                    yield Button(label, id=answer, variant=variant)
+            lines = [Content.assemble((f"{n:<7}", "bold"), told) for n, told in self.CONSEQUENCES]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
         yield Footer(show_command_palette=False)

@@ -1,4 +1,4 @@
-"""The screen of the recorded sessions, and of those that run: pick one to see it."""
+"""The screen of what was recorded, and of what runs: pick a session or a sweep to see it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Static
 
 from dlmon.sessions import SessionEntry
+from dlmon.sweep_log import SweepEntry
+from tui.session_figures import resume_command
 from tui.widgets.session_details import SessionDetails
 from tui.widgets.session_list import SessionList
 from tui.widgets.text_field import FilterField
@@ -21,20 +23,22 @@ from tui.widgets.too_small import TooSmall
 
 
 class SessionsScreen(Screen[None]):
-    """All sessions of the log directory, newest first.
+    """All sessions and sweeps of the log directory, newest first.
 
     Args:
-        read: returns them as they are now, oldest first.
+        read: returns the sessions as they are now.
         show: called with the log of the session that was picked.
         leave: called when the user wants to go back.
         ascii: draw with plain characters.
+        read_sweeps: returns the sweeps as they are now.
+        resume: called with the file of the sweep that was picked; without it, the
+            screen says by which command one goes on with a sweep.
     """
 
-    CSS_PATH = "sessions.tcss"
     AUTO_FOCUS = "#filter"
     # Letters go to the filter, so no letter is a command while something is typed.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "show", "Show", priority=True, tooltip="Show the highlighted session"),
+        Binding("enter", "show", "Show", priority=True, tooltip="Show what is highlighted"),
         Binding("escape", "back", "Back", priority=True, tooltip="Clear the filter, or go back"),
         Binding("ctrl+r", "refresh", "Refresh", tooltip="Read the sessions again"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
@@ -62,8 +66,15 @@ class SessionsScreen(Screen[None]):
             "now. Enter or a double click shows one, as it ended or as it goes on.",
         ),
         (
+            "Sweeps",
+            "A sweep has a row of its own, below its runs: ╰ is the sweep, │ a run of it, with "
+            "what was varied at the end of the row. Enter shows its table and its chart, and goes "
+            "on with what is left of it.",
+        ),
+        (
             "Filter",
             "Type parts of a name, a device, a date or a status, such as: cnn failed 2026-11. "
+            "The name of a sweep finds it with its runs. "
             "While nothing is typed, q goes back.",
         ),
         (
@@ -84,10 +95,14 @@ class SessionsScreen(Screen[None]):
         show: Callable[[Path], None],
         leave: Callable[[], None],
         ascii: bool = False,
+        read_sweeps: Callable[[], list[SweepEntry]] = list,
+        resume: Callable[[Path], None] | None = None,
     ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__()
         self._read = read
+        self._read_sweeps = read_sweeps
+        self._resume = resume
         self._show = show
         self._leave = leave
         self._filter = FilterField(
@@ -114,23 +129,28 @@ class SessionsScreen(Screen[None]):
         """Filter the list by what is typed."""
         self._list.filter(event.value)
 
-    def on_session_list_highlighted(self) -> None:
-        """Tell what is known of the highlighted session."""
-        self._details.show(self._list.highlighted)
+    def on_row_list_highlighted(self) -> None:
+        """Tell what is known of what is highlighted."""
+        self._details.show(self._list.highlighted, self._list.run_of_sweep)
         self.refresh_bindings()
 
-    def on_session_list_chosen(self) -> None:
+    def on_row_list_chosen(self) -> None:
         """Show what was clicked twice."""
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to show a session only where there is one."""
+        """Offer to show something only where there is something."""
         return action != "show" or self._list.highlighted is not None
 
     def action_show(self) -> None:
-        """Show the highlighted session."""
-        if self._list.highlighted is not None:
-            self._show(self._list.highlighted.path)
+        """Show the highlighted session; go on with a sweep."""
+        entry = self._list.highlighted
+        if isinstance(entry, SessionEntry):
+            self._show(entry.path)
+        elif entry is not None and self._resume is not None:
+            self._resume(entry.path)
+        elif entry is not None:
+            self.notify(f"in a shell: {resume_command(entry)}", markup=False)
 
     def action_back(self) -> None:
         """Clear what is typed; else go back."""
@@ -144,8 +164,8 @@ class SessionsScreen(Screen[None]):
         self._leave()
 
     def action_refresh(self) -> None:
-        """Read the sessions again."""
-        self._list.show(self._read())
+        """Read sessions and sweeps again."""
+        self._list.show(self._read(), self._read_sweeps())
 
     def action_move(self, steps: int) -> None:
         """Move the highlight."""

@@ -46,7 +46,6 @@ class SweepScreen(Screen[None]):
         clock: CLOCK_MONOTONIC in seconds.
     """
 
-    CSS_PATH = "sweep.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
         Binding("s", "stop_after_run", "Stop after this run", tooltip="Let no further run begin"),
@@ -229,11 +228,11 @@ class SweepScreen(Screen[None]):
         """Offer to stop only what goes on."""
         return action != "stop_after_run" or not self._run.ended
 
-    def on_sweep_table_highlighted(self) -> None:
+    def on_row_list_highlighted(self) -> None:
         """Draw the workload that the highlighted combination is of."""
         self._paint_highlighted()
 
-    def on_sweep_table_chosen(self) -> None:
+    def on_row_list_chosen(self) -> None:
         """Show the session of what was clicked twice."""
         self._follows = False
         self.action_show()

@@ -4,42 +4,32 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.content import Content
-from textual.widgets import Button, Label, Static
 
-from tui.screens.quit import QuitScreen
-
-_CONSEQUENCES = (
-    ("Now", "the run that is being made counts as not run"),
-    ("After", "this run ends as it would, and no further one begins"),
-    ("Stay", "nothing changes"),
-)
+from tui.screens.quit import Answer, QuitScreen
 
 
 class SweepQuitScreen(QuitScreen, inherit_bindings=False):
     """Answers `stop`, `after` or `stay`."""
 
+    QUESTION = "The sweep is not at its end."
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("stop", "Stop now (s)", "error"),
+        ("after", "After this run (a)", "primary"),
+        ("stay", "Stay (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Now", "the run that is being made counts as not run"),
+        ("After", "this run ends as it would, and no further one begins"),
+        ("Stay", "nothing changes"),
+        ("", "What is left is run by  dlmon sweep --resume last"),
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,ctrl+c,ctrl+q", "answer('stop')", "Stop now"),
+        Binding("s", "answer('stop')", "Stop now"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("a", "answer('after')", "Stop after this run"),
-        Binding("escape,n,q", "answer('stay')", "Stay"),
+        Binding("escape", "answer('stay')", "Stay"),
+        Binding("n,q", "answer('stay')", show=False),
         Binding("left,up", "app.focus_previous", show=False),
         Binding("right,down", "app.focus_next", show=False),
     ]
-
-    def compose(self) -> ComposeResult:
-        """Lay out the question, its three answers, and what follows from each."""
-        with Vertical(id="question"):
-            yield Label("The sweep is not at its end.")
-            with Horizontal():
-                yield Button("Stop now (s)", id="stop", variant="error")
-                yield Button("After this run (a)", id="after", variant="primary")
-                yield Button("Stay (esc)", id="stay")
-            lines = [
-                Content.assemble((f"{answer:<7}", "bold"), told) for answer, told in _CONSEQUENCES
-            ]
-            lines.append(Content("What is left is run by  dlmon sweep --resume last"))
-            yield Static(Content("\n").join(lines), id="consequences")

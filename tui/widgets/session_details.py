@@ -1,16 +1,25 @@
-"""What is known of one recorded session."""
+"""What is known of one recorded session, or of one sweep."""
 
 from __future__ import annotations
 
 from dlmon.records import Result
 from dlmon.sanitize import clean
 from dlmon.sessions import RUNNING, SessionEntry
+from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.compared import unusual_settings
 from tui.result_figures import cost_text, effective_text, energy_text
+from tui.session_figures import (
+    Recorded,
+    RunOfSweep,
+    can_be_resumed,
+    device_of,
+    made_text,
+    outcome,
+)
+from tui.sweep_figures import findings, plan_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import Row
-from tui.widgets.session_list import device_of, outcome
 
 _UNFINISHED = {
     RUNNING: "still running: Enter shows it as it goes on",
@@ -25,12 +34,14 @@ class SessionDetails(Lines):
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id, classes="panel")
-        self._entry: SessionEntry | None = None
+        self._entry: Recorded | None = None
+        self._run: RunOfSweep | None = None
 
-    def show(self, entry: SessionEntry | None) -> None:
-        """Show a session, or nothing."""
-        self._entry = entry
-        self.set_titles("Session" if entry else "")
+    def show(self, entry: Recorded | None, run: RunOfSweep | None = None) -> None:
+        """Show a session with what it was in a sweep, a sweep, or nothing."""
+        self._entry, self._run = entry, run
+        title = "Sweep" if isinstance(entry, SweepEntry) else "Session"
+        self.set_titles(title if entry else "")
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -38,13 +49,33 @@ class SessionDetails(Lines):
         entry = self._entry
         if entry is None:
             return []
-        rows: list[Row] = [
+        rows: list[Row]
+        if isinstance(entry, SweepEntry):
+            rows = self._of_sweep(entry)
+        else:
+            rows = self._of_session(entry, width, height)
+        rows.append(((clean(str(entry.path)), MUTED),))
+        return [cut(row, width, self.ellipsis) for row in rows[:height]]
+
+    def _of_sweep(self, entry: SweepEntry) -> list[Row]:
+        found = findings(entry.sweep, self.ascii)
+        return [
             ((entry.header.id, STRONG),),
+            ((plan_text(entry.plan, self.ascii), PLAIN),),
+            ((f"{made_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
+            *[((sentence, PLAIN),) for sentence in found[:1]],
+        ]
+
+    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
+        of_sweep: Row = ()
+        if self._run is not None:
+            told = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
+            of_sweep = ((told, MUTED),)
+        return [
+            ((entry.header.id, STRONG), *of_sweep),
             ((_settings(entry), PLAIN),),
             *self._came_of_it(entry, width, height - 2),
-            ((clean(str(entry.path)), MUTED),),
         ]
-        return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
         result = entry.result
@@ -55,6 +86,14 @@ class SessionDetails(Lines):
             return [((line, BAD),) for line in lines]
         speed = _speed(result, self.ascii)
         return [((text, PLAIN),) for text in (outcome(entry, self.ascii), speed) if text]
+
+
+def _next_step(entry: SweepEntry) -> str:
+    if entry.status == RUNNING:
+        return f"process {entry.pid} runs it"
+    if can_be_resumed(entry):
+        return "Enter goes on with it"
+    return "Enter shows its table and its chart"
 
 
 def _settings(entry: SessionEntry) -> str:

@@ -1,156 +1,97 @@
-"""The recorded sessions, newest first: one is highlighted, and what is typed filters them."""
+"""What was recorded, newest first: one row is highlighted, and what is typed filters them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
-from textual import events
-from textual.message import Message
 
 from dlmon.sessions import RUNNING, SessionEntry
+from dlmon.sweep_log import SweepEntry
 from tui import figures
-from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
-from tui.widgets.lines import (
-    ACCENT,
-    BAD,
-    GOOD,
-    MUTED,
-    PLAIN,
-    STRONG,
-    Lines,
-    cut,
-    with_thumb,
-    wrapped,
+from tui.session_figures import (
+    Recorded,
+    RunOfSweep,
+    device_of,
+    outcome,
+    runs_of_sweeps,
+    sweep_outcome,
+    workload_of,
 )
+from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, wrapped
+from tui.widgets.row_list import RowList
 from tui.widgets.rows import Row, Run, fit
-from tui.widgets.tail import Wheel
 
-_HIGHLIGHTED: tuple[str, ...] = ("session-list--highlighted",)
 _GAP = 2
-_MARGIN = 1
-"""Cells on the right, for the thumb that says which part is shown."""
-_HEADING_ROWS = 1
-
 _STATUS_STYLES = {RUNNING: ACCENT, "completed": GOOD, "stopped": PLAIN, "unknown": MUTED}
 _WIDTH_FOR_DEVICE, _WIDTH_FOR_DATE, _WIDTH_FOR_DEVICE_NAME, _WIDTH_FOR_HOST = 70, 84, 96, 116
 _LONGEST_WORKLOAD, _LONGEST_DEVICE, _LONGEST_HOST = 20, 28, 20
 
 
-class SessionList(Wheel, Lines):
-    """A list that scrolls, below a row that names its columns.
-
-    It never has the focus: keys go to the field that filters it, and the
-    screen moves the highlight.
-    """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"session-list--highlighted"}
-    DEFAULT_CSS = """
-    SessionList > .session-list--highlighted {
-        background: $block-cursor-background;
-        color: $block-cursor-foreground;
-        text-style: bold;
-    }
-    """
-
-    class Highlighted(Message):
-        """Another session is highlighted, or none is left."""
-
-    class Chosen(Message):
-        """A session was clicked twice."""
+class SessionList(RowList):
+    """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start before anything was read."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
-        self._all: list[SessionEntry] | None = None
-        self._shown: list[SessionEntry] = []
+        super().__init__(ascii=ascii, id=id)
+        self._all: list[Recorded] | None = None
+        self._shown: list[Recorded] = []
+        self._runs: Mapping[str, RunOfSweep] = {}
         self._typed = ""
-        self._first = 0
         self._columns: _Columns | None = None
-        self.highlighted: SessionEntry | None = None
 
-    def show(self, entries: Sequence[SessionEntry]) -> None:
-        """Take the sessions, oldest first; the highlight stays on its session."""
-        self._all, self._columns = list(reversed(entries)), None
+    @property
+    def highlighted(self) -> Recorded | None:
+        """What is highlighted; None where nothing is shown."""
+        return self._shown[self.index] if self._shown else None
+
+    @property
+    def run_of_sweep(self) -> RunOfSweep | None:
+        """What the highlighted session was run for; None where that was no sweep."""
+        entry = self.highlighted
+        return None if entry is None else self._runs.get(entry.header.id)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self._shown)
+
+    def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
+        """Take what was recorded; the highlight stays on its row."""
+        recorded: list[Recorded] = [*sessions, *sweeps]
+        self._all = sorted(recorded, key=lambda entry: entry.header.wall, reverse=True)
+        self._runs, self._columns = runs_of_sweeps(sweeps), None
         self.filter(self._typed)
 
     def filter(self, typed: str) -> None:
         """Show only what matches; the highlight stays where it can."""
+        before = self.highlighted
         self._typed = typed
-        self._shown = matching(self._all or [], typed)
-        before = self.highlighted.path if self.highlighted else None
-        same = next((entry for entry in self._shown if entry.path == before), None)
-        self._highlight(same or next(iter(self._shown), None))
+        self._shown = matching(self._all or [], typed, self._runs)
+        paths = [entry.path for entry in self._shown]
+        kept = before is not None and before.path in paths
+        self.highlight(paths.index(before.path) if before is not None and kept else 0)
         total = len(self._all or [])
         count = f"{len(self._shown)} of {total}" if typed.strip() else f"{total}"
         self.set_titles("Sessions", f"{count} recorded" if total else "")
 
-    def move(self, steps: int) -> None:
-        """Move the highlight, as far as there are sessions."""
-        if self.highlighted is not None:
-            index = self._shown.index(self.highlighted) + steps
-            self._highlight(self._shown[min(max(index, 0), len(self._shown) - 1)])
+    def heading(self, width: int) -> Row:
+        """Return the names of the columns."""
+        return self._columns_for(width).heading()
 
-    def move_page(self, direction: int) -> None:
-        """Move the highlight by as many rows as are shown."""
-        self.move(direction * max(1, self._rows_for_sessions - 1))
+    def row_of(self, index: int, width: int) -> Row:
+        """Return a session or a sweep."""
+        entry = self._shown[index]
+        run = self._runs.get(entry.header.id)
+        pointer = (">" if self.ascii else "▸") if index == self.index else " "
+        branch = " "
+        if isinstance(entry, SweepEntry):
+            branch = "`" if self.ascii else "╰"
+        elif run is not None:
+            branch = "|" if self.ascii else "│"
+        return self._columns_for(width).row(entry, run, f"{branch}{pointer} ", self.ascii)
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; the highlight stays where it is."""
-        self._first += delta
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the heading and the sessions in sight."""
-        if not self._shown:
-            return self._nothing(width, height)
-        count = max(0, height - _HEADING_ROWS)
-        self._first = min(max(0, self._first), max(0, len(self._shown) - count))
-        columns = self._columns
-        if columns is None or columns.width != width - _MARGIN:
-            columns = _Columns(self._all or [], width - _MARGIN, self.ellipsis)
-            self._columns = columns
-        in_sight = self._shown[self._first : self._first + count]
-        rows = [columns.heading(), *(self._row(entry, columns) for entry in in_sight)]
-        rows = [cut(row, width - _MARGIN, self.ellipsis) for row in rows[:height]]
-        if len(self._shown) > count:
-            rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, len(self._shown), width, self.ascii
-            )
-        return rows
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight."""
-        self._bring_into_sight()
-
-    def on_click(self, event: events.Click) -> None:
-        """Highlight what is clicked; a double click chooses it."""
-        clicked = event.get_content_offset(self)
-        if clicked is None or clicked.y < _HEADING_ROWS:
-            return
-        index = self._first + clicked.y - _HEADING_ROWS
-        if index < len(self._shown):
-            self._highlight(self._shown[index])
-            if event.chain == 2:
-                self.post_message(self.Chosen())
-
-    @property
-    def _rows_for_sessions(self) -> int:
-        return self.size.height - _HEADING_ROWS
-
-    def _highlight(self, entry: SessionEntry | None) -> None:
-        self.highlighted = entry
-        self._bring_into_sight()
-        self.post_message(self.Highlighted())
-
-    def _bring_into_sight(self) -> None:
-        if self.highlighted is not None and self._rows_for_sessions > 0:
-            index = self._shown.index(self.highlighted)
-            self._first = max(min(self._first, index), index - self._rows_for_sessions + 1)
-        self.redraw()
-
-    def _nothing(self, width: int, height: int) -> list[Row]:
+    def nothing(self, width: int, height: int) -> list[Row]:
         """Say why there is nothing to see, and what to do about it."""
         if self._all is None:
             texts = ["Reading the sessions …"]
@@ -167,25 +108,21 @@ class SessionList(Wheel, Lines):
         rows: list[Row] = [((line, style),) for line, style in zip(lines, styles, strict=False)]
         return rows[:height]
 
-    def _row(self, entry: SessionEntry, columns: _Columns) -> Row:
-        highlighted = entry is self.highlighted
-        pointer = (">" if self.ascii else "▸") if highlighted else " "
-        row = columns.row(entry, f" {pointer} ", self.ascii)
-        if not highlighted:
-            return row
-        text = "".join(text for text, _ in row)
-        return ((fit(text, columns.width, self.ellipsis), _HIGHLIGHTED),)
+    def _columns_for(self, width: int) -> _Columns:
+        if self._columns is None or self._columns.width != width:
+            self._columns = _Columns(self._all or [], width, self.ellipsis)
+        return self._columns
 
 
 class _Columns:
     """The columns that a width has room for, as wide as these sessions need them."""
 
-    def __init__(self, entries: Sequence[SessionEntry], width: int, ellipsis: str) -> None:
+    def __init__(self, entries: Sequence[Recorded], width: int, ellipsis: str) -> None:
         self.width = width
         self._ellipsis = ellipsis
         self._date_from = 0 if width >= _WIDTH_FOR_DATE else len("2026-")
         self._full_device = width >= _WIDTH_FOR_DEVICE_NAME
-        workloads = [entry.header.workload for entry in entries]
+        workloads = [workload_of(entry) for entry in entries]
         self._workload = _widest([*workloads, "workload"], _LONGEST_WORKLOAD)
         devices = [self._device_of(entry) for entry in entries]
         with_device = width >= _WIDTH_FOR_DEVICE
@@ -201,12 +138,12 @@ class _Columns:
         gap = " " * _GAP
         return (("   " + gap.join(text for text in texts if text), MUTED),)
 
-    def row(self, entry: SessionEntry, pointer: str, ascii: bool) -> Row:
-        """Return a session."""
+    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, ascii: bool) -> Row:
+        """Return a session, with what it was in a sweep, or a sweep."""
         when = figures.day_and_time(entry.header.wall)[self._date_from :]
         when = when.rjust(len("2026-11-20 14:56") - self._date_from)
         workload, device, status, host = self._fitted(
-            entry.header.workload, self._device_of(entry), entry.status, entry.header.host
+            workload_of(entry), self._device_of(entry), entry.status, entry.header.host
         )
         gap = " " * _GAP
         runs: list[Run] = [
@@ -216,7 +153,13 @@ class _Columns:
             (status + gap, _STATUS_STYLES.get(entry.status, BAD)),
             (host + gap if host else "", MUTED),
         ]
-        return (*runs, (outcome(entry, ascii), PLAIN))
+        if isinstance(entry, SweepEntry):
+            return (*runs, (sweep_outcome(entry, ascii), STRONG))
+        told = outcome(entry, ascii)
+        runs.append((told, PLAIN))
+        if run is not None:
+            runs.append((f"{gap if told else ''}{run.text}", MUTED))
+        return tuple(runs)
 
     def _fitted(self, workload: str, device: str, status: str, host: str) -> tuple[str, ...]:
         widths = (self._workload, self._device, self._status, self._host)
@@ -226,50 +169,44 @@ class _Columns:
             for text, width in zip(texts, widths, strict=True)
         )
 
-    def _device_of(self, entry: SessionEntry) -> str:
+    def _device_of(self, entry: Recorded) -> str:
+        if isinstance(entry, SweepEntry):
+            return ""
         device, name = device_of(entry)
         return (figures.device(name) if self._full_device else "") or device
 
 
-def matching(entries: Sequence[SessionEntry], typed: str) -> list[SessionEntry]:
-    """Return the sessions that hold every word of `typed`."""
+def matching(
+    entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
+) -> list[Recorded]:
+    """Return what holds every word of `typed`.
+
+    Args:
+        entries: sessions and sweeps.
+        typed: words, with blanks between them.
+        runs: which of the sessions a sweep made, by their ids.
+    """
     words = typed.lower().split()
     if not words:
         return list(entries)
-    return [entry for entry in entries if all(word in _searched(entry) for word in words)]
+    return [
+        entry
+        for entry in entries
+        if all(word in _searched(entry, (runs or {}).get(entry.header.id)) for word in words)
+    ]
 
 
-def device_of(entry: SessionEntry) -> tuple[str, str]:
-    """Return a session's device and its name; until it is over, the one that was asked for."""
-    result, header = entry.result, entry.header
-    if result is not None:
-        return result.device or "", result.device_name or ""
-    asked = str(header.options.get("device") or "")
-    if asked == "cpu":
-        return asked, header.machine.cpu_model or ""
-    gpus = header.machine.gpus or ()
-    return asked, next((gpu.name for gpu in gpus if asked == f"gpu:{gpu.index}"), "")
-
-
-def outcome(entry: SessionEntry, ascii: bool = False) -> str:
-    """Return what came of a session: its time, or its error; empty where there is neither."""
-    result = entry.result
-    if result is None:
-        return ""
-    if result.error:
-        return result.error
-    timing = timing_of_result(result, entry.header.workload)
-    if timing is None:
-        return ""
-    metric = compared_metric(entry.header.workload, mode_of(result.options))
-    return f"{figures.band(timing, ascii)} {timed_unit(metric)}"
-
-
-def _searched(entry: SessionEntry) -> str:
+def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
     header = entry.header
-    device = " ".join(device_of(entry))
-    when = figures.day_and_time(header.wall)
-    return f"{header.id} {header.workload} {entry.status} {device} {header.host} {when}".lower()
+    told = [header.id, workload_of(entry), entry.status, header.host]
+    told.append(figures.day_and_time(header.wall))
+    if isinstance(entry, SweepEntry):
+        told.append(sweep_outcome(entry))
+    else:
+        told += device_of(entry)
+    if run is not None:
+        told += [run.sweep.header.id, run.text]
+    return " ".join(told).lower()
 
 
 def _widest(texts: Sequence[str], most: int) -> int:

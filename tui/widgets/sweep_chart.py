@@ -12,9 +12,10 @@ from tui.widgets.sweep_plot import SERIES, bar_rows, plot_rows
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Chart",
-        "How the time depends on what is varied, from zero up: less is better. Where values double "
-        "from one to the next, equal steps along the axis are equal factors. A line through a "
-        "point is the 95 % band of at least three runs; ✗ at the top is where memory ran out. "
+        "How the time of a sample depends on what is varied, from zero up: less is better. Where "
+        "values double from one to the next, equal steps along the axis are equal factors. A line "
+        "through a point is the 95 % band of at least three runs; ✗ at the top is where memory ran "
+        "out. "
         "Where nothing that is varied is a number, bars stand for the combinations.",
     ),
 )
@@ -56,7 +57,7 @@ class SweepChart(Lines):
         known = [point.y for series in picture.series for point in series.points]
         failed = any(p.out_of_memory for series in picture.series for p in series.points)
         if picture.series and not failed and all(y is None for y in known):
-            waiting = "a point for each combination, once its run has ended"
+            waiting = "a point for each combination, once it has a throughput"
             return [((waiting[:width], MUTED),)]
         if picture.series:
             return plot_rows(picture.series, width, height, self.ascii)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dlmon.session import Session, Snapshot
-from dlmon.sweep import IMPOSSIBLE, Plan, Slot, Sweep
+from dlmon.sweep import IMPOSSIBLE, Slot, Sweep
 from dlmon.sweep_results import key_text
 from tui import figures
+from tui.sweep_figures import swept_text
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -41,8 +42,9 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "best, less time",
-        "What the sweep has found so far. One combination is said to be so many times as fast as "
-        "another only where at least three runs of both show it.",
+        "What the sweep has found so far, by the throughput in the steady state: the time of an "
+        "epoch or a run would hold the compilation as well. One combination is said to be so many "
+        "times as fast as another only where at least three runs of both show it.",
     ),
     (
         "Last line",
@@ -90,7 +92,7 @@ class SweepTopLine(Lines):
             return []
         right = _how_far(standing, self.ascii)
         plan = standing.sweep.plan
-        left: Row = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (_swept(plan), STRONG))
+        left: Row = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         varied = (" x " if self.ascii else " × ").join(key_text(key) for key in plan.varied)
         if varied:
             left = (*left, (f"  {varied}", MUTED))
@@ -166,11 +168,6 @@ class SweepRunLine(Lines):
             if row_width(left) + APART + row_width(right) <= width:
                 return [joined(left, right, width, self.ellipsis)]
         return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
-
-
-def _swept(plan: Plan) -> str:
-    several = len(plan.workloads) > 1
-    return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
 
 
 def _how_far(standing: Standing, ascii: bool) -> Row:

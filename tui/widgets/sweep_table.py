@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import events
-from textual.message import Message
 
 from dlmon.sweep import COMPLETED, NOT_RUN
 from tui.sweep_figures import Column, TableRow
-from tui.widgets.lines import (
-    ACCENT,
-    BAD,
-    GOOD,
-    MUTED,
-    PLAIN,
-    STRONG,
-    Lines,
-    cut,
-    with_thumb,
-)
-from tui.widgets.rows import Row, Run, fit
-from tui.widgets.tail import Wheel
+from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import Row, Run
 
-_HIGHLIGHTED: tuple[str, ...] = ("sweep-table--highlighted",)
 _GAP = "  "
-_MARGIN = 1
-"""Cells on the right, for the thumb that says which part is shown."""
-_HEADING_ROWS = 1
 _STATUS_COLUMNS = ("status", "runs")
 _STYLES = {COMPLETED: GOOD, "running": ACCENT, NOT_RUN: MUTED}
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Combinations",
-        "A row for each combination of what is varied; ▶ is the one of the least time. Enter shows "
-        "the session of the highlighted one, as it runs or as it ended.",
+        "A row for each combination of what is varied; ▶ is the one of the highest throughput "
+        "among those that do the same work: in a sweep over the mode, one for each mode. Enter "
+        "shows the session of the highlighted one, as it runs or as it ended.",
     ),
     (
         "runs",
@@ -57,120 +41,56 @@ HELP: tuple[tuple[str, str], ...] = (
 )
 
 
-class SweepTable(Wheel, Lines):
-    """Rows below the names of their columns; it scrolls, and never has the focus."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"sweep-table--highlighted"}
-    DEFAULT_CSS = """
-    SweepTable > .sweep-table--highlighted {
-        background: $block-cursor-background;
-        color: $block-cursor-foreground;
-        text-style: bold;
-    }
-    """
-
-    class Highlighted(Message):
-        """Another combination is highlighted."""
-
-    class Chosen(Message):
-        """A combination was clicked twice."""
+class SweepTable(RowList):
+    """The combinations of a sweep, as wide as their cells need them."""
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(ascii=ascii, id=id)
         self._columns: tuple[Column, ...] = ()
         self._table: tuple[TableRow, ...] = ()
-        self._first = 0
-        self.highlighted = 0
-        """The number of the highlighted row."""
+        self._widths: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """How many combinations there are."""
+        return len(self._table)
 
     @property
     def row(self) -> TableRow | None:
         """The highlighted row."""
-        return self._table[self.highlighted] if self.highlighted < len(self._table) else None
+        return self._table[self.index] if self._table else None
 
     def show(self, columns: tuple[Column, ...], rows: tuple[TableRow, ...]) -> None:
         """Show rows, as many as ever; the highlight stays."""
         self._columns, self._table = columns, rows
+        self._widths = _widths(columns, rows)
         self.redraw()
 
-    def highlight(self, number: int) -> None:
-        """Highlight a row, and bring it into sight."""
-        last = max(0, len(self._table) - 1)
-        self.highlighted = min(max(0, number), last)
-        room = max(1, self.size.height - _HEADING_ROWS)
-        self._first = max(min(self._first, self.highlighted), self.highlighted - room + 1)
-        self.redraw()
-        self.post_message(self.Highlighted())
+    def heading(self, width: int) -> Row:
+        """Return the names of the columns."""
+        pairs = zip(self._columns, self._widths, strict=True)
+        told = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
+        return (("   " + _GAP.join(told), MUTED),)
 
-    def move(self, steps: int) -> None:
-        """Move the highlight, as far as there are rows."""
-        self.highlight(self.highlighted + steps)
-
-    def move_page(self, direction: int) -> None:
-        """Move the highlight by as many rows as are shown."""
-        self.move(direction * max(1, self.size.height - _HEADING_ROWS - 1))
-
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; the highlight stays where it is."""
-        self._first += delta
-        self.redraw()
-
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the heading and the rows in sight."""
-        room = max(0, height - _HEADING_ROWS)
-        self._first = min(max(0, self._first), max(0, len(self._table) - room))
-        in_sight = range(self._first, min(self._first + room, len(self._table)))
-        widths = _widths(self._columns, self._table)
-        rows = [_heading(self._columns, widths)]
-        for number in in_sight:
-            row = self._row(self._table[number], widths)
-            if number == self.highlighted:
-                text = "".join(text for text, _ in row)
-                row = ((fit(text, width - _MARGIN, self.ellipsis), _HIGHLIGHTED),)
-            rows.append(row)
-        rows = [cut(row, width - _MARGIN, self.ellipsis) for row in rows[:height]]
-        if len(self._table) > room:
-            rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, len(self._table), width, self.ascii
-            )
-        return rows
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight."""
-        self.highlight(self.highlighted)
-
-    def on_click(self, event: events.Click) -> None:
-        """Highlight what is clicked; a double click chooses it."""
-        clicked = event.get_content_offset(self)
-        if clicked is None or clicked.y < _HEADING_ROWS:
-            return
-        number = self._first + clicked.y - _HEADING_ROWS
-        if number < len(self._table):
-            self.highlight(number)
-            if event.chain == 2:
-                self.post_message(self.Chosen())
-
-    def _row(self, row: TableRow, widths: Sequence[int]) -> Row:
+    def row_of(self, index: int, width: int) -> Row:
+        """Return a combination."""
+        row = self._table[index]
         marker = (">" if self.ascii else "▶") if row.best else " "
         runs: list[Run] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
-        for column, cell, width in zip(self._columns, row.cells, widths, strict=True):
+        for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):
             standing = column.heading in _STATUS_COLUMNS
             cell_style = _STYLES.get(row.status, BAD) if standing else style
             runs.append((f"{_GAP if len(runs) > 1 else ' '}", PLAIN))
-            runs.append((_aligned(cell, width, column.numeric), cell_style))
+            runs.append((_aligned(cell, cells, column.numeric), cell_style))
         if row.note:
             runs.append((f"{_GAP}{row.note}", MUTED))
         return tuple(runs)
 
-
-def _heading(columns: Sequence[Column], widths: Sequence[int]) -> Row:
-    told = [
-        _aligned(column.heading, width, column.numeric)
-        for column, width in zip(columns, widths, strict=True)
-    ]
-    return (("   " + _GAP.join(told), MUTED),)
+    def nothing(self, width: int, height: int) -> list[Row]:
+        """Return nothing: a sweep has combinations."""
+        return []
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[int]:

@@ -1,0 +1,53 @@
+"""The end of a sweep without the screen: its table and what it found, in a pipe or a terminal."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.sweeps import completed, plan_of, sweep_of
+from rich.console import Console
+
+import tui.sweep_plain
+from dlmon.sweep import IMPOSSIBLE, Outcome
+from tui.sweep_plain import print_results
+
+REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
+PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
+SWEEP = sweep_of(PLAN, [completed(0.5)], [completed(0.2)], [Outcome(IMPOSSIBLE, REASON)])
+BEST = "best: batch 64, cpu, 5,000 samples/s; --repeat 3 would tell how sure that is"
+
+
+@pytest.fixture
+def printed(capsys):
+    """Return the lines of a sweep's end."""
+    print_results(SimpleNamespace(sweep=SWEEP))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
+    gap, heading, *rows, gap_2, best = printed
+    assert gap == gap_2 == ""
+    assert heading.split() == ["batch", "device", "status", "ms", "a", "sample", "samples/s"]
+    assert [row.split()[0] for row in rows] == ["32", "▶", "70000"]
+    assert rows[2].endswith(REASON)
+    assert best == BEST
+    assert all(line == line.rstrip() for line in printed)
+
+
+def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, monkeypatch):
+    console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(tui.sweep_plain, "table_console", lambda: console)
+    print_results(SimpleNamespace(sweep=SWEEP))
+    told = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in told.splitlines()) <= 60
+    assert f"batch 70000, cpu: {REASON}" in told.replace(" \n", " ").replace("\n", " ")
+    assert [line.split()[0] for line in told.splitlines()[2:5]] == ["32", "▶", "70000"]
+    assert BEST.split()[-1] in told
+
+
+def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):
+    console = Console(width=400, highlight=False, force_terminal=True, color_system=None)
+    monkeypatch.setattr(tui.sweep_plain, "table_console", lambda: console)
+    print_results(SimpleNamespace(sweep=SWEEP))
+    assert capsys.readouterr().out.splitlines()[4].rstrip().endswith(REASON)

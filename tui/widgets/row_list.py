@@ -1,0 +1,124 @@
+"""Rows below the names of their columns, of which one is highlighted."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.message import Message
+
+from tui.widgets.lines import Lines, cut, with_thumb
+from tui.widgets.rows import Row, fit
+from tui.widgets.tail import Wheel
+
+MARGIN = 1
+"""Cells on the right, for the thumb that says which part is shown."""
+
+_HIGHLIGHTED: tuple[str, ...] = ("row-list--highlighted",)
+_HEADING_ROWS = 1
+
+
+class RowList(Wheel, Lines):
+    """Base of the tables that scroll; a subclass says what its rows are.
+
+    It never has the focus: the screen moves the highlight.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--highlighted"}
+    DEFAULT_CSS = """
+    RowList > .row-list--highlighted {
+        background: $block-cursor-background;
+        color: $block-cursor-foreground;
+        text-style: bold;
+    }
+    """
+
+    class Highlighted(Message):
+        """Another row is highlighted, or none is left."""
+
+    class Chosen(Message):
+        """A row was clicked twice."""
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self.index = 0
+        """The number of the highlighted row."""
+        self._first = 0
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        raise NotImplementedError
+
+    def heading(self, width: int) -> Row:
+        """Return the names of the columns."""
+        raise NotImplementedError
+
+    def row_of(self, index: int, width: int) -> Row:
+        """Return a row, the highlighted one too; it is cut where it is wider."""
+        raise NotImplementedError
+
+    def nothing(self, width: int, height: int) -> list[Row]:
+        """Return what stands there in place of heading and rows while there are none."""
+        raise NotImplementedError
+
+    def highlight(self, index: int) -> None:
+        """Highlight a row, and bring it into sight."""
+        self.index = min(max(0, index), max(0, self.count - 1))
+        room = self.size.height - _HEADING_ROWS
+        if room > 0:
+            self._first = max(min(self._first, self.index), self.index - room + 1)
+        self.redraw()
+        self.post_message(self.Highlighted())
+
+    def move(self, steps: int) -> None:
+        """Move the highlight, as far as there are rows."""
+        self.highlight(self.index + steps)
+
+    def move_page(self, direction: int) -> None:
+        """Move the highlight by as many rows as are shown."""
+        self.move(direction * max(1, self.size.height - _HEADING_ROWS - 1))
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down; the highlight stays where it is."""
+        self._first += delta
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the heading and the rows in sight."""
+        if not self.count:
+            return self.nothing(width, height)
+        room = max(0, height - _HEADING_ROWS)
+        self._first = min(max(0, self._first), max(0, self.count - room))
+        in_sight = range(self._first, min(self._first + room, self.count))
+        inner = width - MARGIN
+        rows = [self.heading(inner), *(self._drawn(index, inner) for index in in_sight)]
+        rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
+        if self.count > room:
+            rows[_HEADING_ROWS:] = with_thumb(
+                rows[_HEADING_ROWS:], self._first, self.count, width, self.ascii
+            )
+        return rows
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep the highlight in sight."""
+        self.highlight(self.index)
+
+    def on_click(self, event: events.Click) -> None:
+        """Highlight what is clicked; a double click chooses it."""
+        clicked = event.get_content_offset(self)
+        if clicked is None or clicked.y < _HEADING_ROWS:
+            return
+        index = self._first + clicked.y - _HEADING_ROWS
+        if index < self.count:
+            self.highlight(index)
+            if event.chain == 2:
+                self.post_message(self.Chosen())
+
+    def _drawn(self, index: int, width: int) -> Row:
+        row = self.row_of(index, width)
+        if index != self.index:
+            return row
+        text = "".join(text for text, _ in row)
+        return ((fit(text, width, self.ellipsis), _HIGHLIGHTED),)

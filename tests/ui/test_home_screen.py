@@ -324,18 +324,18 @@ async def test_pasting_nothing_leaves_the_filter_alone(show_home, pasted):
 
 async def test_the_footer_offers_the_important_keys_first(show_home):
     async with show_home((80, 24)) as shown:
-        important = "⏎ Train  tab Options  ^r Sessions  f1 Help  ^q Quit  f2 Watch  ^y Copy"
-        assert shown.footer.strip() == important
+        important = "⏎ Train  tab Options  ^r Sessions  f1 Help  ^q Quit  f2 Watch"
+        assert shown.footer.strip() == f"{important}  ^y Copy  ^p Menu"
         await shown.pilot.resize_terminal(120, 40)
         await shown.pilot.pause()
-        assert shown.footer.endswith("^p Commands  f3 Theme  ^s Sweep")
+        assert shown.footer.endswith("^p Menu  ^s Sweep  f3 Theme")
 
 
 async def test_in_the_form_the_footer_tells_the_way_back(show_home):
     async with show_home() as shown:
         assert "esc" not in shown.footer
         await press(shown, "tab")
-        assert shown.footer.startswith(" ⏎ Train  tab Options  esc Workloads")
+        assert shown.footer.startswith(" ⏎ Train  tab Options  esc List")
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])

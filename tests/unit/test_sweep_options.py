@@ -147,8 +147,8 @@ def test_the_combination_stands_over_what_all_runs_share():
 @pytest.mark.parametrize(
     ("vary", "options", "seconds"),
     [
-        ("threads=1,2", {"steps": 30}, 3.0),
-        ("steps=30,60", {}, 3.0),
+        ("threads=1,2", {"steps": 30}, 5.0),
+        ("steps=30,60", {}, 5.0),
         ("threads=1,2", {"steps": 30, "seconds": 0.0}, 0.0),
         ("threads=1,2", {"steps": 30, "seconds": 8.0}, 8.0),
         ("threads=1,2", {}, None),

@@ -55,7 +55,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             "tab", "next_option", "Options", priority=True, tooltip="Go to the options, one by one"
         ),
         Binding(
-            "escape", "pick", "Workloads", priority=True, tooltip="Go back to the list of workloads"
+            "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
         Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Look at what was recorded"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
@@ -65,12 +65,12 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         Binding(
             "ctrl+p",
             "app.command_palette",
-            "Commands",
+            "Menu",
             priority=True,
             tooltip="Look for a command by its name",
         ),
-        Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train with several values each"),
+        Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
         Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),

@@ -100,9 +100,9 @@ def make_result(
 
 def _too_short(snapshot: Snapshot, status: str) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
-    if snapshot.rough_step_ms is None:
-        return NEVER_STEADY
-    why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
+    why = NEVER_STEADY
+    if snapshot.rough_step_ms is not None:
+        why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
     return f"{why}; --seconds 5 trains so long" if status == "completed" else why
 
 

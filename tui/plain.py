@@ -34,6 +34,7 @@ from tui.compared import (
 )
 from tui.console import close_stdout, line_console
 from tui.result_figures import result_figures
+from tui.tables import print_table
 
 POLL_S = 0.2
 LINE_EVERY_S = 10.0
@@ -311,12 +312,13 @@ def _print_summary(console: Console, viewer: Viewer, snapshot: Snapshot) -> None
     table = Table.grid(padding=(0, 2))
     for name, text in _summary(viewer, snapshot):
         table.add_row(Text(name, style="dim"), Text(text))
-    console.print(table)
+    print_table(console, table)
     _print_comparison(console, viewer, snapshot)
 
 
 def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
-    model, result, why = snapshot.model, snapshot.result, snapshot.why
+    model, result = snapshot.model, snapshot.result
+    why = snapshot.why | (result.why if result is not None else {})
     rows = [("workload", snapshot.header.workload)]
     if model is not None:
         rows.append(("device", device_text(snapshot)))
@@ -390,7 +392,7 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
             Text("; ".join(row.badges), style="dim"),
             style="bold" if row.kind == "this" else "",
         )
-    console.print(table)
+    print_table(console, table)
 
 
 def _cost(row: Row) -> str:

@@ -243,7 +243,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     if time is not None:
         told.append(amount_of(metric, time))
     if result.samples_per_second is not None:
-        told.append(f"{figures.rate(result.samples_per_second.median)} samples/s")
+        told.append(f"{figures.rate(result.samples_per_second.mean)} samples/s")
     else:
         told.append(result.why.get("samples_per_second", ""))
     return ", ".join(part for part in told if part)

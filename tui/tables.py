@@ -219,6 +219,16 @@ def unwrapped(console: Console, table: Table) -> list[Text]:
     ]
 
 
+def print_table(console: Console, table: Table) -> None:
+    """Print a table: in the width of the terminal, a line for each row in a pipe."""
+    if console.is_terminal:
+        console.print(table)
+        return
+    for line in unwrapped(console, table):
+        line.rstrip()
+        print_line(console, line)
+
+
 def print_line(console: Console, line: Text) -> None:
     """Print a line: wrapped at the width of the terminal, whole in a pipe."""
     console.print(line, soft_wrap=not console.is_terminal)

@@ -250,6 +250,8 @@ class Cpu:
 
     `energy_j` counts what all packages together have taken; only differences mean something.
     `power_w` is their mean power since the sample before, and `load_1m` the kernel's load average.
+    Where the control group has a CPU limit, `limit_used_pct` is the share of it that the group
+    uses, and `throttled_pct` that of its periods in which it was stopped.
     """
 
     pct: float | None = None
@@ -259,13 +261,17 @@ class Cpu:
     mhz: int | None = None
     temperature_c: float | None = None
     throttled_pct: float | None = None
+    limit_used_pct: float | None = None
     energy_j: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory in use, as `total - available` (or the cgroup's), swap, and pages read from disk."""
+    """Memory in use, as `total - available`, swap, and pages read from disk.
+
+    In use, swapped and faults are the control group's where that limits memory.
+    """
 
     used_mib: int | None = None
     swap_used_mib: int | None = None

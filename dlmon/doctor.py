@@ -6,16 +6,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 import dlmon
 from dlmon.calibration import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
+from dlmon.device import VISIBLE
+from dlmon.device_files import read_device_files
+from dlmon.finding import Finding as Finding
+from dlmon.frameworks import Framework
+from dlmon.gpu_sight import HIDDEN, compare_sight
+from dlmon.interpreter import TITLES
 from dlmon.records import Facts, GpuFacts, MachineFacts
+from dlmon.sanitize import clean
 from dlmon.sensors.energy import DENIED, why_no_cpu_energy
+from dlmon.survival import what_ends_runs
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
@@ -25,16 +32,8 @@ NVIDIA_PCI_VENDOR = "0x10de"
 BUSY_PCT = 25.0
 # Twice what a day at one sample a second may take.
 LEAST_FREE_MIB = 500
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at. `next_step` is what to do about it, where there is something."""
-
-    topic: str
-    state: Literal["ok", "missing", "warning"]
-    text: str
-    next_step: str | None = None
+# A few lines of a terminal; a path may be longer than that.
+LONGEST_TEXT = 500
 
 
 def examine(
@@ -46,6 +45,8 @@ def examine(
     python: tuple[int, int, int] = sys.version_info[:3],
     root: Path = Path("/"),
     calibration: Path | None = None,
+    frameworks: Sequence[Framework] | None = None,
+    user: str | None = None,
 ) -> tuple[Finding, ...]:
     """Return what was found, in the order to show it.
 
@@ -56,8 +57,10 @@ def examine(
         environment: the environment variables that a workload would get.
         version_of: tells an installed package's version, or None.
         python: the version of the interpreter that runs this.
-        root: where /dev, /proc and /sys are.
+        root: where /dev, /etc, /proc, /run, /sys, /usr and /var are.
         calibration: the file that the matmul peaks are kept in; None leaves them out.
+        frameworks: what each told of the GPUs that it sees; None if they were not asked.
+        user: who would run workloads; the user of this process by default.
     """
     version_of = version_of or installed_version
     gpus = facts.machine.gpus if facts is not None else None
@@ -65,7 +68,7 @@ def examine(
         _python(python),
         Finding("dlmon", "ok", f"dlmon {dlmon.__version__}"),
         _keras(version_of),
-        *_backends(version_of, bool(gpus)),
+        *_backends(version_of, bool(gpus) and frameworks is None),
     ]
     if facts is None:
         findings.append(
@@ -80,11 +83,26 @@ def examine(
         findings += [_cpu(facts.machine), *_load(facts.machine), _memory(facts.machine)]
         findings += _gpus(facts.machine, root)
         findings += _visible_devices(environment, gpus or ())
+    if frameworks is not None:
+        machine = facts.machine if facts is not None else None
+        files = read_device_files(root, environment)
+        findings += compare_sight(frameworks, machine, environment, files)
+    if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
         findings += _calibration(calibration, facts.machine if facts else None, version_of)
     findings.append(_sessions(session_directory))
-    return tuple(findings)
+    findings += what_ends_runs(root, environment, user)
+    return tuple(_cleaned(finding) for finding in findings)
+
+
+def _cleaned(finding: Finding) -> Finding:
+    step = finding.next_step
+    return replace(
+        finding,
+        text=clean(finding.text, LONGEST_TEXT),
+        next_step=None if step is None else clean(step, LONGEST_TEXT),
+    )
 
 
 def installed_version(package: str) -> str | None:
@@ -124,11 +142,11 @@ def _keras(version_of: Callable[[str], str | None]) -> Finding:
     return Finding("keras", "ok", f"Keras {version}")
 
 
-def _backends(version_of: Callable[[str], str | None], has_gpu: bool) -> Iterator[Finding]:
+def _backends(version_of: Callable[[str], str | None], guess_at_cuda: bool) -> Iterator[Finding]:
     tensorflow = next((v for name in TENSORFLOW_NAMES if (v := version_of(name))), None)
-    found = {"TensorFlow": tensorflow, "JAX": version_of("jax"), "Torch": version_of("torch")}
-    installed = [f"{name} {version}" for name, version in found.items() if version]
-    absent = [name for name, version in found.items() if not version]
+    found = {"tensorflow": tensorflow, "jax": version_of("jax"), "torch": version_of("torch")}
+    installed = [f"{TITLES[name]} {version}" for name, version in found.items() if version]
+    absent = [TITLES[name] for name, version in found.items() if not version]
     if not installed:
         yield Finding(
             "backend",
@@ -139,7 +157,7 @@ def _backends(version_of: Callable[[str], str | None], has_gpu: bool) -> Iterato
         return
     others = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
     yield Finding("backend", "ok", ", ".join(installed) + others)
-    if has_gpu and tensorflow and not any(version_of(name) for name in CUDA_NAMES):
+    if guess_at_cuda and tensorflow and not any(version_of(name) for name in CUDA_NAMES):
         yield Finding(
             "cuda",
             "warning",
@@ -277,12 +295,12 @@ def _has_nvidia_card(devices: Path) -> bool:
 def _visible_devices(
     environment: Mapping[str, str], gpus: tuple[GpuFacts, ...]
 ) -> Iterator[Finding]:
-    chosen = environment.get("CUDA_VISIBLE_DEVICES")
+    chosen = environment.get(VISIBLE)
     if chosen is None:
         return
-    text = f"CUDA_VISIBLE_DEVICES is {chosen!r}: it decides which GPUs a workload sees"
-    if chosen.strip() in ("", "-1", "NoDevFiles"):
-        text = f"CUDA_VISIBLE_DEVICES is {chosen!r}: it hides every GPU from workloads"
+    text = f"{VISIBLE} is {chosen!r}: it decides which GPUs a workload sees"
+    if chosen.strip() in HIDDEN:
+        text = f"{VISIBLE} is {chosen!r}: it hides every GPU from workloads"
     yield Finding(
         "visible devices",
         "warning" if gpus else "ok",

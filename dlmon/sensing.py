@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from dlmon.processes import die_with_parent, end_process, python_command
-from dlmon.records import Facts, Machine, RecordError, decode
+from dlmon.records import Facts, Machine, Notice, RecordError, decode
 from dlmon.sanitize import clean
 
 # A driver without persistence mode wakes up for a second or two a GPU.
@@ -36,9 +36,11 @@ class Sensing:
 
     Args:
         interval_s: time between samples.
-        on_facts: called with the static facts of the machine, after each start.
+        on_facts: called with the static facts of the machine, after each start and when a GPU
+            was found later.
         on_sample: called with each sample.
-        on_notice: called with a sentence when the process is lost or back.
+        on_notice: called with a sentence when the process, or a GPU, is lost or back.
+        pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms a GPU.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class Sensing:
         on_sample: Callable[[Machine], None],
         on_notice: Callable[[str], None],
         command: list[str] | None = None,
+        pcie: bool = False,
     ) -> None:
         self._command = command or [
             *python_command("dlmon.sensors"),
             "--interval",
             str(interval_s),
+            *(["--pcie"] if pcie else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)
         self._check_s = min(max(interval_s, 0.25), 1.0)
@@ -148,6 +152,8 @@ class Sensing:
             process.facts = record
             if process is self._current:
                 self._on_facts(record)
+        elif isinstance(record, Notice):
+            self._on_notice(record.text)
         elif isinstance(record, Machine):
             process.has_sampled = True
             if process is self._probe:

@@ -99,6 +99,7 @@ class DlmonApp(App[int]):
         "screens/sweep.tcss",
         "screens/help.tcss",
         "screens/quit.tcss",
+        "screens/machine_detail.tcss",
     ]
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.

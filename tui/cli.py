@@ -328,6 +328,10 @@ def doctor(
             "--calibrate", help="First measure how fast this machine multiplies matrices."
         ),
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Don't ask TensorFlow, JAX and PyTorch which GPUs they see."),
+    ] = False,
     as_json: Json = False,
     log_dir: LogDir = None,
 ) -> None:
@@ -337,7 +341,12 @@ def doctor(
     from tui.tables import print_findings
 
     try:
-        findings = run_doctor(_log_directory(log_dir), _tell if calibrate else None)
+        findings = run_doctor(
+            _log_directory(log_dir),
+            _tell if calibrate else None,
+            quick=quick,
+            asking=_tell if sys.stderr.isatty() else lambda text: None,
+        )
     except CalibrationError as error:
         raise UserError(str(error), FAILED) from None
     if as_json:

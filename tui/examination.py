@@ -1,4 +1,4 @@
-"""Ask the sensors for this machine's facts, once, for `dlmon doctor`."""
+"""Ask the sensors and the frameworks what they see, once, for `dlmon doctor`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from dlmon.calibration import CalibrationError, calibrate, calibration_path
 from dlmon.doctor import BUSY_PCT, Finding, examine
+from dlmon.frameworks import Framework, ask_framework, is_installed
+from dlmon.interpreter import TITLES
 from dlmon.records import Facts
 from dlmon.sensing import Sensing
 
@@ -15,7 +17,11 @@ FACTS_S = 25.0
 
 
 def run_doctor(
-    directory: Path, calibrating: Callable[[str], object] | None = None
+    directory: Path,
+    calibrating: Callable[[str], object] | None = None,
+    *,
+    quick: bool = False,
+    asking: Callable[[str], object] = lambda text: None,
 ) -> tuple[Finding, ...]:
     """Return what this machine offers and lacks.
 
@@ -23,6 +29,8 @@ def run_doctor(
         directory: where sessions are kept.
         calibrating: given with `--calibrate`: the matmul peaks are measured
             first, and this is told in lines of text how that goes.
+        quick: whether to leave out what each framework sees, which takes seconds.
+        asking: is told, in a line of text each, which framework is asked.
 
     Raises:
         CalibrationError: nothing could be measured, or not be kept.
@@ -42,7 +50,17 @@ def run_doctor(
         for complaint in found.complaints:
             calibrating(complaint)
     why_no_facts = answer if isinstance(answer, str) else None
-    return examine(facts, why_no_facts, directory, calibration=path)
+    frameworks = None if quick else _ask_frameworks(asking)
+    return examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
+
+
+def _ask_frameworks(asking: Callable[[str], object]) -> list[Framework]:
+    """Ask one after another: side by side they would disturb each other on few cores."""
+    told = []
+    for module in filter(is_installed, TITLES):
+        asking(f"asking {TITLES[module]} which GPUs it sees …")
+        told.append(ask_framework(module))
+    return told
 
 
 def _calibration_path() -> Path | None:

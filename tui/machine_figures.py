@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from rich.cells import cell_len
 
-from dlmon.records import Gpu, Machine, MachineFacts
+from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, ProcessTree
 from tui import figures
 
 Level = Literal["", "high", "bad"]
 
 # From here on a temperature is hot, and too hot: makers let processors slow down about there.
 CPU_HOT_C, GPU_HOT_C = (85.0, 95.0), (83.0, 90.0)
+# A GPU that tells from when it slows down is hot that much below.
+_HOT_BELOW_SLOWDOWN_C = 7.0
 # From this share of a memory on little is left, and nothing.
 MEMORY_FULL = (0.90, 0.97)
 BUSY_PCT = 90.0
+# A link lowers its generation to save power: from that utilisation on it should have its own.
+_WORKS_PCT = 30
 
 # Throttle reasons that tell of trouble; the others tell of a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
+GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
+_GONE = ("lost", "asleep")
 _LEVELS: tuple[Level, ...] = ("", "high", "bad")
 
 
@@ -29,7 +35,8 @@ class Figure:
     """One reading: what it is, its value, its share of the most there can be.
 
     What is near its limit has a level, and may have a word for it. An unknown
-    one has its reason for a value.
+    one has its reason for a value. `short` stands in a border, where nothing
+    else names it.
     """
 
     label: str
@@ -38,6 +45,7 @@ class Figure:
     level: Level = ""
     word: str = ""
     known: bool = True
+    short: str = ""
 
     @property
     def text(self) -> str:
@@ -45,9 +53,15 @@ class Figure:
         return f"{self.value} {self.word}".rstrip()
 
     @property
+    def brief(self) -> str:
+        """What stands in a border, and its word."""
+        return f"{self.short or self.value} {self.word}".rstrip()
+
+    @property
     def marked(self) -> str:
-        """The value, with a mark in place of the word where there is little room."""
-        return self.value + {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
+        """The same, with a mark in place of the word where there is little room."""
+        mark = {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
+        return (self.short or self.value) + mark
 
 
 def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
@@ -67,40 +81,177 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
         found.append(_temperature(cpu.temperature_c, CPU_HOT_C))
     elif "temperature_c" in cpu.why:
         found.append(_unknown("temp", cpu.why["temperature_c"]))
-    if machine.process is not None and machine.process.rss_mib is not None:
-        held = figures.gibibytes(machine.process.rss_mib)
-        found.append(Figure("run", f"{held} of memory"))
     if cpu.throttled_pct:
-        found.append(
-            Figure("limit", f"limited {cpu.throttled_pct:.0f} % of the time", level="high")
-        )
+        text = f"{cpu.throttled_pct:.0f} % of the time"
+        found.append(Figure("limited", text, level="high", short=f"limited {text}"))
+    elif facts.cpu_limit is not None:
+        text = f"to {facts.cpu_limit:g} cores"
+        found.append(Figure("limited", text, short=f"limited {text}"))
+    found += [*_of_tree(machine.process), *_of_faults(machine)]
+    if cpu.load_1m is not None:
+        found.append(Figure("load", f"{cpu.load_1m:.2f}", short=f"load {cpu.load_1m:.2f}"))
+    if cpu.power_w is not None:
+        found.append(Figure("package", f"{cpu.power_w:.0f} W"))
     return found
 
 
-def gpu_figures(gpu: Gpu, memory_mib: int | None) -> list[Figure]:
-    """Return what is told of a GPU beside its utilisation, the most important first."""
+def _of_tree(tree: ProcessTree | None) -> list[Figure]:
+    """Return what the run itself takes of the machine."""
+    if tree is None:
+        return []
+    parts = []
+    if tree.cpu_pct is not None:
+        parts.append(f"{tree.cpu_pct / 100:.1f} cores")
+    if tree.rss_mib is not None:
+        parts.append(figures.gibibytes(tree.rss_mib))
+    found = [Figure("run", "  ".join(parts), short=f"run {' '.join(parts)}")] if parts else []
+    if tree.processes is not None:
+        count = processes_text(tree.processes)
+        threads = "" if tree.threads is None else f"{tree.threads} in "
+        found.append(Figure("threads", f"{threads}{count}", short=count))
+    return found
+
+
+def _of_faults(machine: Machine) -> list[Figure]:
+    """Return the pages that had to come from a disk, the run's own first."""
+    tree, memory = machine.process, machine.memory
+    of_run = tree.major_faults_s if tree is not None else None
+    rate = of_run or (memory.major_faults_s if memory is not None else None)
+    if not rate or rate < 0.5:
+        return []
+    return [Figure("faults", f"{rate:,.0f} a second", short=f"{rate:,.0f} major faults/s")]
+
+
+def processes_text(count: int) -> str:
+    """Write how many processes there are: 1 process, 12 processes."""
+    return "1 process" if count == 1 else f"{count:,} processes"
+
+
+def gpu_figures(
+    gpu: Gpu, facts: GpuFacts | None = None, energy_j: float | None = None
+) -> list[Figure]:
+    """Return what is told of a GPU beside its utilisation, the most important first.
+
+    `energy_j` is what it has taken since the run began.
+    """
     found = []
+    if gpu.ecc_uncorrected:
+        text = f"{gpu.ecc_uncorrected:,} uncorrected"
+        found.append(Figure("ECC", text, level="bad", short=f"ECC {text}"))
     if gpu.temperature_c is not None:
-        found.append(_temperature(gpu.temperature_c, GPU_HOT_C))
+        found.append(gpu_temperature(gpu.temperature_c, facts))
     if gpu.power_w is not None:
-        limit_w = gpu.power_limit_w
-        of_limit = f" of {limit_w:.0f}" if limit_w else ""
-        share = gpu.power_w / limit_w if limit_w else None
-        found.append(Figure("power", f"{gpu.power_w:.0f}{of_limit} W", share))
+        found.append(power_figure(gpu.power_w, gpu.power_limit_w))
     elif "power_w" in gpu.why:
         found.append(_unknown("power", gpu.why["power_w"]))
     if gpu.throttle:
-        slowed = any(word in reason for reason in gpu.throttle for word in _SLOWED)
-        found.append(Figure("held by", ", ".join(gpu.throttle), level="high" if slowed else ""))
+        found.append(throttle_figure(gpu.throttle))
+    found += _of_link(gpu, facts)
     if gpu.memory_used_mib is not None:
-        memory = memory_figure("memory", gpu.memory_used_mib, memory_mib)
+        memory = memory_figure("memory", gpu.memory_used_mib, facts.memory_mib if facts else None)
         # Frameworks take all of it at their start: that is no trouble.
         found.append(replace(memory, level="high") if memory.level else memory)
     elif "memory_used_mib" in gpu.why:
         found.append(_unknown("memory", gpu.why["memory_used_mib"]))
     if gpu.sm_mhz:
-        found.append(Figure("clock", f"{gpu.sm_mhz} MHz"))
+        found.append(clock_figure("clock", gpu.sm_mhz, facts.sm_max_mhz if facts else None))
+    if gpu.mig:
+        found.append(Figure("MIG", "on", short="MIG on"))
+    if gpu.fan_pct is not None:
+        found.append(
+            Figure("fan", f"{gpu.fan_pct} %", gpu.fan_pct / 100, short=f"fan {gpu.fan_pct} %")
+        )
+    for label, pct in (("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)):
+        if pct:
+            found.append(Figure(label, f"{pct} %", pct / 100, short=f"{label} {pct} %"))
+    nvlink = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
+    if nvlink and (gpu.nvlink_receive_mib_s or gpu.nvlink_send_mib_s):
+        found.append(Figure("NVLink", nvlink, short=f"NVLink {nvlink}"))
+    if gpu.ecc_corrected and not gpu.ecc_uncorrected:
+        text = f"{gpu.ecc_corrected:,} corrected"
+        found.append(Figure("ECC", text, short=f"ECC {text}"))
+    if energy_j is not None:
+        found.append(Figure("energy", figures.energy(energy_j)))
     return found
+
+
+def tells_nothing(gpu: Gpu) -> bool:
+    """Tell whether not one of a GPU's readings is known, or they are from before it was gone."""
+    gone = gpu.why.get("utilization_pct", "").startswith(_GONE)
+    return gone or all(getattr(gpu, name) is None for name in GPU_READINGS)
+
+
+def no_utilization(gpu: Gpu) -> str:
+    """Say why a GPU's utilisation is unknown."""
+    if gpu.mig:
+        return "MIG on: no utilisation"
+    return gpu.why.get("utilization_pct", "no reading yet")
+
+
+def gpu_temperature(degrees: float, facts: GpuFacts | None) -> Figure:
+    """Return a GPU's temperature, beside that from which it slows down where that is known."""
+    slowdown_c = facts.slowdown_c if facts is not None else None
+    if not slowdown_c:
+        return _temperature(degrees, GPU_HOT_C)
+    figure = _temperature(degrees, (slowdown_c - _HOT_BELOW_SLOWDOWN_C, slowdown_c))
+    of_slowdown = f"{degrees:.0f} of {slowdown_c} °C"
+    return replace(
+        figure, value=of_slowdown, fraction=degrees / slowdown_c, short=f"{degrees:.0f} °C"
+    )
+
+
+def power_figure(power_w: float, limit_w: float | None) -> Figure:
+    """Return a GPU's power, of its limit."""
+    of_limit = f" of {limit_w:.0f}" if limit_w else ""
+    return Figure("power", f"{power_w:.0f}{of_limit} W", power_w / limit_w if limit_w else None)
+
+
+def throttle_figure(reasons: tuple[str, ...]) -> Figure:
+    """Return what keeps a GPU's clock down."""
+    slowed = any(word in reason for reason in reasons for word in _SLOWED)
+    return Figure("held by", ", ".join(reasons), level="high" if slowed else "")
+
+
+def clock_figure(label: str, mhz: int, most_mhz: int | None) -> Figure:
+    """Return a clock, of the fastest that there is."""
+    if not most_mhz:
+        return Figure(label, f"{mhz} MHz")
+    return Figure(label, f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
+
+
+def link_text(generation: int | None, width: int | None) -> str:
+    """Write a PCIe link: 4 × 16, its generation and its lanes; empty where neither is known."""
+    lanes = "" if width is None else f"× {width}"
+    return " ".join(filter(None, ("" if generation is None else f"{generation}", lanes)))
+
+
+def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
+    """Return the PCIe link where it is less than card and slot can do, and should not be."""
+    if facts is None:
+        return []
+    width, most_width = gpu.pcie_width, facts.pcie_max_width
+    generation, most_generation = gpu.pcie_generation, facts.pcie_max_generation
+    narrow = width is not None and most_width is not None and width < most_width
+    works = (gpu.utilization_pct or 0) >= _WORKS_PCT
+    slower = generation is not None and most_generation is not None
+    slow = works and slower and (generation or 0) < (most_generation or 0)
+    if not narrow and not slow:
+        return []
+    now = link_text(generation if slow else None, width)
+    most = link_text(most_generation if slow else None, most_width)
+    return [Figure("PCIe", f"{now} of {most}", level="high", short=f"PCIe {now} of {most}")]
+
+
+def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
+    """Write what goes in and out: `3.0 in  4.0 out MiB/s`; empty where nothing is known."""
+    told = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
+    return told.value if told.known else ""
+
+
+def rate_text(mib_s: float) -> str:
+    """Write one rate: 3.0 MiB/s."""
+    unit, factor = _rate_unit(mib_s)
+    return f"{_rate(mib_s, factor)} {unit}"
 
 
 def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -> Figure:
@@ -189,11 +340,16 @@ def _rates(
     larger = max(first[0] or 0.0, second[0] or 0.0)
     if first[0] is None and second[0] is None:
         return _unknown(label, why or "no reading yet")
-    unit, factor = ("GiB/s", 1 / 1024) if larger >= 1000 else ("MiB/s", 1.0)
-    if larger < 0.95:
-        unit, factor = "KiB/s", 1024.0
+    unit, factor = _rate_unit(larger)
     parts = (f"{_rate(value, factor)} {word}" for value, word in (first, second))
     return Figure(label, f"{'  '.join(parts)} {unit}")
+
+
+def _rate_unit(mib_s: float) -> tuple[str, float]:
+    """Return the unit for a rate, and how many of it make a MiB/s."""
+    if mib_s >= 1000:
+        return "GiB/s", 1 / 1024
+    return ("MiB/s", 1.0) if mib_s >= 0.95 else ("KiB/s", 1024.0)
 
 
 def _rate(mib_s: float | None, factor: float) -> str:
@@ -207,6 +363,11 @@ def _temperature(degrees: float, hot: tuple[float, float]) -> Figure:
     level = _level(degrees, hot)
     word = {"": "", "high": "hot", "bad": "too hot"}[level]
     return Figure("temp", f"{degrees:.0f} °C", degrees / 100, level, word)
+
+
+def temperature_of_cpu(cpu: Cpu) -> Figure | None:
+    """Return a CPU's temperature, where it is known."""
+    return None if cpu.temperature_c is None else _temperature(cpu.temperature_c, CPU_HOT_C)
 
 
 def _unknown(label: str, reason: str) -> Figure:

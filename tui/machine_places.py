@@ -17,6 +17,7 @@ from tui.widgets.gpu_rows import gpu_rows_wanted
 from tui.widgets.meters import meter_rows_wanted
 
 ABOUT, CORES, METERS, CPU, MEMORY, GPU_ROWS = "about", "cores", "meters", "cpu", "memory", "gpus"
+PROCESSES = "processes"
 
 # From here on parts stand side by side.
 _WIDE, _TWO_COLUMNS, _LEAST_WIDE_HEIGHT, _LEAST_TWO_COLUMNS_HEIGHT = 76, 100, 15, 22
@@ -24,6 +25,8 @@ _LEAST_CHART, _GOOD_CHART = 5, 7
 _LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT = 28, 6
 _BORDERS = 2
 _TALL = 28
+# A panel of at least that height has a table of processes below, of about that share.
+_LEAST_HEIGHT_FOR_PROCESSES, _SHARE_OF_PROCESSES = 48, 0.2
 # A cell is about twice as tall as wide, and a chart reads well when it is longer than tall.
 _TILE_SHAPE = 3.2
 _METERS = 4
@@ -31,11 +34,15 @@ _METERS = 4
 
 @dataclass(frozen=True)
 class Shape:
-    """How many of its parts a machine has, and how long it is to say what it is."""
+    """How many of its parts a machine has, and how long it is to say what it is.
+
+    `processes` tells whether they are to be shown where there is room.
+    """
 
     cores: int
     gpus: int
     about_cells: int = 0
+    processes: bool = False
 
 
 def gpu_name(number: int) -> str:
@@ -58,6 +65,10 @@ def machine_places(width: int, height: int, shape: Shape) -> Places:
     """Return where the parts stand in a panel of this size; borders lie inside."""
     if width < 1 or height < 1:
         return {}
+    if shape.processes and width >= _TWO_COLUMNS and height >= _LEAST_HEIGHT_FOR_PROCESSES:
+        below = round(height * _SHARE_OF_PROCESSES)
+        table = Place(Region(0, height - below, width, below))
+        return _two_columns(width, height - below, shape) | {PROCESSES: table}
     if width >= _TWO_COLUMNS and height >= _LEAST_TWO_COLUMNS_HEIGHT:
         return _two_columns(width, height, shape)
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:

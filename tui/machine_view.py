@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
 from dlmon.series import Series
 from dlmon.session import MachineHistory, Stretch
+from tui.machine_figures import GPU_READINGS, Figure, gpu_figures
 from tui.time_axis import TimeAxis
 
 STALE_INTERVALS = 3.0
@@ -54,7 +55,7 @@ class MachineView:
         if machine is not None and machine.gpus is not None:
             return machine.gpus
         lost = machine.why.get("gpus") if machine is not None else None
-        why = {"utilization_pct": lost} if lost else {}
+        why = dict.fromkeys(GPU_READINGS, lost) if lost else {}
         return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
 
     @property
@@ -76,6 +77,16 @@ class MachineView:
         """Return what does not change about a GPU."""
         return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
 
+    def figures_of(self, gpu: Gpu) -> list[Figure]:
+        """Return what is told of a GPU beside its utilisation."""
+        # What it has taken until now says nothing of another instant.
+        energy_j = self.energy_j_of(gpu) if self.cursor is None else None
+        return gpu_figures(gpu, self.facts_of(gpu), energy_j)
+
+    def energy_j_of(self, gpu: Gpu) -> float | None:
+        """Return what a GPU has taken since the run, or this screen, began."""
+        return self.history.gpu_energy_j_since_begin.get(gpu.index)
+
     def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings at the cursor, as far as they were kept; now without one."""
         if self.cursor is None:
@@ -87,14 +98,12 @@ class MachineView:
 
         utilization_pct = value(history.gpu_utilization_pct)
         memory_mib = value(history.gpu_memory_mib)
-        return replace(
-            gpu,
+        return Gpu(
+            gpu.index,
             utilization_pct=None if utilization_pct is None else round(utilization_pct),
             memory_used_mib=None if memory_mib is None else round(memory_mib),
             power_w=value(history.gpu_power_w),
-            temperature_c=None,
-            sm_mhz=None,
-            throttle=None,
+            power_limit_w=gpu.power_limit_w,
             why={"utilization_pct": "no reading"},
         )
 

@@ -1,8 +1,10 @@
 """Write one record of the hardware each interval to stdout: python -m dlmon.sensors.
 
-The first line is a `facts` record, every other a `machine` record. Lines on
-stdin steer it: `watch PID` reports that process's tree, `unwatch` stops that.
-It ends, with exit status 0, when stdin ends or nobody reads stdout any more.
+The first line is a `facts` record, the others are `machine` records; a GPU that
+is lost or back is told by a `notice`, and one that is found later by a `facts`
+record anew. Lines on stdin steer it: `watch PID` reports that process's tree,
+`unwatch` stops that. It ends, with exit status 0, when stdin ends or nobody
+reads stdout any more.
 """
 
 from __future__ import annotations
@@ -31,23 +33,30 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments = _parser().parse_args()
     try:
+        from dlmon.sensors.news import News
         from dlmon.sensors.process import ProcessProvider
+        from dlmon.sensors.processes import ProcessTable
         from dlmon.sensors.sampler import Sampler, machine_providers
     except ModuleNotFoundError as error:
         name = error.name or str(error)
         print(f"dlmon: the sensors need {name}: python -m pip install {name}", file=sys.stderr)
         return 1
     process = ProcessProvider()
-    sampler = Sampler(machine_providers(process, arguments.no_gpus))
+    providers = machine_providers(process, arguments.no_gpus, arguments.pcie)
+    sampler = Sampler(providers, ProcessTable(process))
     interval = int(arguments.interval * 1e9)
     try:
-        _write(sampler.facts(wait=time.sleep))
+        facts = sampler.facts(wait=time.sleep)
+        news = News(providers, facts)
+        _write(facts)
         words = Words()
         start = time.monotonic_ns()
         tick = start + interval
         while _listen(tick, words, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
+                for record in news.since():
+                    _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())
     except BrokenPipeError:
         return 0
@@ -62,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         default=1.0,
         metavar="SECONDS",
         help="at least 0.1; 1 if unsaid",
+    )
+    parser.add_argument(
+        "--pcie",
+        action="store_true",
+        help="measure what crosses each GPU's PCIe link, which takes 40 ms a GPU",
     )
     parser.add_argument(
         "--no-gpus", metavar="REASON", help="leave NVML alone, and tell REASON in its place"

@@ -16,7 +16,7 @@ from typing import TypeVar
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import files
 from dlmon.sensors.provider import Reading
-from dlmon.sensors.rates import BYTES_IN_MIB
+from dlmon.sensors.rates import BYTES_IN_MIB, Rates
 
 Limit = TypeVar("Limit", int, float)
 
@@ -50,22 +50,26 @@ class CgroupProvider:
         self._root = root
         self._throttle: tuple[Path, str] | None = None
         self._periods: tuple[int, int] | None = None
+        self._cores = 0.0
+        self._cpu_time = Rates()
         self._memory: tuple[int, Path] | None = None
         self._why_no_limit = ""
+        self._faults = Rates()
 
     def facts(self) -> MachineFacts:
         """Find the group, and tell what it allows."""
         try:
             mounts = parse_mounts(files.read(self._root / "proc/self/mountinfo"))
             paths = parse_membership(files.read(self._root / "proc/self/cgroup"))
-            memory_bytes = _memory_total(files.read(self._root / "proc/meminfo"))
+            meminfo = files.read(self._root / "proc/meminfo")
+            memory_bytes = _bytes_of("MemTotal", meminfo)
         except (OSError, ValueError) as error:
             self._why_no_limit = files.reason(error)
             return MachineFacts(
                 why=dict.fromkeys(("cpu_limit", "memory_limit_mib"), self._why_no_limit)
             )
         why: dict[str, str] = {}
-        cpu_limit = memory_limit_mib = None
+        cpu_limit = memory_limit_mib = swap_mib = None
         try:
             cpu_limit = self._find_cpu_limit(find_group("cpu", mounts, paths, self._root))
         except (OSError, ValueError) as error:
@@ -73,22 +77,41 @@ class CgroupProvider:
         try:
             group = find_group("memory", mounts, paths, self._root)
             memory_limit_mib = self._find_memory_limit(group, memory_bytes)
+            swap_mib = _swap_allowed(group, meminfo)
         except (OSError, ValueError) as error:
             why["memory_limit_mib"] = files.reason(error)
-        return MachineFacts(cpu_limit=cpu_limit, memory_limit_mib=memory_limit_mib, why=why)
+        return MachineFacts(
+            cpu_limit=cpu_limit, memory_limit_mib=memory_limit_mib, swap_mib=swap_mib, why=why
+        )
 
     def fast(self, t: int) -> Reading:
-        """Read how often the quota stopped us, and the memory that counts against the limit."""
-        return Reading(cpu=self._throttled(), memory=self._memory_used())
+        """Read how much of the quota is used, how often it stopped us, and the group's memory."""
+        return Reading(cpu=self._cpu(t), memory=self._memory_used())
 
     def slow(self, t: int) -> Reading:
-        """Read nothing: limits are facts."""
-        return Reading()
+        """Read the swap in use and the major faults of the group that a memory limit holds for."""
+        if self._memory is None:
+            return Reading()
+        version, directory = self._memory
+        swap_used_mib: int | None = None
+        major_faults_s: float | None = None
+        why: dict[str, str] = {}
+        try:
+            swap_used_mib = swap_used(version, directory) // BYTES_IN_MIB
+        except (OSError, ValueError) as error:
+            why["swap_used_mib"] = files.reason(error)
+        try:
+            faults = major_faults(version, directory)
+            major_faults_s = round(self._faults.per_second(t, faults)[0], 1)
+        except (OSError, ValueError) as error:
+            why["major_faults_s"] = files.reason(error)
+        return Reading(memory=Memory(None, swap_used_mib, None, major_faults_s, why))
 
     def _find_cpu_limit(self, group: Group) -> float:
         limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
         cores, directory = _tightest(group, limit, "no CPU limit is set")
         self._throttle = (directory, str(directory / "cpu.stat"))
+        self._cores = cores
         return round(cores, 2)
 
     def _find_memory_limit(self, group: Group, memory_bytes: int) -> int:
@@ -99,16 +122,29 @@ class CgroupProvider:
         self._memory = (group.version, directory)
         return allowed // BYTES_IN_MIB
 
-    def _throttled(self) -> Cpu:
+    def _cpu(self, t: int) -> Cpu:
         if self._throttle is None:
-            return Cpu(why={"throttled_pct": self._why_no_limit})
+            return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), self._why_no_limit))
+        why: dict[str, str] = {}
+        throttled = used = None
+        directory, stat = self._throttle
         try:
-            last, self._periods = self._periods, throttled_periods(files.read(self._throttle[1]))
+            cpu_stat = files.read(stat)
+        except OSError as error:
+            return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), files.reason(error)))
+        try:
+            last, self._periods = self._periods, throttled_periods(cpu_stat)
+            if last is None:
+                raise ValueError("no earlier reading yet")
+            throttled = throttled_pct(last, self._periods)
+        except ValueError as error:
+            why["throttled_pct"] = str(error)
+        try:
+            (cpu_us_s,) = self._cpu_time.per_second(t, cpu_time_us(directory, cpu_stat))
+            used = round(min(100.0, cpu_us_s / 1e4 / self._cores), 1)
         except (OSError, ValueError) as error:
-            return Cpu(why={"throttled_pct": files.reason(error)})
-        if last is None:
-            return Cpu(why={"throttled_pct": "no earlier reading yet"})
-        return Cpu(throttled_pct=throttled_pct(last, self._periods))
+            why["limit_used_pct"] = files.reason(error)
+        return Cpu(throttled_pct=throttled, limit_used_pct=used, why=why)
 
     def _memory_used(self) -> Memory | None:
         if self._memory is None:
@@ -185,6 +221,19 @@ def memory_limit_v1(directory: Path) -> int | None:
     return None if limit >= 2**62 else limit
 
 
+def swap_limit_v2(directory: Path) -> int | None:
+    """Return the bytes that `memory.swap.max` allows, or None for no limit ("max")."""
+    told = _told(directory / "memory.swap.max", "max")
+    return None if told == "max" else int(told)
+
+
+def swap_limit_v1(directory: Path) -> int | None:
+    """Return the bytes that may be swapped out when memory is full: that limit holds for both."""
+    with_swap = int(_told(directory / "memory.memsw.limit_in_bytes", str(2**63)))
+    memory = memory_limit_v1(directory)
+    return None if with_swap >= 2**62 or memory is None else max(0, with_swap - memory)
+
+
 def memory_used(version: int, directory: Path) -> int:
     """Return the bytes in use without the file cache that the kernel gives back first.
 
@@ -196,6 +245,44 @@ def memory_used(version: int, directory: Path) -> int:
     cache = "inactive_file" if version == 2 else "total_inactive_file"
     used = int(files.read(directory / usage))
     return max(0, used - _numbers(files.read(directory / "memory.stat")).get(cache, 0))
+
+
+def swap_used(version: int, directory: Path) -> int:
+    """Return the bytes of the group that are swapped out.
+
+    Raises:
+        OSError: a file can't be read; without swap accounting there is none.
+        ValueError: its text can't be understood.
+    """
+    if version == 2:
+        return int(files.read(directory / "memory.swap.current"))
+    with_swap = int(files.read(directory / "memory.memsw.usage_in_bytes"))
+    return max(0, with_swap - int(files.read(directory / "memory.usage_in_bytes")))
+
+
+def major_faults(version: int, directory: Path) -> int:
+    """Return how many pages of the group had to come from a disk.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it has no such count.
+    """
+    name = "pgmajfault" if version == 2 else "total_pgmajfault"
+    counts = _numbers(files.read(directory / "memory.stat"))
+    if name not in counts:
+        raise ValueError("the kernel doesn't count this group's major faults")
+    return counts[name]
+
+
+def cpu_time_us(directory: Path, cpu_stat: str) -> int:
+    """Return the CPU time of a group in microseconds: version 1 tells it in a file of its own.
+
+    Raises:
+        OSError: that file can't be read.
+        ValueError: its text can't be understood.
+    """
+    usage_us = _numbers(cpu_stat).get("usage_usec")
+    return int(files.read(directory / "cpuacct.usage")) // 1000 if usage_us is None else usage_us
 
 
 def throttled_periods(cpu_stat: str) -> tuple[int, int]:
@@ -244,6 +331,17 @@ def _tightest(
     return min(found, key=lambda pair: pair[0])
 
 
+def _swap_allowed(group: Group, meminfo: str) -> int | None:
+    """Return the MiB that the group may swap out, None where the machine has no more anyway."""
+    limit = swap_limit_v2 if group.version == 2 else swap_limit_v1
+    try:
+        allowed, _ = _tightest(group, limit, "no swap limit is set")
+        swap_bytes = _bytes_of("SwapTotal", meminfo)
+    except (OSError, ValueError):
+        return None
+    return allowed // BYTES_IN_MIB if allowed < swap_bytes else None
+
+
 def _told(path: Path, absent: str) -> str:
     """Return a file's text; the outermost group has no limit files."""
     try:
@@ -265,9 +363,9 @@ def _numbers(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
-def _memory_total(meminfo: str) -> int:
+def _bytes_of(name: str, meminfo: str) -> int:
     for line in meminfo.splitlines():
-        if line.startswith("MemTotal:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise ValueError("/proc/meminfo can't be understood")
 

@@ -1,4 +1,4 @@
-"""CPU utilisation, clock and temperature."""
+"""CPU utilisation, load, clock and temperature."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CpuProvider:
             "cpu_model": self._model,
             "cores": _allowed_cores,
             "physical_cores": _physical_cores,
-            "load_1m": lambda: round(os.getloadavg()[0], 2),
+            "load_1m": _load_1m,
             "governor": self._governor,
             "on_battery": _on_battery,
         }
@@ -67,17 +67,19 @@ class CpuProvider:
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
     def slow(self, t: int) -> Reading:
-        """Read the mean clock and the hottest package."""
+        """Read the load average, the mean clock and the hottest package."""
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
-        try:
-            values["mhz"] = round(_mean(self._clocks) / 1000)
-        except (OSError, ValueError) as error:
-            why["mhz"] = files.reason(error)
-        try:
-            values["temperature_c"] = round(_highest(self._temperatures) / 1000)
-        except (OSError, ValueError) as error:
-            why["temperature_c"] = files.reason(error)
+        asked: dict[str, Callable[[], float]] = {
+            "load_1m": _load_1m,
+            "mhz": lambda: round(_mean(self._clocks) / 1000),
+            "temperature_c": lambda: round(_highest(self._temperatures) / 1000),
+        }
+        for name, ask in asked.items():
+            try:
+                values[name] = ask()
+            except (OSError, ValueError) as error:
+                why[name] = files.reason(error)
         return Reading(cpu=Cpu(**values, why=why))
 
     def _model(self) -> str:
@@ -149,6 +151,10 @@ def utilisation(
     cores = tuple(min(100, round(100 * busy / total)) for busy, total in spans)
     whole = 100 * sum(busy for busy, _ in spans) / sum(total for _, total in spans)
     return min(100.0, round(whole, 1)), cores
+
+
+def _load_1m() -> float:
+    return round(os.getloadavg()[0], 2)
 
 
 def _allowed_cores() -> int:

@@ -13,12 +13,14 @@ from pathlib import Path
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import files
 from dlmon.sensors.provider import Reading
+from dlmon.sensors.rates import Rates
 
 DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
 READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
 # More than any package draws; a counter can't have gone around sooner than at this power.
 _MOST_PACKAGE_W = 1000
+_FIELDS = ("energy_j", "power_w")
 
 
 @dataclass
@@ -51,6 +53,7 @@ class EnergyProvider:
         self._packages: list[Package] = []
         self._why: str | None = NO_COUNTER
         self._last_t: int | None = None
+        self._taken = Rates()
 
     def facts(self) -> MachineFacts:
         """Find the packages; no fact is told of them."""
@@ -62,19 +65,26 @@ class EnergyProvider:
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read every package's counter."""
+        """Read every package's counter; their power is the mean since the reading before."""
         if self._why is not None:
-            return Reading(cpu=Cpu(why={"energy_j": self._why}))
+            return _unknown(self._why)
         try:
             energy_uj = sum(package.total_uj() for package in self._packages)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 self._why = DENIED
-            return Reading(cpu=Cpu(why={"energy_j": _words(error)}))
+            self._taken = Rates()
+            return _unknown(_words(error))
         last_t, self._last_t = self._last_t, t
         if last_t is not None and t - last_t > self._surely_known_ns():
-            return Reading(cpu=Cpu(why={"energy_j": READ_TOO_SELDOM}))
-        return Reading(cpu=Cpu(energy_j=round(energy_uj / 1e6, 1)))
+            self._taken = Rates()
+            return _unknown(READ_TOO_SELDOM)
+        energy_j = round(energy_uj / 1e6, 1)
+        try:
+            (uj_s,) = self._taken.per_second(t, energy_uj)
+        except ValueError as error:
+            return Reading(cpu=Cpu(energy_j=energy_j, why={"power_w": str(error)}))
+        return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
 
     def slow(self, t: int) -> Reading:
         """Read nothing more."""
@@ -109,6 +119,10 @@ def why_no_cpu_energy(root: Path = Path("/")) -> str | None:
     provider.facts()
     cpu = provider.fast(0).cpu
     return cpu.why.get("energy_j") if cpu is not None else NO_COUNTER
+
+
+def _unknown(reason: str) -> Reading:
+    return Reading(cpu=Cpu(why=dict.fromkeys(_FIELDS, reason)))
 
 
 def _words(error: Exception) -> str:

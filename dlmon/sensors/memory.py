@@ -1,6 +1,9 @@
-"""Memory and swap of the whole machine."""
+"""Memory, swap and pages that came from a disk, of the whole machine."""
 
 from __future__ import annotations
+
+import os
+from pathlib import Path
 
 import psutil
 
@@ -13,10 +16,16 @@ _ERRORS = (OSError, ValueError, psutil.Error)
 
 
 class MemoryProvider:
-    """Memory by psutil. Swap is in the slow tier: it means reading all of /proc/vmstat."""
+    """Memory by psutil; swap and faults, in the slow tier, from /proc/meminfo and /proc/vmstat.
 
-    def __init__(self) -> None:
-        self._swapped = Rates()
+    psutil reads vmstat for the swapped pages alone, and takes each for 4 KiB.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._meminfo = str(root / "proc/meminfo")
+        self._vmstat = str(root / "proc/vmstat")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._counted = Rates()
 
     def facts(self) -> MachineFacts:
         """Tell how much memory and swap there is."""
@@ -39,15 +48,45 @@ class MemoryProvider:
         return Reading(memory=Memory(used_mib=(memory.total - memory.available) // BYTES_IN_MIB))
 
     def slow(self, t: int) -> Reading:
-        """Read the swap in use, and how fast pages move to and from it."""
+        """Read the swap in use, how fast pages move to and from it, and the major faults."""
+        used_mib: int | None = None
+        swap_mib_s: float | None = None
+        major_faults_s: float | None = None
+        why: dict[str, str] = {}
         try:
-            swap = psutil.swap_memory()
-        except _ERRORS as error:
-            why = dict.fromkeys(("swap_used_mib", "swap_mib_s"), files.reason(error))
-            return Reading(memory=Memory(why=why))
-        used_mib = swap.used // BYTES_IN_MIB
+            meminfo = counts(files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
+            used_mib = (meminfo["SwapTotal:"] - meminfo["SwapFree:"]) * 1024 // BYTES_IN_MIB
+        except (OSError, ValueError) as error:
+            why["swap_used_mib"] = files.reason(error)
         try:
-            (rate,) = self._swapped.per_second(t, swap.sin + swap.sout)
-        except ValueError as error:
-            return Reading(memory=Memory(swap_used_mib=used_mib, why={"swap_mib_s": str(error)}))
-        return Reading(memory=Memory(swap_used_mib=used_mib, swap_mib_s=mib_per_second(rate)))
+            vmstat = counts(files.read(self._vmstat), ("pswpin", "pswpout", "pgmajfault"))
+            pages = vmstat["pswpin"] + vmstat["pswpout"]
+            swapped_s, faults_s = self._counted.per_second(t, pages, vmstat["pgmajfault"])
+            swap_mib_s = mib_per_second(swapped_s * self._page_bytes)
+            major_faults_s = round(faults_s, 1)
+        except (OSError, ValueError) as error:
+            why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), files.reason(error)))
+        return Reading(
+            memory=Memory(
+                swap_used_mib=used_mib,
+                swap_mib_s=swap_mib_s,
+                major_faults_s=major_faults_s,
+                why=why,
+            )
+        )
+
+
+def counts(text: str, names: tuple[str, ...]) -> dict[str, int]:
+    """Return the counts by these names, from lines of a name, a count and perhaps its unit.
+
+    Raises:
+        ValueError: one of them is not there.
+    """
+    found = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name in names:
+            found[name] = int(rest.strip().partition(" ")[0])
+    if len(found) < len(names):
+        raise ValueError("not told by this system")
+    return found

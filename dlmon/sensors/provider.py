@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dlmon.records import Cpu, Disk, Gpu, MachineFacts, Memory, Network, ProcessTree
+from dlmon.records import (
+    Cpu,
+    Disk,
+    Gpu,
+    MachineFacts,
+    Memory,
+    Network,
+    Process,
+    ProcessTree,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -15,6 +24,18 @@ else:
     Told = TypeVar("Told")
 
 SLOW_TIER_S = 5.0
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process that a driver tells of: the memory it holds on one GPU, None where untold.
+
+    The pid is the driver's, and so may be another namespace's.
+    """
+
+    gpu_index: int
+    pid: int
+    memory_mib: int | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,8 @@ class Reading:
     network: Network | None = None
     process: ProcessTree | None = None
     gpus: tuple[Gpu, ...] | None = None
+    gpu_processes: tuple[GpuProcess, ...] | None = None
+    processes: tuple[Process, ...] | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

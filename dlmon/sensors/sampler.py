@@ -16,6 +16,7 @@ from dlmon.sensors.memory import MemoryProvider
 from dlmon.sensors.network import NetworkProvider
 from dlmon.sensors.nvidia import NoGpus, NvidiaProvider
 from dlmon.sensors.process import ProcessProvider
+from dlmon.sensors.processes import ProcessTable
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
 FIRST_WINDOW_S = 0.25
@@ -24,18 +25,20 @@ FIRST_WINDOW_S = 0.25
 class Sampler:
     """Read every provider. A later one's reading replaces an earlier one's of the same field.
 
-    The clocks are parameters: `clock` and `cpu_clock` tell nanoseconds, `wall`
-    Unix seconds.
+    The `table` of processes is told in the slow tier, of what all of them read. The clocks
+    are parameters: `clock` and `cpu_clock` tell nanoseconds, `wall` Unix seconds.
     """
 
     def __init__(
         self,
         providers: Sequence[Provider],
+        table: ProcessTable | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
         cpu_clock: Callable[[], int] = time.process_time_ns,
     ) -> None:
         self._providers = tuple(providers)
+        self._table = table
         self._clock, self._wall, self._cpu_clock = clock, wall, cpu_clock
         self._changes = Changes()
         self._next_slow = 0
@@ -81,6 +84,7 @@ class Sampler:
                 network=reading.network,
                 process=reading.process,
                 gpus=reading.gpus,
+                processes=reading.processes,
                 cost=Cost(
                     cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
                     late_ms=round(max(0, t - scheduled) / 1e6, 2),
@@ -95,12 +99,17 @@ class Sampler:
             reading = merge(reading, provider.fast(t))
             if slow:
                 reading = merge(reading, provider.slow(t))
+        if slow and self._table is not None:
+            reading = merge(reading, self._table.read(t, reading))
         return reading
 
 
-def machine_providers(process: ProcessProvider, no_gpus: str | None) -> tuple[Provider, ...]:
+def machine_providers(
+    process: ProcessProvider, no_gpus: str | None, pcie: bool = False
+) -> tuple[Provider, ...]:
     """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
 
+    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms a GPU.
     The control group comes after memory: where it sets a limit, its usage is
     the one that counts. Another vendor's GPUs are one more provider here.
     """
@@ -112,5 +121,5 @@ def machine_providers(process: ProcessProvider, no_gpus: str | None) -> tuple[Pr
         DiskProvider(),
         NetworkProvider(),
         process,
-        NvidiaProvider() if no_gpus is None else NoGpus(no_gpus),
+        NvidiaProvider(pcie=pcie) if no_gpus is None else NoGpus(no_gpus),
     )

@@ -9,27 +9,46 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from fake_nvml import FakeDriver, build
 
-from dlmon.records import Facts, Gpu, Machine, MachineFacts, Record, decode
-from dlmon.sensors.provider import Reading, merge
+from dlmon.records import Facts, Gpu, GpuFacts, Machine, MachineFacts, Notice, Record, decode
+from dlmon.sensors.provider import SLOW_TIER_S, Reading, merge
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
+ALL_ONES = 2**64 - 1
+NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
+READINGS = {spec.name for spec in fields(Gpu)} - {"index", "why"}
+
+# Runs the sensors with what of the machine they look at beside the driver replaced.
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from dlmon.sensors import __main__, files, runtime_power
+{}
+sys.exit(__main__.main())
+"""
 
 
 class Sensors:
     """A running `python -m dlmon.sensors`, and all that it has told so far."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        elsewhere: str | None = None,
+    ) -> None:
+        code = ["-m", "dlmon.sensors"] if elsewhere is None else ["-c", ELSEWHERE.format(elsewhere)]
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dlmon.sensors", *arguments],
+            [sys.executable, "-P", *code, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -39,6 +58,8 @@ class Sensors:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
         self.known = Reading()
+        self.later_facts: list[MachineFacts] = []
+        self.notices: list[str] = []
 
     def record(self) -> Record:
         record = decode(self.stdout.readline())
@@ -52,7 +73,13 @@ class Sensors:
 
     def sample(self) -> Machine:
         machine = self.record()
-        assert isinstance(machine, Machine)
+        while not isinstance(machine, Machine):
+            if isinstance(machine, Notice):
+                self.notices.append(machine.text)
+            else:
+                assert isinstance(machine, Facts)
+                self.later_facts.append(machine.machine)
+            machine = self.record()
         news = Reading(
             cpu=machine.cpu,
             memory=machine.memory,
@@ -60,6 +87,7 @@ class Sensors:
             network=machine.network,
             process=machine.process,
             gpus=machine.gpus,
+            processes=machine.processes,
             why=machine.why,
         )
         self.known = merge(self.known, news)
@@ -90,9 +118,13 @@ class Sensors:
 def start() -> Iterator[Callable[..., Sensors]]:
     started: list[Sensors] = []
 
-    def start_sensors(*arguments: str, driver: FakeDriver | None = None) -> Sensors:
+    def start_sensors(
+        *arguments: str, driver: FakeDriver | None = None, elsewhere: str | None = None
+    ) -> Sensors:
         environment = driver.environment() if driver is not None else None
-        sensors = Sensors("--interval", "0.1", *arguments, environment=environment)
+        sensors = Sensors(
+            "--interval", "0.1", *arguments, environment=environment, elsewhere=elsewhere
+        )
         started.append(sensors)
         return sensors
 
@@ -114,6 +146,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def driver(library: Path, tmp_path: Path) -> FakeDriver:
     return FakeDriver(library, tmp_path)
+
+
+def on_gpus(sensors: Sensors) -> dict[int, tuple[tuple[int, ...], int | None]]:
+    """Return the GPUs, and the MiB held there, of each process that is on one."""
+    rows = sensors.known.processes or ()
+    return {row.pid: (row.gpus, row.gpu_memory_mib) for row in rows if row.gpus}
 
 
 def unread(sensors: Sensors) -> bytes:
@@ -282,13 +320,25 @@ def test_nvml_is_left_alone_when_told_so(start, driver):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8])
 def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
-    driver.says(f"gpus {count}", "set 0 processes 2")
+    driver.says(f"gpus {count}", "process 0 100000 1024", "process 0 100001 1024")
     sensors = start(driver=driver)
     facts = sensors.facts()
     assert facts.gpus is not None
-    assert [gpu.index for gpu in facts.gpus] == list(range(count))
-    assert len({gpu.uuid for gpu in facts.gpus}) == count
-    assert all(gpu.memory_mib == 81920 for gpu in facts.gpus)
+    assert facts.gpus == tuple(
+        GpuFacts(
+            index=index,
+            name="NVIDIA Fake 100",
+            uuid=f"GPU-00000000-0000-0000-0000-{index:012}",
+            memory_mib=81920,
+            bus_id=f"0000:{10 + index:02x}:00.0",
+            slowdown_c=92,
+            sm_max_mhz=1980,
+            memory_max_mhz=2619,
+            pcie_max_generation=5,
+            pcie_max_width=16,
+        )
+        for index in range(count)
+    )
     assert (facts.driver, facts.cuda) == ("580.65.06", "13.0")
     assert facts.foreign_gpu_processes == (2 if count else 0)
     gpus = sensors.sample().gpus
@@ -304,6 +354,18 @@ def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
             memory_mhz=2619,
             throttle=(),
             energy_j=5000.0 + 1000 * index,
+            fan_pct=35,
+            ecc_corrected=3,
+            ecc_uncorrected=0,
+            pcie_generation=4,
+            pcie_width=8,
+            mig=False,
+            encoder_pct=7,
+            decoder_pct=8,
+            nvlinks=3,
+            nvlink_receive_mib_s=0.0,
+            nvlink_send_mib_s=0.0,
+            why=NOT_MEASURED,
         )
         for index in range(count)
     )
@@ -335,8 +397,14 @@ def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start
     assert facts.gpus[0].why == {"memory_mib": "not supported"}
     first = sensors.sample()
     assert first.gpus is not None
-    assert first.gpus[0].why == {"utilization_pct": "denied", "memory_used_mib": "not supported"}
-    assert first.gpus[1].why == {"utilization_pct": "denied", "power_w": "not supported"}
+    assert first.gpus[0].why == NOT_MEASURED | {
+        "utilization_pct": "denied",
+        "memory_used_mib": "not supported",
+    }
+    assert first.gpus[1].why == NOT_MEASURED | {
+        "utilization_pct": "denied",
+        "power_w": "not supported",
+    }
     assert first.gpus[1].temperature_c == 61
     for _ in range(3):
         sample = sensors.sample()
@@ -347,11 +415,21 @@ def test_what_a_gpu_does_not_support_has_its_reason_and_is_not_asked_again(start
 
 
 def test_an_older_driver_is_read_by_the_older_calls(start, driver):
-    newer = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons")
-    driver.says("gpus 1", "set 0 throttle 32", *(f"answer {call} * 13" for call in newer))
+    newer = (
+        "nvmlDeviceGetTemperatureV",
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+    )
+    driver.says(
+        "gpus 1",
+        "set 0 throttle 32",
+        f"process 0 {os.getpid()} 1024",
+        *(f"answer {call} * 13" for call in newer),
+    )
     sensors = start(driver=driver)
-    sensors.facts()
+    assert sensors.facts().foreign_gpu_processes == 1
     sensors.sample()
+    assert on_gpus(sensors) == {os.getpid(): ((0,), 1024)}
     assert (sensors.gpu(0).temperature_c, sensors.gpu(0).throttle) == (60, ("thermal slowdown",))
     sensors.sample()
     assert driver.calls().count("nvmlDeviceGetTemperatureV 0") == 1
@@ -371,7 +449,174 @@ def test_a_gpu_that_is_lost_and_comes_back_leaves_the_others_alone(start, driver
         assert sensors.gpu(0).power_w == 300.5
     driver.says("gpus 2")
     back = sensors.sample_until(lambda known: known.gpus[1].power_w is not None)
-    assert (back.gpus[1].power_w, back.gpus[1].why) == (310.5, {})
+    assert back.gpus[1].power_w == 310.5
+    assert "lost" not in back.gpus[1].why.values()
+    sensors.sample()
+    assert sensors.notices == ["GPU 1: lost; it is tried again", "GPU 1: back"]
+    assert sensors.later_facts == []
+
+
+def test_a_gpu_that_is_lost_at_the_start_is_introduced_when_it_comes(start, driver):
+    driver.says("gpus 2", f"answer nvmlDeviceGetHandleByIndex_v2 1 {LOST}")
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    assert facts.gpus is not None
+    assert (facts.gpus[0].memory_mib, facts.gpus[0].why) == (81920, {})
+    assert set(facts.gpus[1].why.values()) == {"lost"}
+    sensors.sample()
+    assert sensors.gpu(0).power_w == 300.5
+    assert sensors.gpu(1).why == dict.fromkeys(READINGS, "lost")
+    driver.says("gpus 2")
+    sensors.sample_until(lambda known: known.gpus[1].power_w == 310.5)
+    sensors.sample()
+    assert sensors.notices == ["GPU 1: lost; it is tried again", "GPU 1: back"]
+    (later,) = sensors.later_facts
+    assert later.gpus is not None
+    assert (later.gpus[1].name, later.gpus[1].why) == ("NVIDIA Fake 100", {})
+
+
+def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, driver):
+    starting = ("nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2")
+    driver.says(
+        "gpus 1", *(f"answer {call} * 0" for call in starting), f"answer * * {NOT_SUPPORTED}"
+    )
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    unknown = {spec.name for spec in fields(GpuFacts)} - {"index", "name", "why"}
+    assert facts.gpus == (
+        GpuFacts(
+            index=0, name="NVIDIA GPU", why=dict.fromkeys(unknown | {"name"}, "not supported")
+        ),
+    )
+    assert facts.why["foreign_gpu_processes"] == "not supported"
+    sensors.sample()
+    unmeasured = ("nvlink_receive_mib_s", "nvlink_send_mib_s")
+    assert sensors.gpu(0) == Gpu(
+        index=0,
+        why=dict.fromkeys(READINGS, "not supported")
+        | NOT_MEASURED
+        | dict.fromkeys(unmeasured, "no NVLink is active"),
+    )
+    asked = len(driver.calls())
+    sensors.sample()
+    assert len(driver.calls()) == asked
+
+
+def test_memory_that_the_driver_cannot_tell_is_unknown(start, driver):
+    driver.says(
+        "gpus 3",
+        f"set 0 memory_used_mib {ALL_ONES}",
+        "set 1 memory_total_mib 0",
+        f"answer nvmlDeviceGetMemoryInfo_v2 2 {NOT_SUPPORTED}",
+        f"answer nvmlDeviceGetMemoryInfo 2 {NOT_SUPPORTED}",
+        f"process 0 {os.getpid()} -1",
+    )
+    sensors = start(driver=driver)
+    facts = sensors.facts()
+    assert facts.gpus is not None
+    assert [gpu.memory_mib for gpu in facts.gpus] == [81920, None, None]
+    sensors.sample()
+    assert [gpu.memory_used_mib for gpu in sensors.known.gpus] == [None, None, None]
+    assert [gpu.why["memory_used_mib"] for gpu in sensors.known.gpus] == [
+        "the driver told no possible value",
+        "this GPU has no memory of its own",
+        "not supported",
+    ]
+    assert on_gpus(sensors)[os.getpid()] == ((0,), None)
+
+
+def test_a_divided_gpu_says_so(start, driver):
+    driver.says(
+        "gpus 2",
+        "set 0 mig 1",
+        f"answer nvmlDeviceGetComputeRunningProcesses_v3 0 {NO_PERMISSION}",
+        f"answer nvmlDeviceGetGraphicsRunningProcesses_v3 0 {NO_PERMISSION}",
+        f"instance 0 {os.getpid()} 512",
+    )
+    sensors = start(driver=driver)
+    sensors.facts()
+    sensors.sample()
+    divided, whole = sensors.known.gpus
+    assert (divided.mig, whole.mig) == (True, False)
+    of_mig = dict.fromkeys(
+        ("utilization_pct", "encoder_pct", "decoder_pct"), "not told while MIG is on"
+    )
+    assert divided.why == NOT_MEASURED | of_mig
+    assert (divided.power_w, whole.utilization_pct) == (300.5, 91)
+    assert on_gpus(sensors)[os.getpid()] == ((0,), 512)
+    assert f"{UTILIZATION} 0" not in driver.calls()
+
+
+def test_the_processes_on_the_gpus_are_told(start, driver):
+    me, parent = os.getpid(), os.getppid()
+    driver.says(
+        "gpus 2",
+        f"process 0 {me} 1024",
+        f"process 1 {me} 512",
+        f"process 1 {parent} 64 graphics",
+    )
+    sensors = start(driver=driver)
+    assert sensors.facts().foreign_gpu_processes == 1
+    sensors.sample()
+    assert on_gpus(sensors) == {me: ((0, 1), 1536), parent: ((1,), 64)}
+
+
+def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
+    driver.says("gpus 1", f"process 0 {os.getpid()} 1024")
+    in_a_container = "files.sees_every_process = lambda: False"
+    sensors = start(driver=driver, elsewhere=in_a_container)
+    sensors.facts()
+    sensors.sample()
+    (row,) = (row for row in sensors.known.processes if row.gpus)
+    assert (row.pid, row.gpu_memory_mib, row.command) == (os.getpid(), 1024, None)
+    assert "this container can't see" in row.why["of_run"]
+    driver.says("gpus 1")
+    sensors = start(driver=driver, elsewhere=in_a_container)
+    assert sensors.facts().why["foreign_gpu_processes"] == "a container may hide other processes"
+
+
+def test_what_crosses_the_pcie_links_is_measured_where_asked_for(start, driver):
+    sensors = start("--pcie", driver=driver)
+    sensors.facts()
+    sensors.sample()
+    gpu = sensors.gpu(0)
+    assert (gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s, gpu.why) == (2.0, 1.0, {})
+
+
+def test_what_crosses_the_nvlinks_is_told_at_the_next_slow_reading(start, driver):
+    sensors = start(driver=driver)
+    sensors.facts()
+    sensors.sample()
+    driver.says("gpus 1", "set 0 nvlink_send_kib 1048576")
+    told = sensors.sample_until(lambda known: known.gpus[0].nvlink_send_mib_s)
+    assert told.gpus[0].nvlink_send_mib_s <= 1024 / SLOW_TIER_S
+    assert told.gpus[0].nvlink_receive_mib_s == 0.0
+
+
+def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path):
+    card = tmp_path / "sys/bus/pci/drivers/nvidia/0000:0a:00.0"
+    (card / "power").mkdir(parents=True)
+    (card / "class").write_text("0x030200\n")
+    (card / "power/control").write_text("auto\n")
+    (card / "power/runtime_status").write_text("suspended\n")
+    sensors = start(driver=driver, elsewhere=f"runtime_power.ROOT = Path({str(tmp_path)!r})")
+    asleep = "asleep (runtime power management)"
+    assert sensors.facts().why["gpus"] == asleep
+    assert sensors.sample().why == {"gpus": asleep}
+    assert driver.calls() == []
+    (card / "power/runtime_status").write_text("active\n")
+    sensors.sample_until(lambda known: known.gpus and known.gpus[0].power_w == 300.5)
+    sensors.sample()
+    (later,) = sensors.later_facts
+    assert later.gpus is not None
+    assert (later.gpus[0].name, later.why.get("gpus")) == ("NVIDIA Fake 100", None)
+    (card / "power/runtime_status").write_text("suspended\n")
+    sensors.sample_until(lambda known: known.gpus[0].power_w is None)
+    assert sensors.gpu(0).why == dict.fromkeys(READINGS, asleep)
+    asked = len(driver.calls())
+    sensors.sample()
+    assert len(driver.calls()) == asked
+    assert sensors.notices == []
 
 
 def test_a_driver_that_is_unloaded_and_loaded_again_is_found_again(start, driver):

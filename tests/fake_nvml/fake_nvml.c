@@ -7,6 +7,10 @@
  *   gpus COUNT
  *   name GPU TEXT                the rest of the line, with \e for ESC
  *   set GPU VALUE NUMBER         see value_of()
+ *   process GPU PID MIB [graphics]
+ *                                a process on it, that computes or draws; a MIB
+ *                                of -1 is memory that the driver does not know
+ *   instance GPU PID MIB         one that computes on an instance of a MIG GPU
  *   answer FUNCTION GPU CODE     return this nvmlReturn_t; GPU may be *
  *   hang FUNCTION                never return
  *   crash FUNCTION               die of SIGSEGV
@@ -29,22 +33,26 @@ enum {
     SUCCESS = 0,
     UNINITIALIZED = 1,
     INVALID_ARGUMENT = 2,
+    NOT_SUPPORTED = 3,
+    NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     ARGUMENT_VERSION_MISMATCH = 25
 };
 
-enum { MOST_GPUS = 16, GENERATIONS = 256, EVERY_GPU = -1, NO_GPU = -2 };
+enum { MOST_GPUS = 16, GENERATIONS = 256, NO_GPU = -2 };
 
 typedef int nvmlReturn_t;
 typedef struct {
     int index;
     unsigned generation;
+    int is_instance;
 } * nvmlDevice_t;
 
 static struct {
     int index;
     unsigned generation;
-} devices[GENERATIONS][MOST_GPUS];
+    int is_instance;
+} devices[GENERATIONS][MOST_GPUS], instances[GENERATIONS][MOST_GPUS];
 
 static unsigned generation = 1;
 static int users = 0;
@@ -161,8 +169,17 @@ static unsigned long long value_of(int gpu, const char *name)
         {"power_mw", 300500, 10000},      {"power_limit_mw", 700000, 0},
         {"temperature_c", 60, 1},         {"sm_mhz", 1700, 15},
         {"memory_mhz", 2619, 0},          {"throttle", 0, 0},
-        {"processes", 0, 0},              {"uuid", 0, 1},
-        {"energy_mj", 5000000, 1000000},
+        {"mig_most_instances", 7, 0},     {"uuid", 0, 1},
+        {"energy_mj", 5000000, 1000000},  {"slowdown_c", 92, 0},
+        {"sm_max_mhz", 1980, 0},          {"memory_max_mhz", 2619, 0},
+        {"pcie_max_generation", 5, 0},    {"pcie_max_width", 16, 0},
+        {"pcie_generation", 4, 0},        {"pcie_width", 8, 0},
+        {"pcie_receive_kib_s", 2048, 0},  {"pcie_send_kib_s", 1024, 0},
+        {"fan_pct", 35, 0},               {"ecc_corrected", 3, 0},
+        {"ecc_uncorrected", 0, 0},        {"encoder_pct", 7, 0},
+        {"decoder_pct", 8, 0},            {"mig", 0, 0},
+        {"nvlinks", 4, 0},                {"nvlinks_down", 1, 0},
+        {"nvlink_receive_kib", 0, 0},     {"nvlink_send_kib", 0, 0},
     };
     struct value value = {gpu, name, 0};
     if (each_line(read_value, &value))
@@ -231,7 +248,8 @@ static nvmlReturn_t text(char *out, unsigned length, const char *told)
 
 static unsigned long long mib(int gpu, const char *name)
 {
-    return value_of(gpu, name) << 20;
+    unsigned long long value = value_of(gpu, name);
+    return value == ~0ull ? value : value << 20;
 }
 
 /* ---- the library ---- */
@@ -422,21 +440,200 @@ nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device,
     return SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned threshold,
+                                               unsigned *celsius)
+{
+    DEVICE_CALL(device);
+    if (threshold != 1)
+        return NOT_SUPPORTED;
+    *celsius = value_of(device->index, "slowdown_c");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned clock, unsigned *mhz)
+{
+    DEVICE_CALL(device);
+    *mhz = value_of(device->index, clock == 2 ? "memory_max_mhz" : "sm_max_mhz");
+    return SUCCESS;
+}
+
+struct pci {
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct pci *pci)
+{
+    DEVICE_CALL(device);
+    memset(pci, 0, sizeof *pci);
+    pci->bus = 0x0a + device->index;
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    return SUCCESS;
+}
+
+/* A call that tells one number of a GPU. */
+#define NUMBER(function, name)                                           \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned *number)         \
+    {                                                                    \
+        DEVICE_CALL(device);                                             \
+        *number = value_of(device->index, name);                         \
+        return SUCCESS;                                                  \
+    }
+
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_max_generation")
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, "pcie_max_width")
+NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, "pcie_generation")
+NUMBER(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width")
+NUMBER(nvmlDeviceGetFanSpeed, "fan_pct")
+NUMBER(nvmlDeviceGetMaxMigDeviceCount, "mig_most_instances")
+
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned direction,
+                                         unsigned *kib_s)
+{
+    DEVICE_CALL(device);
+    *kib_s = value_of(device->index, direction ? "pcie_receive_kib_s" : "pcie_send_kib_s");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned kind, unsigned counter,
+                                         unsigned long long *errors)
+{
+    DEVICE_CALL(device);
+    if (counter != 0)
+        return INVALID_ARGUMENT;
+    *errors = value_of(device->index, kind ? "ecc_uncorrected" : "ecc_corrected");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned *pct,
+                                             unsigned *period_us)
+{
+    DEVICE_CALL(device);
+    *pct = value_of(device->index, "encoder_pct");
+    *period_us = 167000;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned *pct,
+                                             unsigned *period_us)
+{
+    DEVICE_CALL(device);
+    *pct = value_of(device->index, "decoder_pct");
+    *period_us = 167000;
+    return SUCCESS;
+}
+
+/* ---- NVLink: the first `nvlinks_down` of a GPU's `nvlinks` carry nothing ---- */
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsigned *is_active)
+{
+    DEVICE_CALL(device);
+    if (link >= value_of(device->index, "nvlinks"))
+        return link ? INVALID_ARGUMENT : NOT_SUPPORTED;
+    *is_active = link >= value_of(device->index, "nvlinks_down");
+    return SUCCESS;
+}
+
+struct field_value {
+    unsigned field, scope;
+    long long timestamp, latency_us;
+    unsigned type;
+    nvmlReturn_t code;
+    unsigned long long number;
+};
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct field_value *values)
+{
+    enum { NVLINK_SENT = 138, NVLINK_RECEIVED = 139 };
+    DEVICE_CALL(device);
+    for (int i = 0; i < count; i++) {
+        int is_known = values[i].field == NVLINK_SENT || values[i].field == NVLINK_RECEIVED;
+        values[i].code = is_known && values[i].scope == ~0u ? SUCCESS : NOT_SUPPORTED;
+        if (is_known)
+            values[i].number =
+                value_of(device->index, values[i].field == NVLINK_SENT ? "nvlink_send_kib"
+                                                                       : "nvlink_receive_kib");
+    }
+    return SUCCESS;
+}
+
+/* ---- MIG: one instance ---- */
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *current, unsigned *pending)
+{
+    DEVICE_CALL(device);
+    *current = *pending = value_of(device->index, "mig");
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index,
+                                                 nvmlDevice_t *instance)
+{
+    DEVICE_CALL(device);
+    if (index != 1)
+        return NOT_FOUND;
+    nvmlDevice_t slot = (nvmlDevice_t)&instances[generation % GENERATIONS][device->index];
+    slot->index = device->index;
+    slot->generation = generation;
+    slot->is_instance = 1;
+    *instance = slot;
+    return SUCCESS;
+}
+
+/* ---- processes ---- */
+
 struct process {
     unsigned pid;
     unsigned long long used;
     unsigned gpu_instance, compute_instance;
 };
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned *count,
-                                                     struct process *processes)
+struct processes {
+    const char *word;
+    int gpu, draws;
+    unsigned found, room;
+    struct process *list;
+};
+
+static int read_process(const char *line, void *wanted)
 {
-    DEVICE_CALL(device);
-    unsigned room = *count;
-    *count = value_of(device->index, "processes");
-    if (*count > room)
-        return INSUFFICIENT_SIZE;
-    for (unsigned i = 0; i < *count; i++)
-        processes[i] = (struct process){100000 + 1000 * device->index + i, 1ull << 30, 0, 0};
-    return SUCCESS;
+    struct processes *processes = wanted;
+    char word[16], kind[16] = "";
+    int gpu;
+    unsigned pid;
+    long long mib;
+    if (sscanf(line, "%15s %d %u %lld %15s", word, &gpu, &pid, &mib, kind) < 4)
+        return 0;
+    if (strcmp(word, processes->word) || gpu != processes->gpu ||
+        processes->draws != !strcmp(kind, "graphics"))
+        return 0;
+    if (processes->found < processes->room)
+        processes->list[processes->found] =
+            (struct process){pid, mib < 0 ? ~0ull : (unsigned long long)mib << 20, 0, 0};
+    processes->found++;
+    return 0;
 }
+
+static nvmlReturn_t list(const char *word, int gpu, int draws, unsigned *count,
+                         struct process *found)
+{
+    struct processes processes = {word, gpu, draws, 0, *count, found};
+    each_line(read_process, &processes);
+    *count = processes.found;
+    return processes.found > processes.room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+#define PROCESSES(function, draws)                                                       \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned *count, struct process *processes) \
+    {                                                                                    \
+        if (device && device->is_instance)                                               \
+            return list("instance", device->index, draws, count, processes);             \
+        DEVICE_CALL(device);                                                             \
+        return list("process", device->index, draws, count, processes);                  \
+    }
+
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, 0)
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, 0)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, 1)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, 1)

@@ -25,10 +25,13 @@ from dlmon.records import (
     Epoch,
     Facts,
     Gpu,
+    GpuFacts,
     Machine,
     Model,
     Notice,
     Output,
+    Process,
+    ProcessTree,
     Record,
     SessionHeader,
     decode,
@@ -94,10 +97,19 @@ def renamed(records: list[Record], text: str) -> list[Record]:
     return [
         *told,
         Machine(last, 0.0, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
+        Machine(last, 0.0, processes=_named(text)),
         Output(last, "stdout", text),
         Output(last, text, text),
         Notice(last, text),
     ]
+
+
+def _named(text: str) -> tuple[Process, ...]:
+    """Return processes that hold `text` wherever they can hold any."""
+    return (
+        Process(1, text, text, 1.0, 2, 3, (0,), 4, True),
+        Process(2, text, None, gpus=(0,), why={"command": text, "of_run": text, text: text}),
+    )
 
 
 def _renamed_header(header: SessionHeader, text: str) -> SessionHeader:
@@ -108,7 +120,10 @@ def _renamed_header(header: SessionHeader, text: str) -> SessionHeader:
         machine=replace(
             machine,
             cpu_model=text,
-            gpus=tuple(replace(gpu, name=text) for gpu in machine.gpus or ()),
+            gpus=tuple(
+                replace(gpu, name=text, uuid=text, bus_id=text, why={"slowdown_c": text})
+                for gpu in machine.gpus or ()
+            ),
             driver=text,
             governor=text,
             why={"gpus": text},
@@ -141,6 +156,111 @@ def _hung(machine: Machine) -> Machine:
     return replace(machine, gpus=None, why={"gpus": reason})
 
 
+def _in_depth(
+    records: list[Record],
+    change: Callable[[Gpu], Gpu] = lambda gpu: gpu,
+    processes: tuple[Process, ...] | None = None,
+) -> list[Record]:
+    """Return records of a machine that tells all there is to tell; `change` alters its GPUs."""
+    header, *rest = records
+    assert isinstance(header, SessionHeader)
+    gpus = tuple(map(_facts_in_depth, header.machine.gpus or ()))
+    facts = replace(header.machine, gpus=gpus or header.machine.gpus, cpu_limit=6.0)
+    told = _processes(len(gpus)) if processes is None else processes
+
+    def deepened(machine: Machine) -> Machine:
+        return replace(
+            machine,
+            cpu=replace(machine.cpu, load_1m=3.2, power_w=64.0, throttled_pct=4.0),
+            memory=replace(machine.memory, major_faults_s=0.0),
+            process=replace(machine.process or ProcessTree(), major_faults_s=12.0),
+            gpus=tuple(change(_gpu_in_depth(gpu)) for gpu in machine.gpus or ()) or None,
+            processes=told,
+        )
+
+    return _with_samples([replace(header, machine=facts), *rest], deepened)
+
+
+def _facts_in_depth(facts: GpuFacts) -> GpuFacts:
+    return replace(
+        facts,
+        bus_id=f"0000:{0x41 + facts.index:02x}:00.0",
+        slowdown_c=93,
+        sm_max_mhz=1_911,
+        memory_max_mhz=4_004,
+        pcie_max_generation=3,
+        pcie_max_width=16,
+    )
+
+
+def _gpu_in_depth(gpu: Gpu) -> Gpu:
+    works = gpu.index == 0
+    return replace(
+        gpu,
+        energy_j=4.5e7 + 9.5 * gpu.index,
+        fan_pct=45 if works else 0,
+        pcie_generation=3 if works else 1,
+        # One sits in a slot with half of the lanes.
+        pcie_width=8 if gpu.index == 1 else 16,
+        pcie_receive_mib_s=310.0 if works else 0.0,
+        pcie_send_mib_s=12.0 if works else 0.0,
+        mig=False,
+        encoder_pct=0,
+        decoder_pct=7 if works else 0,
+        nvlinks=4 if gpu.index < 2 else 0,
+        nvlink_receive_mib_s=1_800.0 if works else 0.0,
+        nvlink_send_mib_s=1_750.0 if works else 0.0,
+        ecc_corrected=3 if works else 0,
+        ecc_uncorrected=1 if gpu.index == 2 else 0,
+        why={} if gpu.index != 1 else {**gpu.why, "fan_pct": "not supported"},
+    )
+
+
+def _divided(gpu: Gpu) -> Gpu:
+    """Return a GPU that is divided into instances."""
+    unknown = ("utilization_pct", "encoder_pct", "decoder_pct")
+    why = dict.fromkeys(unknown, "not supported")
+    return replace(gpu, **dict.fromkeys(unknown), mig=True, why=gpu.why | why)
+
+
+_TRAINER = "/usr/bin/python3 -m workloads.train cifar10-cnn --batch-size 100 --epochs 3"
+
+
+def _processes(gpus: int) -> tuple[Process, ...]:
+    """Return what runs on a machine with so many GPUs: a training run among other things."""
+    on = tuple(range(min(1, gpus)))
+    others = tuple(
+        Process(5_000 + number, "mara", f"python serve.py --shard {number}", 60.0 + number, 2_300)
+        for number in range(1, gpus)
+    )
+    return (
+        Process(4_242, "ada", _TRAINER, 281.0, 1_840, 42, on, 4_730 if gpus else None, True),
+        Process(4_250, "ada", "python3 loader 1 of 2", 22.0, 210, 3, of_run=True),
+        Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9, on, 118)
+        if gpus
+        else Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9),
+        *(
+            replace(other, threads=12, gpus=(number,), gpu_memory_mib=3_000, of_run=False)
+            for number, other in enumerate(others, 1)
+        ),
+        Process(7_311, "root", "tar c /home", 97.0, 12, 1, of_run=False),
+        Process(7_402, "lin", "java -jar build.jar --serve", 12.0, 5_400, 118, of_run=False),
+        Process(1, "root", "/sbin/init", 0.0, 11, 1, of_run=False),
+    )
+
+
+_OUTSIDE = "the driver tells the host's pid, which this container can't see"
+_OTHER_NAMESPACE = (
+    Process(17, "root", "python train.py", 180.0, 1_900, 40, of_run=True),
+    Process(
+        48_211,
+        gpus=(0,),
+        gpu_memory_mib=4_730,
+        why=dict.fromkeys(("user", "command", "cpu_pct", "rss_mib", "threads", "of_run"), _OUTSIDE),
+    ),
+)
+
+
 def _own_script() -> list[Record]:
     """Return a session of a script that the catalog doesn't know."""
     header, *rest = recorded_session("training")
@@ -160,6 +280,7 @@ def _busy(records: list[Record]) -> list[Record]:
     return [replace(header, machine=machine), *rest]
 
 
+_ASLEEP = "asleep (runtime power management)"
 _TRAINING = recorded_session("training")
 _LONG = {"epochs": 1000, "ended": 400, "samples": 1_000}
 
@@ -190,6 +311,14 @@ STATES: dict[str, State] = {
     "2-gpus": State(recorded_session("training", gpus=2)),
     "8-gpus": State(recorded_session("training", gpus=8, cores=64)),
     "16-gpus": State(recorded_session("training", gpus=16, cores=192)),
+    "in-depth": State(_in_depth(_TRAINING)),
+    "no-gpu-in-depth": State(_in_depth(recorded_session("training", gpus=0))),
+    "2-gpus-in-depth": State(_in_depth(recorded_session("training", gpus=2))),
+    "8-gpus-in-depth": State(_in_depth(recorded_session("training", gpus=8, cores=64))),
+    "mig": State(_in_depth(_TRAINING, _divided)),
+    "asleep": State(_with_samples(_in_depth(_TRAINING), partial(_unanswered, _ASLEEP), last=6)),
+    "other-namespace": State(_in_depth(_TRAINING, processes=_OTHER_NAMESPACE)),
+    "over-in-depth": State(_in_depth(recorded_session())),
     "2-cores": State(recorded_session("training", gpus=0, cores=2)),
     "128-cores": State(recorded_session("training", cores=128)),
     "256-cores": State(recorded_session("training", gpus=0, cores=256)),
@@ -221,6 +350,11 @@ MACHINES = (
     "2-gpus",
     "8-gpus",
     "16-gpus",
+    "in-depth",
+    "2-gpus-in-depth",
+    "8-gpus-in-depth",
+    "mig",
+    "asleep",
     "2-cores",
     "128-cores",
     "256-cores",
@@ -248,6 +382,8 @@ class Stage:
         await pilot.pause()
         await self.app.workers.wait_for_complete()
         if self.view not in _OF_A_SESSION:
+            while not any(sensors.running for sensors in FakeSensing.started):
+                await pilot.pause(0)
             self._let_sensors_speak()
         await self.settle()
         self._clock.advance(self.state.silent_s)
@@ -303,12 +439,19 @@ async def _push_starting(stage: Stage) -> None:
     stage.app.push_screen(StartingScreen(sentence, lambda: None))
 
 
-_OF_A_SESSION = ("live", "log", "quit", "help", "palette")
+_OF_A_SESSION = (
+    *("live", "log", "quit", "help", "palette"),
+    *("gpus", "gpus-help", "processes", "processes-help"),
+)
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
     "quit": lambda stage: stage.press("q"),
     "help": lambda stage: stage.press("question_mark"),
     "palette": lambda stage: stage.press("ctrl+p"),
+    "gpus": lambda stage: stage.press("g"),
+    "gpus-help": lambda stage: stage.press("g", "question_mark"),
+    "processes": lambda stage: stage.press("p"),
+    "processes-help": lambda stage: stage.press("p", "question_mark"),
     "sessions": lambda stage: stage.app.run_action("sessions"),
     "home-help": lambda stage: stage.press("f1"),
     "watch-help": lambda stage: stage.press("f1"),

@@ -328,7 +328,7 @@ async def test_the_footer_offers_the_important_keys_first(show_home):
         assert shown.footer.strip() == f"{important}  ^y Copy  ^p Menu"
         await shown.pilot.resize_terminal(120, 40)
         await shown.pilot.pause()
-        assert shown.footer.endswith("^p Menu  ^s Sweep  f3 Theme")
+        assert shown.footer.endswith("^p Menu  ^s Sweep  f3 Theme  f4 GPU")
 
 
 async def test_in_the_form_the_footer_tells_the_way_back(show_home):

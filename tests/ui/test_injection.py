@@ -106,12 +106,12 @@ async def test_no_screen_obeys_what_a_log_or_the_sensors_say(view):
         async with stage.app.run_test(size=(200, 50), notifications=True) as pilot:
             await stage.begin(pilot)
             assert_harmless(stage.app)
-            if view in ("live", "log", "home", "watch", "sessions"):
+            if view in ("live", "log", "gpus", "processes", "home", "watch", "sessions"):
                 assert TOGETHER_SHOWN in stage.text
 
 
 @pytest.mark.parametrize("name", ["long", "long and wide"])
-@pytest.mark.parametrize("view", ["live", "log", "home", "watch", "sessions"])
+@pytest.mark.parametrize("view", ["live", "log", "gpus", "processes", "home", "watch", "sessions"])
 async def test_no_screen_is_broken_by_ten_thousand_characters(view, name):
     with staged(hostile_state(HOSTILE[name]), view) as stage:
         async with stage.app.run_test(size=(80, 24)) as pilot:

@@ -49,6 +49,12 @@ def test_the_live_screen_in_other_states(looks_right, state):
     assert looks_right("live", state, theme=DARK)
 
 
+@both_themes
+@pytest.mark.parametrize("view", ["gpus", "processes"])
+def test_the_machine_in_depth(looks_right, view, theme):
+    assert looks_right(view, "2-gpus-in-depth", theme=theme)
+
+
 @pytest.mark.parametrize("view", ["live", "home", "watch", "quit"])
 def test_a_small_terminal(looks_right, view):
     assert looks_right(view, "training", size=(80, 24), theme=DARK)

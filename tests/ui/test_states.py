@@ -13,12 +13,21 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from tui import figures
 
-OVER_ANOTHER = ("help", "palette", "home-help", "watch-help", "starting")
+OVER_ANOTHER = (
+    *("help", "palette", "home-help", "watch-help", "starting"),
+    *("gpus-help", "processes-help"),
+)
+IN_DEPTH = ("in-depth", "no-gpu-in-depth", "2-gpus-in-depth", "8-gpus-in-depth", "mig", "asleep")
 SHOWN = [
     *(("live", state) for state in STATES),
     *(("watch", state) for state in MACHINES),
     *(("home", state) for state in ("training", "no-gpu", "8-gpus", "256-cores", "wide-names")),
     *(("sessions", state) for state in ("training", "earlier-runs")),
+    *(("gpus", state) for state in IN_DEPTH),
+    *(("gpus", state) for state in ("lost-gpu", "hung-driver", "stale-sensors", "unsupported-gpu")),
+    *(("processes", state) for state in IN_DEPTH),
+    *(("processes", state) for state in ("training", "other-namespace", "over-in-depth")),
+    *((view, state) for view in ("gpus", "processes") for state in ("long-names", "wide-names")),
     *((view, "training") for view in ("log", "quit", *OVER_ANOTHER)),
 ]
 # Those that draw with other characters than the rest.
@@ -29,6 +38,7 @@ SHOWN_IN_ASCII = [
     *(("watch", state) for state in ("training", "16-gpus", "256-cores", "wide-names")),
     *(("home", state) for state in ("training", "256-cores")),
     ("sessions", "earlier-runs"),
+    *((view, "in-depth") for view in ("gpus", "processes", "watch")),
     *((view, "training") for view in ("log", "quit", "help", "palette")),
 ]
 CASES = [
@@ -39,6 +49,7 @@ CASES = [
 SHAPES = [
     *((view, "training") for view in ("live", "quit", "help", "home", "watch", "sessions")),
     *(("live", state) for state in ("failed", "16-gpus", "long-names")),
+    *((view, state) for view in ("gpus", "processes") for state in ("in-depth", "8-gpus-in-depth")),
     ("watch", "256-cores"),
 ]
 ODD_SIZES = ((1, 1), (20, 5), (59, 15), (60, 16), (61, 17), (99, 31), (300, 80))
@@ -132,7 +143,9 @@ async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(taken, view, stat
             assert stage.text == resized[first]
 
 
-@pytest.mark.parametrize("view", ["live", "home", "watch", "sessions", "starting"])
+@pytest.mark.parametrize(
+    "view", ["live", "gpus", "processes", "home", "watch", "sessions", "starting"]
+)
 async def test_where_there_is_no_room_the_size_that_is_needed_is_told(view):
     for size, text in (await pictures(STATES["training"], view, ((59, 24), (80, 15)))).items():
         assert_it_fits(text, size)

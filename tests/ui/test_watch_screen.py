@@ -163,7 +163,7 @@ async def test_a_figure_in_the_border_says_what_it_is_of(watch, sensing, clock):
         await pilot.pause()
         clock.now_ns = speak(sensing[0]).t
         await shown.paint(pilot)
-        assert shown.titles("#cpu")[0].endswith("─ run 1.9 GiB of memory")
+        assert "─ run 3.0 cores 1.9 GiB" in shown.titles("#cpu")[0]
 
 
 @pytest.mark.parametrize("theme", ["dlmon-dark", "dlmon-light"])
@@ -418,7 +418,9 @@ async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert shown.footer == "+ Zoom in  - Zoom out  t Theme  ? Help  q Quit"
+        assert shown.footer == (
+            "+ Zoom in  - Zoom out  g GPU  p Processes  t Theme  ? Help  q Quit"
+        )
     explained = {name for name, _ in WatchScreen.TOPICS}
     assert {"CPU", "Cores", "Memory", "GPU"} <= explained
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlmon.calibration import Peak, write_peaks
-from dlmon.doctor import Finding, examine, installed_version
+from dlmon.doctor import LONGEST_TEXT, Finding, examine, installed_version
+from dlmon.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
 
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
@@ -42,6 +43,7 @@ def look(
     python: tuple[int, int, int] = (3, 12, 1),
     directory: Path | None = None,
     calibration: Path | None = None,
+    frameworks: list[Framework] | None = None,
 ) -> dict[str, Finding]:
     findings = examine(
         Facts(t=0, wall=0.0, host="box", machine=machine) if machine else None,
@@ -52,6 +54,8 @@ def look(
         python=python,
         root=tmp_path,
         calibration=calibration,
+        frameworks=frameworks,
+        user="ada",
     )
     assert json.loads(json.dumps(to_json(findings)))
     return {finding.topic: finding for finding in findings}
@@ -124,6 +128,42 @@ def test_tensorflow_without_cuda_is_told_only_where_there_is_a_gpu(tmp_path: Pat
     installed = {"keras": "3.15.1", "tensorflow": "2.21.0"}
     assert look(tmp_path, WITH_GPU, installed)["cuda"].state == "warning"
     assert "cuda" not in look(tmp_path, CPU_ONLY, installed)
+
+
+def test_what_tensorflow_sees_is_told_instead_of_a_guess(tmp_path: Path):
+    installed = {"keras": "3.15.1", "tensorflow": "2.21.0"}
+    seen = [Framework("tensorflow", "2.21.0", ("GTX 1060",), "cuda", "12.5.1")]
+    findings = look(tmp_path, WITH_GPU, installed, frameworks=seen)
+    assert "cuda" not in findings
+    assert findings["frameworks"].state == "ok"
+
+
+def test_device_files_tell_why_a_framework_sees_no_gpu(tmp_path: Path):
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    seen = [Framework("tensorflow", "2.21.0", (), "cuda", "12.5.1")]
+    found = look(tmp_path, WITH_GPU, frameworks=seen)["frameworks"]
+    assert "there is no /dev/nvidia-uvm" in found.text
+
+
+def test_frameworks_are_told_where_the_sensors_failed(tmp_path: Path):
+    seen = [Framework("tensorflow", "2.21.0", (), "cuda", "12.5.1")]
+    assert "sees no GPU" in look(tmp_path, None, frameworks=seen)["frameworks"].text
+
+
+def test_what_would_end_a_detached_run_is_told_last(tmp_path: Path):
+    (tmp_path / ".dockerenv").touch()
+    assert list(look(tmp_path))[-1] == "detached runs"
+    assert look(tmp_path)["detached runs"].state == "warning"
+
+
+def test_foreign_text_is_cleaned_and_cut(tmp_path: Path):
+    findings = look(tmp_path, directory=tmp_path / "a\x1b[31m\u202eb" / ("x" * 200) / ("y" * 200))
+    told = "".join(finding.text for finding in findings.values())
+    assert told.isprintable()
+    chosen = {"CUDA_VISIBLE_DEVICES": "0," * 5000}
+    told = look(tmp_path, WITH_GPU, environment=chosen)["visible devices"].text
+    assert len(told) == LONGEST_TEXT
 
 
 def test_a_cpu_limit_is_told(tmp_path: Path):

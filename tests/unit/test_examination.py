@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tui.cli
+from dlmon.frameworks import Framework
 from tui import examination
 
 SILENT = "the sensors said nothing"
@@ -14,12 +15,16 @@ SILENT = "the sensors said nothing"
 
 @pytest.fixture
 def doctor(monkeypatch, tmp_path, capsys):
-    """Return a function that runs `dlmon doctor`, whose sensors say nothing."""
+    """Return a function that runs `dlmon doctor`, whose sensors say nothing, and which has JAX."""
 
     async def say_nothing():
         return SILENT
 
     monkeypatch.setattr(examination, "_first_facts", say_nothing)
+    monkeypatch.setattr(examination, "is_installed", lambda module: module == "jax")
+    monkeypatch.setattr(
+        examination, "ask_framework", lambda module: Framework(module, version="0.9", gpus=())
+    )
 
     def run(*arguments):
         command = ["dlmon", "doctor", "--log-dir", str(tmp_path), *arguments]
@@ -45,3 +50,21 @@ def test_without_a_home_directory_nothing_is_calibrated(doctor, no_home, monkeyp
         "",
         "dlmon: there is no home directory to keep a calibration in: set HOME or XDG_STATE_HOME\n",
     )
+
+
+def test_each_installed_framework_is_asked(doctor):
+    assert "JAX 0.9 (no CUDA) sees no GPU" in doctor()[1]
+
+
+def test_quick_asks_no_framework(doctor, monkeypatch):
+    monkeypatch.setattr(examination, "ask_framework", lambda module: pytest.fail("it asked"))
+    exit_code, told, _ = doctor("--quick")
+    assert exit_code == 0
+    assert "frameworks" not in told
+
+
+def test_progress_is_told_in_a_terminal_alone(doctor, monkeypatch):
+    assert doctor()[2] == ""
+    monkeypatch.setattr(examination, "_ask_frameworks", lambda asking: asking("asking …") or [])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert doctor()[2] == "asking …\n"

@@ -81,6 +81,33 @@ def test_a_stale_gpu_has_no_figures():
     assert "°C" not in "".join(rows)
 
 
+def test_trouble_is_marked_where_there_is_no_room_to_tell_it():
+    def marked(width):
+        session = folded(recorded_session("training", gpus=4))
+        machine = session.machine.latest
+        broken = replace(machine.gpus[2], ecc_uncorrected=1)
+        session.machine.latest = replace(machine, gpus=(*machine.gpus[:2], broken, machine.gpus[3]))
+        view = MachineView(session.machine, session.header.machine, 0.2, 1.0)
+        rows = GpuRows()
+        rows._view, rows._axis = view, TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+        return ["".join(text for text, _ in row) for row in rows.draw(width, 4)]
+
+    assert [row[:6] for row in marked(60)] == ["GPU 0 ", "GPU 1 ", "GPU 2!", "GPU 3 "]
+
+
+def test_a_divided_gpu_says_so_and_tells_the_rest():
+    session = folded(recorded_session("training", gpus=2))
+    machine = session.machine.latest
+    divided = replace(machine.gpus[0], utilization_pct=None, mig=True)
+    session.machine.latest = replace(machine, gpus=(divided, machine.gpus[1]))
+    rows = GpuRows()
+    rows._view = MachineView(session.machine, session.header.machine, 0.2, 1.0)
+    rows._axis = TimeAxis(BEGIN_NS, SECOND_NS, 104, 18)
+    first, _ = ("".join(text for text, _ in row) for row in rows.draw(60, 2))
+    assert first.startswith("GPU 0 MIG on: no utilisation ")
+    assert first.split()[-6:] == ["61", "°C", "118", "of", "120", "W"]
+
+
 def test_a_gpu_that_has_a_chart_has_no_row():
     rows = drawn(60, 4, mark=False, without=frozenset({0}))
     assert "GPU 0" not in "".join(rows)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from dlmon.records import Cpu, Disk, Gpu, GpuFacts, Machine, MachineFacts, Memory, Network
+from dlmon.records import (
+    Cpu,
+    Disk,
+    Gpu,
+    GpuFacts,
+    Machine,
+    MachineFacts,
+    Memory,
+    Network,
+    ProcessTree,
+)
 from tui.machine_figures import (
     Figure,
     cpu_figures,
@@ -11,10 +21,21 @@ from tui.machine_figures import (
     identity,
     machine_meters,
     memory_figure,
+    no_utilization,
+    tells_nothing,
     without_detail,
     worst,
 )
 
+CARD = GpuFacts(
+    0,
+    "NVIDIA T4",
+    memory_mib=6_144,
+    slowdown_c=93,
+    sm_max_mhz=1_911,
+    pcie_max_generation=4,
+    pcie_max_width=16,
+)
 FACTS = MachineFacts(cores=8, memory_mib=32_768, swap_mib=2_048)
 NO_DRIVER = "no GPU: no NVIDIA driver: libnvidia-ml.so.1 was not found"
 
@@ -38,15 +59,112 @@ def test_a_gpu_tells_its_figures_with_their_limits():
         sm_mhz=1_860,
         throttle=("power cap",),
     )
-    found = gpu_figures(gpu, 6_144)
+    found = gpu_figures(gpu, CARD)
     assert told(found) == {
-        "temp": "61 °C",
+        "temp": "61 of 93 °C",
         "power": "118 of 120 W",
         "held by": "power cap",
         "memory": "4.7 of 6.0 GiB",
-        "clock": "1860 MHz",
+        "clock": "1860 of 1911 MHz",
     }
     assert worst(found) == ""
+    # A border has room for the reading alone.
+    brief = {figure.label: figure.brief for figure in found}
+    assert (brief["temp"], brief["clock"]) == ("61 °C", "1860 MHz")
+
+
+@pytest.mark.parametrize(
+    ("degrees", "text", "level"),
+    [
+        (85, "85 of 93 °C", ""),
+        (86, "86 of 93 °C hot", "high"),
+        (93, "93 of 93 °C too hot", "bad"),
+    ],
+)
+def test_a_gpu_is_hot_by_its_own_threshold(degrees, text, level):
+    (temperature,) = gpu_figures(Gpu(0, temperature_c=degrees), CARD)
+    assert (temperature.text, temperature.level) == (text, level)
+
+
+@pytest.mark.parametrize(
+    ("utilization_pct", "generation", "width", "text"),
+    [
+        (97, 4, 16, None),
+        (97, 1, 16, "PCIe 1 × 16 of 4 × 16"),
+        # At rest it lowers its generation to save power.
+        (0, 1, 16, None),
+        (None, 1, 16, None),
+        (0, 1, 8, "PCIe × 8 of × 16"),
+        (97, 3, 8, "PCIe 3 × 8 of 4 × 16"),
+        (97, None, None, None),
+    ],
+)
+def test_a_link_is_told_where_it_is_less_than_it_should_be(
+    utilization_pct, generation, width, text
+):
+    gpu = Gpu(0, utilization_pct, pcie_generation=generation, pcie_width=width)
+    briefs = [figure.brief for figure in gpu_figures(gpu, CARD)]
+    assert briefs == ([text] if text else [])
+    assert gpu_figures(gpu) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "brief", "level"),
+    [
+        (Gpu(0, ecc_corrected=3, ecc_uncorrected=0), "ECC 3 corrected", ""),
+        (Gpu(0, ecc_corrected=3, ecc_uncorrected=2), "ECC 2 uncorrected", "bad"),
+        (Gpu(0, encoder_pct=12), "encoder 12 %", ""),
+        (Gpu(0, decoder_pct=7), "decoder 7 %", ""),
+        (Gpu(0, nvlink_receive_mib_s=3.0, nvlink_send_mib_s=0.0), "NVLink 3.0 in  0 out MiB/s", ""),
+        (Gpu(0, fan_pct=0), "fan 0 %", ""),
+        (Gpu(0, mig=True), "MIG on", ""),
+    ],
+)
+def test_what_is_seldom_so_is_told_when_it_is(gpu, brief, level):
+    (figure,) = gpu_figures(gpu, CARD)
+    assert (figure.brief, figure.level) == (brief, level)
+
+
+def test_what_is_as_it_should_be_is_not_told():
+    quiet = Gpu(
+        0,
+        ecc_corrected=0,
+        ecc_uncorrected=0,
+        encoder_pct=0,
+        decoder_pct=0,
+        nvlinks=4,
+        nvlink_receive_mib_s=0.0,
+        nvlink_send_mib_s=0.0,
+        mig=False,
+        throttle=(),
+    )
+    assert gpu_figures(quiet, CARD) == []
+
+
+def test_what_a_gpu_took_is_told_since_the_run_began():
+    (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
+    assert energy == Figure("energy", "2.06 kJ")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "nothing"),
+    [
+        (Gpu(0), True),
+        (Gpu(0, why={"utilization_pct": "denied"}), True),
+        (Gpu(0, throttle=()), False),
+        (Gpu(0, temperature_c=34), False),
+        # What it told before it was lost is no reading.
+        (Gpu(0, temperature_c=34, why={"utilization_pct": "lost"}), True),
+    ],
+)
+def test_a_gpu_of_which_nothing_is_known_is_told_apart(gpu, nothing):
+    assert tells_nothing(gpu) is nothing
+
+
+def test_a_divided_gpu_says_why_it_has_no_utilisation():
+    why = {"utilization_pct": "not supported"}
+    assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"
+    assert no_utilization(Gpu(0, why=why)) == "not supported"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +202,7 @@ def test_a_full_memory_says_so_in_a_word_or_a_mark(used_mib, text, level, marked
 
 
 def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
-    (memory,) = gpu_figures(Gpu(0, memory_used_mib=6_100), 6_144)
+    (memory,) = gpu_figures(Gpu(0, memory_used_mib=6_100), CARD)
     assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
 
 
@@ -106,7 +224,28 @@ def test_a_cpu_without_a_reading_says_why():
 
 def test_a_cpu_held_at_its_quota_says_for_how_long():
     reading = machine(cpu=Cpu(pct=10.0, throttled_pct=30.0))
-    assert told(cpu_figures(reading, FACTS))["limit"] == "limited 30 % of the time"
+    assert told(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"
+
+
+def test_the_cpu_tells_its_load_its_power_and_what_the_run_takes():
+    tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
+    reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4), process=tree)
+    assert told(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
+        "limited": "to 2.5 cores",
+        "run": "2.8 cores  1.9 GiB",
+        "threads": "42 in 3 processes",
+        "faults": "12 a second",
+        "load": "3.20",
+        "package": "64 W",
+    }
+
+
+def test_major_faults_of_the_machine_are_told_where_the_run_has_none():
+    memory = Memory(major_faults_s=7.0)
+    tree = ProcessTree(major_faults_s=0.0)
+    reading = machine(cpu=Cpu(), memory=memory, process=tree)
+    assert told(cpu_figures(reading, FACTS)) == {"faults": "7 a second"}
+    assert cpu_figures(machine(cpu=Cpu(), memory=Memory(major_faults_s=0.0)), FACTS) == []
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """What is kept of a machine's readings: each GPU's own series, gaps where nothing was told."""
 
-from dlmon.records import Gpu, Machine
+from dlmon.records import Cpu, Gpu, Machine, Process
 from dlmon.session import MachineHistory
 
 SECOND_NS = 1_000_000_000
 
 
-def sample(second, *gpus):
-    return Machine(t=second * SECOND_NS, wall=float(second), gpus=gpus)
+def sample(second, *gpus, **parts):
+    return Machine(t=second * SECOND_NS, wall=float(second), gpus=gpus, **parts)
 
 
 def test_a_gpus_memory_and_power_are_kept_beside_its_utilisation():
@@ -26,3 +26,59 @@ def test_what_did_not_change_goes_on_and_what_is_lost_is_a_gap():
     history.fold(sample(2, Gpu(0, 50, why={"power_w": "lost"})))
     assert history.gpu_memory_mib[0].columns(0, SECOND_NS, 2) == [100, 100]
     assert history.gpu_power_w[0].columns(0, SECOND_NS, 2) == [80, None]
+
+
+def test_the_cpus_power_is_kept_and_what_is_denied_is_a_gap():
+    history = MachineHistory()
+    history.fold(sample(1, cpu=Cpu(power_w=40.0)))
+    history.fold(sample(2, cpu=Cpu(power_w=60.0)))
+    history.fold(sample(3, cpu=Cpu(why={"power_w": "denied"})))
+    assert history.cpu_power_w.columns(0, SECOND_NS, 3) == [40, 60, None]
+
+
+def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
+    history = MachineHistory()
+    first, second = (Process(1, cpu_pct=5),), (Process(1, cpu_pct=7), Process(2))
+    told = []
+    for second_of, processes, why in (
+        (1, first, {}),
+        (2, None, {}),
+        (3, second, {}),
+        (4, (), {}),
+        (5, None, {"processes": "denied"}),
+    ):
+        history.fold(sample(second_of, processes=processes, why=why))
+        told.append(history.latest.processes)
+    assert told == [first, first, second, (), None]
+    assert history.latest.why == {"processes": "denied"}
+
+
+def test_energy_since_the_begin_is_counted_for_each_gpu():
+    history = MachineHistory()
+    assert history.gpu_energy_j_since_begin == {}
+    history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2)))
+    assert history.gpu_energy_j_since_begin == {0: 0.0, 1: 0.0}
+    history.fold(sample(2, Gpu(0, energy_j=1300.0), Gpu(1)))
+    history.fold(sample(3, Gpu(0), Gpu(1, energy_j=75.5)))
+    assert history.gpu_energy_j_since_begin == {0: 300.0, 1: 25.5}
+
+
+def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
+    history = MachineHistory()
+    history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2, energy_j=1.0)))
+    history.fold(sample(2, Gpu(0, energy_j=3.0), Gpu(1, why={"energy_j": "lost"}), Gpu(2)))
+    history.fold(sample(3, Gpu(0, energy_j=2000.0), Gpu(1, energy_j=90.0), Gpu(2, energy_j=6.0)))
+    assert history.gpu_energy_j_since_begin == {2: 5.0}
+    history.fold(Machine(t=4 * SECOND_NS, wall=4.0, why={"gpus": "hangs"}))
+    history.fold(sample(5, Gpu(2, energy_j=9.0)))
+    assert history.gpu_energy_j_since_begin == {}
+
+
+def test_a_counter_that_is_read_late_counts_from_then():
+    history = MachineHistory()
+    history.fold(sample(1, Gpu(0, why={"energy_j": "asleep"}), cpu=Cpu(why={"energy_j": "denied"})))
+    assert history.cpu_energy_j_since_begin is None
+    history.fold(sample(2, Gpu(0, energy_j=10.0), cpu=Cpu(energy_j=5.0)))
+    history.fold(sample(3, Gpu(0, energy_j=14.0), cpu=Cpu(energy_j=7.0)))
+    assert history.gpu_energy_j_since_begin == {0: 4.0}
+    assert history.cpu_energy_j_since_begin == 2.0

@@ -11,6 +11,7 @@ from tui.machine_places import (
     GPU_ROWS,
     MEMORY,
     METERS,
+    PROCESSES,
     Shape,
     gpu_name,
     machine_places,
@@ -45,6 +46,20 @@ def test_the_essentials_are_always_there(size, gpus):
     assert MEMORY in places or METERS in places
     every_gpu = [gpu_name(number) in places for number in range(gpus)]
     assert GPU_ROWS in places or all(every_gpu)
+
+
+@pytest.mark.parametrize("gpus", GPUS)
+def test_a_large_panel_has_a_table_of_processes_below_where_that_was_asked_for(gpus):
+    for size, wanted in (((200, 59), True), ((120, 39), False), ((80, 60), False)):
+        shape = Shape(8, gpus, processes=True)
+        places = machine_places(*size, shape)
+        assert (PROCESSES in places) is wanted
+        assert PROCESSES not in machine_places(*size, Shape(8, gpus))
+        if wanted:
+            table = places[PROCESSES].region
+            assert table.bottom == size[1]
+            assert table.height >= 8
+            assert all(p.region.bottom <= table.y for n, p in places.items() if n != PROCESSES)
 
 
 @pytest.mark.parametrize(

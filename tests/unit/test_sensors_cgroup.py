@@ -18,11 +18,14 @@ from dlmon.sensors.cgroup import (
     memory_used,
     parse_membership,
     parse_mounts,
+    swap_limit_v1,
     throttled_pct,
     throttled_periods,
 )
 
+CPU_FIELDS = ("throttled_pct", "limit_used_pct")
 MIB = 2**20
+SECOND = 1_000_000_000
 V2_MOUNT = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 HYBRID_MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/root rw
@@ -201,8 +204,8 @@ def test_where_a_limit_is_set_its_group_is_what_counts(tmp_path: Path):
         tmp_path,
         {
             "slice/job/cpu.max": "max 100000\n",
-            "slice/cpu.max": "100000 100000\n",
-            "slice/cpu.stat": "nr_periods 10\nnr_throttled 0\n",
+            "slice/cpu.max": "200000 100000\n",
+            "slice/cpu.stat": "usage_usec 500000\nnr_periods 10\nnr_throttled 0\n",
             "slice/job/memory.max": f"{1024 * MIB}\n",
             "slice/job/memory.current": f"{300 * MIB}\n",
             "slice/job/memory.stat": f"inactive_file {100 * MIB}\n",
@@ -210,10 +213,12 @@ def test_where_a_limit_is_set_its_group_is_what_counts(tmp_path: Path):
     )
     provider = CgroupProvider(root)
     provider.facts()
-    assert provider.fast(0).cpu == Cpu(why={"throttled_pct": "no earlier reading yet"})
-    (root / "sys/fs/cgroup/slice/cpu.stat").write_text("nr_periods 20\nnr_throttled 9\n")
-    reading = provider.fast(1)
-    assert reading.cpu == Cpu(throttled_pct=90.0)
+    assert provider.fast(0).cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "no earlier reading yet"))
+    (root / "sys/fs/cgroup/slice/cpu.stat").write_text(
+        "usage_usec 2000000\nnr_periods 20\nnr_throttled 9\n"
+    )
+    reading = provider.fast(SECOND)
+    assert reading.cpu == Cpu(throttled_pct=90.0, limit_used_pct=75.0)
     assert reading.memory == Memory(used_mib=200)
 
 
@@ -225,7 +230,7 @@ def test_without_a_limit_nothing_is_claimed(tmp_path: Path):
         "memory_limit_mib": "no memory limit is set",
     }
     reading = provider.fast(0)
-    assert reading.cpu == Cpu(why={"throttled_pct": "no CPU limit is set"})
+    assert reading.cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "no CPU limit is set"))
     assert reading.memory is None
 
 
@@ -252,6 +257,118 @@ def test_limits_of_a_hybrid_machine(tmp_path: Path):
     facts = provider.facts()
     assert (facts.cpu_limit, facts.memory_limit_mib) == (2.0, 512)
     assert provider.fast(0).memory == Memory(used_mib=90)
+    usage = root / "sys/fs/cgroup/cpu,cpuacct/jobs/cpuacct.usage"
+    usage.write_text(f"{SECOND}\n")
+    provider.fast(0)
+    usage.write_text(f"{2 * SECOND}\n")
+    cpu = provider.fast(SECOND).cpu
+    assert cpu is not None
+    assert cpu.limit_used_pct == 50.0
+
+
+def test_a_group_whose_time_is_not_told_says_so(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/cpu.max": "100000 100000\n",
+            "slice/job/cpu.stat": "nr_periods 1\nnr_throttled 0\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    provider.fast(0)
+    assert provider.fast(SECOND).cpu == Cpu(
+        throttled_pct=0.0, why={"limit_used_pct": "not told by this system"}
+    )
+
+
+def test_a_groups_swap_and_major_faults_count_where_its_memory_is_limited(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/memory.max": f"{512 * MIB}\n",
+            "slice/job/memory.swap.current": f"{30 * MIB}\n",
+            "slice/job/memory.stat": "inactive_file 0\npgfault 900\npgmajfault 40\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    no_rate = {"major_faults_s": "no earlier reading yet"}
+    assert provider.slow(0).memory == Memory(swap_used_mib=30, why=no_rate)
+    (root / "sys/fs/cgroup/slice/job/memory.stat").write_text("pgmajfault 65\n")
+    assert provider.slow(5 * SECOND).memory == Memory(swap_used_mib=30, major_faults_s=5.0)
+
+
+def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
+    root = hybrid_machine(
+        tmp_path,
+        {
+            "memory/jobs/a/memory.limit_in_bytes": f"{512 * MIB}\n",
+            "memory/jobs/a/memory.usage_in_bytes": f"{100 * MIB}\n",
+            "memory/jobs/a/memory.memsw.usage_in_bytes": f"{107 * MIB}\n",
+            "memory/jobs/a/memory.stat": "pgmajfault 1\ntotal_pgmajfault 8\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    provider.slow(0)
+    stat = root / "sys/fs/cgroup/memory/jobs/a/memory.stat"
+    stat.write_text("pgmajfault 1\ntotal_pgmajfault 18\n")
+    assert provider.slow(5 * SECOND).memory == Memory(swap_used_mib=7, major_faults_s=2.0)
+
+
+def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):
+    root = v2_machine(
+        tmp_path,
+        {
+            "slice/job/memory.max": f"{512 * MIB}\n",
+            "slice/job/memory.stat": "inactive_file 0\n",
+        },
+    )
+    provider = CgroupProvider(root)
+    provider.facts()
+    told = provider.slow(0).memory
+    assert told is not None
+    assert told.why["swap_used_mib"] == "not told by this system"
+    assert "doesn't count" in told.why["major_faults_s"]
+
+
+def test_without_a_memory_limit_the_machines_swap_and_faults_stand(tmp_path: Path):
+    provider = CgroupProvider(v2_machine(tmp_path, {"slice/job/memory.max": "max\n"}))
+    provider.facts()
+    assert provider.slow(0).memory is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "swap_mib"),
+    [
+        ({"slice/job/memory.swap.max": f"{100 * MIB}\n"}, 100),
+        ({"slice/job/memory.swap.max": "0\n"}, 0),
+        ({"slice/job/memory.swap.max": "max\n"}, None),
+        ({"slice/job/memory.swap.max": f"{4096 * MIB}\n"}, None),
+        ({"slice/job/memory.swap.max": "max\n", "slice/memory.swap.max": f"{7 * MIB}\n"}, 7),
+        ({}, None),
+    ],
+)
+def test_swap_is_what_the_group_may_use_of_it(tmp_path: Path, limits, swap_mib):
+    root = v2_machine(tmp_path, {"slice/job/memory.max": f"{512 * MIB}\n", **limits})
+    meminfo = f"MemTotal: {64 * 2**20} kB\nSwapTotal: {2 * 2**20} kB\n"
+    (root / "proc/meminfo").write_text(meminfo)
+    facts = CgroupProvider(root).facts()
+    assert (facts.memory_limit_mib, facts.swap_mib) == (512, swap_mib)
+
+
+@pytest.mark.parametrize(
+    ("with_swap", "memory", "swap"),
+    [(f"{3 * MIB}", f"{2 * MIB}", MIB), (f"{2**63 - 4096}", f"{MIB}", None), (None, "1", None)],
+)
+def test_swap_limits_of_version_1_hold_for_memory_and_swap_together(
+    tmp_path: Path, with_swap, memory, swap
+):
+    write(tmp_path, {"memory.limit_in_bytes": memory})
+    if with_swap is not None:
+        write(tmp_path, {"memory.memsw.limit_in_bytes": with_swap})
+    assert swap_limit_v1(tmp_path) == swap
 
 
 def test_a_machine_without_proc_says_so(tmp_path: Path):
@@ -259,7 +376,7 @@ def test_a_machine_without_proc_says_so(tmp_path: Path):
     assert provider.facts().why == dict.fromkeys(
         ("cpu_limit", "memory_limit_mib"), "not told by this system"
     )
-    assert provider.fast(0).cpu == Cpu(why={"throttled_pct": "not told by this system"})
+    assert provider.fast(0).cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not told by this system"))
 
 
 def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
@@ -273,5 +390,5 @@ def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
     provider = CgroupProvider(root)
     provider.facts()
     reading = provider.fast(0)
-    assert reading.cpu == Cpu(why={"throttled_pct": "not told by this system"})
+    assert reading.cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not told by this system"))
     assert reading.memory == Memory(why={"used_mib": "not told by this system"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts, Memory
+from dlmon.sensors import files
 from dlmon.sensors.cpu import CpuProvider, busy_and_total, utilisation
 from dlmon.sensors.memory import MemoryProvider
 
@@ -106,13 +108,17 @@ def cpu_tree(root: Path) -> Path:
     return root
 
 
-def test_model_governor_clock_and_temperature_come_from_files(tmp_path: Path):
+def test_model_governor_clock_and_temperature_come_from_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.4567, 2.0, 1.0))
     provider = CpuProvider(cpu_tree(tmp_path))
     facts = provider.facts()
     assert facts.cpu_model == "Some CPU @ 3GHz"
     assert facts.governor == "performance"
     cpu = provider.slow(0).cpu
     assert cpu is not None
+    assert cpu.load_1m == 3.46
     assert cpu.temperature_c == 62
     assert cpu.mhz == 2400
 
@@ -123,12 +129,19 @@ def test_only_some_clocks_of_a_large_machine_are_read(tmp_path: Path):
     assert len(provider._clocks) <= 16
 
 
-def test_what_is_not_there_has_its_reason(tmp_path: Path):
+def test_what_is_not_there_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def unobtainable():
+        raise OSError("the load average was unobtainable")
+
+    monkeypatch.setattr(os, "getloadavg", unobtainable)
     provider = CpuProvider(tmp_path)
     facts = provider.facts()
     assert facts.why["cpu_model"] == facts.why["governor"] == "not told by this system"
     assert provider.slow(0).cpu == Cpu(
-        why=dict.fromkeys(("mhz", "temperature_c"), "not told by this system")
+        why={
+            **dict.fromkeys(("mhz", "temperature_c"), "not told by this system"),
+            "load_1m": "the load average was unobtainable",
+        }
     )
 
 
@@ -143,29 +156,63 @@ def test_a_sensor_that_tells_nonsense_has_its_reason(tmp_path: Path):
     assert cpu.mhz is not None
 
 
+def memory_tree(root: Path, swap_free_kib: int, swapped: tuple[int, int], faults: int) -> Path:
+    (root / "proc").mkdir(exist_ok=True)
+    (root / "proc/meminfo").write_text(
+        f"MemTotal: 8388608 kB\nSwapCached: 4 kB\nSwapTotal: 1048576 kB\n"
+        f"SwapFree:{swap_free_kib:>12} kB\nHugePages_Total:       0\n"
+    )
+    (root / "proc/vmstat").write_text(
+        f"nr_free_pages 1\npswpin {swapped[0]}\npswpout {swapped[1]}\n"
+        f"pgfault 99999\npgmajfault {faults}\nthp_swpout 7\n"
+    )
+    return root
+
+
 def test_memory_in_use_is_what_is_not_available(monkeypatch: pytest.MonkeyPatch):
     memory = namedtuple("memory", "total available")
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory(8 * 2**30, 3 * 2**30))
-    swaps = iter([(0, 0), (2**20, 2**21)])
-    swap = namedtuple("swap", "total used sin sout")
-    monkeypatch.setattr(psutil, "swap_memory", lambda: swap(2**30, 2**29, *next(swaps)))
-    provider = MemoryProvider()
-    assert provider.fast(0).memory == Memory(used_mib=5 * 1024)
-    assert provider.slow(0).memory == Memory(
-        swap_used_mib=512, why={"swap_mib_s": "no earlier reading yet"}
+    assert MemoryProvider().fast(0).memory == Memory(used_mib=5 * 1024)
+
+
+def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Path):
+    provider = MemoryProvider(memory_tree(tmp_path, 524_288, (5, 6), 100))
+    no_rate = dict.fromkeys(("swap_mib_s", "major_faults_s"), "no earlier reading yet")
+    assert provider.slow(0).memory == Memory(swap_used_mib=512, why=no_rate)
+    pages = 3 * 2**20 // os.sysconf("SC_PAGE_SIZE")
+    memory_tree(tmp_path, 520_192, (5 + pages, 6 + pages), 125)
+    assert provider.slow(2 * 10**9).memory == Memory(
+        swap_used_mib=516, swap_mib_s=3.0, major_faults_s=12.5
     )
-    assert provider.slow(10**9).memory == Memory(swap_used_mib=512, swap_mib_s=3.0)
 
 
-def test_memory_that_cannot_be_read_is_a_reason(monkeypatch: pytest.MonkeyPatch):
-    def refused():
+def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refused(*_):
         raise PermissionError(13, "Permission denied")
 
+    provider = MemoryProvider(tmp_path)
+    told = provider.slow(0).memory
+    assert told == Memory(
+        why=dict.fromkeys(
+            ("swap_used_mib", "swap_mib_s", "major_faults_s"), "not told by this system"
+        )
+    )
     monkeypatch.setattr(psutil, "virtual_memory", refused)
     monkeypatch.setattr(psutil, "swap_memory", refused)
-    provider = MemoryProvider()
+    monkeypatch.setattr(files, "read", refused)
     assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
     assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})
     assert provider.slow(0).memory == Memory(
-        why={"swap_used_mib": "denied", "swap_mib_s": "denied"}
+        why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "denied")
     )
+
+
+@pytest.mark.parametrize("vmstat", ["", "pswpin 1\npswpout 2\n", "pswpin\npswpout 2\npgmajfault 3"])
+def test_counts_that_are_not_there_are_a_reason_and_not_a_zero(tmp_path: Path, vmstat: str):
+    provider = MemoryProvider(memory_tree(tmp_path, 0, (0, 0), 0))
+    (tmp_path / "proc/vmstat").write_text(vmstat)
+    told = provider.slow(0).memory
+    assert told is not None
+    assert told.swap_used_mib == 1024
+    assert told.major_faults_s is None
+    assert told.why["major_faults_s"]

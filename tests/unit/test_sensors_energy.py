@@ -21,6 +21,11 @@ from dlmon.sensors.energy import (
 
 SECOND = 1_000_000_000
 RANGE_UJ = 262_143_328_850
+NO_EARLIER = {"power_w": "no earlier reading yet"}
+
+
+def unknown(reason: str) -> Cpu:
+    return Cpu(why={"energy_j": reason, "power_w": reason})
 
 
 def zone(root: Path, name: str, label: str, energy_uj: object = 0, range_uj: object = RANGE_UJ):
@@ -45,7 +50,7 @@ def test_packages_are_added_and_their_parts_and_the_board_are_not(tmp_path: Path
     zone(tmp_path, "intel-rapl:1", "package-1", 2_040_000)
     zone(tmp_path, "intel-rapl:2", "psys", 9_000_000)
     zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1_500_000)
-    assert opened(tmp_path).fast(0).cpu == Cpu(energy_j=3.5)
+    assert opened(tmp_path).fast(0).cpu == Cpu(energy_j=3.5, why=NO_EARLIER)
     assert why_no_cpu_energy(tmp_path) is None
 
 
@@ -76,9 +81,9 @@ def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
 
 
 def test_no_counter_is_told_as_such(tmp_path: Path):
-    assert opened(tmp_path).fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
     zone(tmp_path, "intel-rapl:2", "psys")
-    assert opened(tmp_path).fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
     assert why_no_cpu_energy(tmp_path) == NO_COUNTER
 
 
@@ -97,7 +102,7 @@ def test_a_counter_that_only_root_may_read_is_told_as_such(
     monkeypatch.setattr(energy.files, "read", refuse)
     provider = opened(tmp_path)
     for t in range(3):
-        assert provider.fast(t * SECOND).cpu == Cpu(why={"energy_j": DENIED})
+        assert provider.fast(t * SECOND).cpu == unknown(DENIED)
     assert len(tries) == 1
     assert "denied" in DENIED
 
@@ -106,9 +111,9 @@ def test_a_counter_that_goes_away_has_its_reason_and_may_come_back(tmp_path: Pat
     counter = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
     provider = opened(tmp_path)
     counter.unlink()
-    assert provider.fast(0).cpu == Cpu(why={"energy_j": NO_COUNTER})
+    assert provider.fast(0).cpu == unknown(NO_COUNTER)
     counter.write_text("7000000\n")
-    assert provider.fast(SECOND).cpu == Cpu(energy_j=7.0)
+    assert provider.fast(SECOND).cpu == Cpu(energy_j=7.0, why=NO_EARLIER)
 
 
 @pytest.mark.parametrize(("energy_uj", "range_uj"), [("x", RANGE_UJ), (1, "x"), (1, 0), ("", 5)])
@@ -116,7 +121,9 @@ def test_nonsense_is_a_reason_and_no_reading(tmp_path: Path, energy_uj, range_uj
     zone(tmp_path, "intel-rapl:0", "package-0", energy_uj, range_uj)
     cpu = opened(tmp_path).fast(0).cpu
     assert cpu.energy_j is None
+    assert cpu.power_w is None
     assert cpu.why["energy_j"]
+    assert cpu.why["power_w"]
 
 
 def test_readings_too_far_apart_to_know_the_turns_are_none(tmp_path: Path):
@@ -124,9 +131,28 @@ def test_readings_too_far_apart_to_know_the_turns_are_none(tmp_path: Path):
     provider = opened(tmp_path)
     provider.fast(0)
     # 262 kJ are 262 s at the most that a package can draw.
-    assert provider.fast(200 * SECOND).cpu == Cpu(energy_j=5.0)
-    assert provider.fast(500 * SECOND).cpu == Cpu(why={"energy_j": READ_TOO_SELDOM})
-    assert provider.fast(501 * SECOND).cpu == Cpu(energy_j=5.0)
+    assert provider.fast(200 * SECOND).cpu == Cpu(energy_j=5.0, power_w=0.0)
+    assert provider.fast(500 * SECOND).cpu == unknown(READ_TOO_SELDOM)
+    assert provider.fast(501 * SECOND).cpu == Cpu(energy_j=5.0, why=NO_EARLIER)
+    assert provider.fast(502 * SECOND).cpu == Cpu(energy_j=5.0, power_w=0.0)
+
+
+def test_power_is_the_mean_since_the_reading_before_of_all_packages(tmp_path: Path):
+    first = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
+    second = zone(tmp_path, "intel-rapl:1", "package-1", 9_000_000)
+    provider = opened(tmp_path)
+    provider.fast(0)
+    first.write_text("95000000\n")
+    second.write_text("39500000\n")
+    assert provider.fast(2 * SECOND).cpu.power_w == 60.2
+
+
+def test_power_is_right_where_a_counter_begins_again(tmp_path: Path):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", RANGE_UJ - 9_999_999)
+    provider = opened(tmp_path)
+    provider.fast(0)
+    counter.write_text("80000000\n")
+    assert provider.fast(2 * SECOND).cpu.power_w == 45.0
 
 
 def test_nothing_more_is_read_in_the_slow_tier(tmp_path: Path):

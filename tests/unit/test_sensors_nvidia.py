@@ -2,135 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
+from fakes.nvml_module import NvmlModule as Module
+from fakes.nvml_module import process
 
-from dlmon.records import Gpu, MachineFacts
+from dlmon.records import Gpu, GpuFacts, MachineFacts
+from dlmon.sensors import files
 from dlmon.sensors.nvidia import (
     FIRST_PAUSE_NS,
     LONGEST_PAUSE_NS,
     NoGpus,
     NoNvml,
     NvidiaProvider,
-    cuda_version,
-    throttle_reasons,
 )
+from dlmon.sensors.nvidia_questions import cuda_version, sysfs_bus_id, throttle_reasons
+from dlmon.sensors.provider import GpuProcess, merge
 
 SECOND = 1_000_000_000
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999
-SLOW = ("power_limit_w", "memory_mhz")
 FAST = (
     *("utilization_pct", "memory_used_mib", "power_w", "temperature_c", "sm_mhz", "throttle"),
     "energy_j",
 )
+READINGS = {spec.name for spec in fields(Gpu)} - {"index", "why"}
+NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
+NO_LINKS = dict.fromkeys(
+    ("nvlinks", "nvlink_receive_mib_s", "nvlink_send_mib_s"), "not supported"
+) | dict.fromkeys(("nvlink_receive_mib_s", "nvlink_send_mib_s"), "no NVLink is active")
 
 
-class NVMLError(Exception):
-    def __init__(self, value):
-        super().__init__(f"Code {value}")
-        self.value = value
+@pytest.fixture(autouse=True)
+def sees_every_process(monkeypatch):
+    monkeypatch.setattr(files, "sees_every_process", lambda: True)
 
 
-class Module:
-    """Enough of pynvml; `errors` maps a call, or a call and a GPU's uuid, to a code."""
-
-    NVMLError = NVMLError
-    nvmlMemory_v2 = 2
-    NVML_TEMPERATURE_GPU = 0
-    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
-
-    def __init__(self, *uuids):
-        self.uuids = list(uuids)
-        self.errors = {}
-        self.calls = []
-        self.values = {"power": 118_000, "used": 5 * 2**30, "total": 8 * 2**30, "utilization": 97}
-        self.values["energy"] = 1_234_567
-        self.session = 0
-
-    def _answer(self, call, handle=None):
-        uuid = None
-        if handle is not None:
-            session, uuid = handle
-            assert session == self.session, "a handle from before the last shutdown"
-        self.calls.append(call if uuid is None else (call, uuid))
-        for key in (call, (call, uuid), (None, uuid)):
-            if key in self.errors:
-                raise NVMLError(self.errors[key])
-
-    def nvmlInit(self):
-        self._answer("init")
-
-    def nvmlShutdown(self):
-        self.session += 1
-        self._answer("shutdown")
-
-    def nvmlDeviceGetCount(self):
-        self._answer("count")
-        return len(self.uuids)
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        handle = (self.session, self.uuids[index])
-        self._answer("handle", handle)
-        return None if self.uuids[index] == "null" else handle
-
-    def nvmlDeviceGetUUID(self, handle):
-        self._answer("uuid", handle)
-        return handle[1]
-
-    def nvmlDeviceGetName(self, handle):
-        self._answer("name", handle)
-        return f"GPU {handle[1]}"
-
-    def nvmlSystemGetDriverVersion(self):
-        self._answer("driver")
-        return "580.65"
-
-    def nvmlSystemGetCudaDriverVersion_v2(self):
-        self._answer("cuda")
-        return 12040
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle):
-        self._answer("processes", handle)
-        return [SimpleNamespace(pid=7), SimpleNamespace(pid=8)]
-
-    def nvmlDeviceGetUtilizationRates(self, handle):
-        self._answer("utilization", handle)
-        return SimpleNamespace(gpu=self.values["utilization"])
-
-    def nvmlDeviceGetMemoryInfo(self, handle, version=1):
-        self._answer(f"memory_v{version}", handle)
-        return SimpleNamespace(total=self.values["total"], used=self.values["used"])
-
-    def nvmlDeviceGetPowerUsage(self, handle):
-        self._answer("power", handle)
-        return self.values["power"]
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
-        self._answer("energy", handle)
-        return self.values["energy"]
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle):
-        self._answer("limit", handle)
-        return 120_000
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        self._answer("temperature", handle)
-        return 61
-
-    def nvmlDeviceGetClockInfo(self, handle, clock):
-        self._answer(f"clock{clock}", handle)
-        return 1700
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
-        self._answer("reasons", handle)
-        return 0x5
-
-
-def opened(module):
-    provider = NvidiaProvider(load=lambda: module)
+def opened(module, **options):
+    provider = NvidiaProvider(load=lambda: module, **options)
     return provider, provider.facts()
 
 
@@ -150,6 +60,20 @@ HEALTHY = Gpu(
     throttle=("power cap",),
     energy_j=1234.6,
 )
+SLOW = Gpu(
+    index=0,
+    power_limit_w=120.0,
+    memory_mhz=1700,
+    fan_pct=35,
+    ecc_corrected=0,
+    ecc_uncorrected=0,
+    pcie_generation=3,
+    pcie_width=8,
+    mig=False,
+    encoder_pct=7,
+    decoder_pct=8,
+    why=NO_LINKS,
+)
 
 
 def test_a_healthy_gpu_is_read_in_full():
@@ -157,13 +81,28 @@ def test_a_healthy_gpu_is_read_in_full():
     assert facts.why == {}
     assert facts.gpus is not None
     assert (facts.driver, facts.cuda, facts.foreign_gpu_processes) == ("580.65", "12.4", 2)
-    assert (facts.gpus[0].name, facts.gpus[0].uuid, facts.gpus[0].memory_mib) == (
-        "GPU a",
-        "a",
-        8192,
+    assert facts.gpus == (
+        GpuFacts(
+            index=0,
+            name="GPU a",
+            uuid="a",
+            memory_mib=8192,
+            bus_id="0000:0a:00.0",
+            slowdown_c=92,
+            sm_max_mhz=1980,
+            memory_max_mhz=1980,
+            pcie_max_generation=4,
+            pcie_max_width=16,
+        ),
     )
     assert gpus(provider) == (HEALTHY,)
-    assert provider.slow(0).gpus == (Gpu(index=0, power_limit_w=120.0, memory_mhz=1700),)
+    assert provider.slow(0).gpus == (replace(SLOW, why=NO_LINKS | NOT_MEASURED),)
+
+
+def test_every_field_of_a_gpu_is_a_value_or_a_reason():
+    provider, _ = opened(Module("a"))
+    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert all((getattr(told, name) is None) == (name in told.why) for name in READINGS)
 
 
 def test_no_library_is_the_reason_for_every_field():
@@ -236,6 +175,13 @@ def test_the_energy_of_many_gpus_is_read_in_the_slow_tier():
     assert {gpu.energy_j for gpu in provider.slow(0).gpus} == {1234.6}
 
 
+def test_a_denial_is_not_hidden_by_what_an_older_call_answers():
+    module = Module("a")
+    module.errors["memory_v2"] = NO_PERMISSION
+    provider, _ = opened(module)
+    assert gpus(provider)[0].why == {"memory_used_mib": "denied"}
+
+
 def test_what_failed_by_chance_is_asked_again():
     module = Module("a")
     module.errors["power"] = UNKNOWN
@@ -273,13 +219,18 @@ def test_a_gpu_without_memory_of_its_own_says_so():
         ("power", 2**32 - 1, "power_w"),
         ("utilization", 255, "utilization_pct"),
         ("energy", 2**64 - 1, "energy_j"),
+        ("fan", 2**32 - 1, "fan_pct"),
+        ("width", 0, "pcie_width"),
+        ("ecc", 2**64 - 1, "ecc_corrected"),
     ],
 )
 def test_a_number_that_cannot_be_true_is_no_reading(value, number, field):
     module = Module("a")
     module.values[value] = number
     provider, _ = opened(module)
-    assert gpus(provider)[0].why == {field: "the driver told no possible value"}
+    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert getattr(told, field) is None
+    assert told.why[field] == "the driver told no possible value"
 
 
 def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
@@ -287,15 +238,16 @@ def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
     provider, _ = opened(module)
     module.errors[None, "a"] = LOST
     lost, healthy = gpus(provider, 0)
-    assert lost == Gpu(index=0, why=dict.fromkeys(FAST, "lost"))
+    assert lost == Gpu(index=0, why=dict.fromkeys(READINGS, "lost"))
     assert healthy.utilization_pct == 97
     lost, healthy = gpus(provider, SECOND)
     assert "shutdown" in module.calls
-    assert lost == Gpu(index=0, why=dict.fromkeys(FAST + SLOW, "lost"))
+    assert lost == Gpu(index=0, why=dict.fromkeys(READINGS, "lost"))
     assert healthy.utilization_pct == 97
     module.errors.clear()
     back, healthy = gpus(provider, 60 * SECOND)
-    assert back == replace(HEALTHY, power_limit_w=120.0, memory_mhz=1700)
+    not_yet = dict.fromkeys(NOT_MEASURED, "not measured yet")
+    assert back == merge(HEALTHY, replace(SLOW, why=NO_LINKS | not_yet))
     assert gpus(provider, 61 * SECOND)[0] == HEALTHY
 
 
@@ -388,3 +340,178 @@ def test_throttle_reasons_are_words():
 def test_cuda_versions_are_written_as_people_write_them():
     assert cuda_version(12040) == "12.4"
     assert cuda_version(13000) == "13.0"
+
+
+def test_a_bus_id_is_named_as_linux_does():
+    assert sysfs_bus_id("00000000:65:00.0") == "0000:65:00.0"
+    assert sysfs_bus_id("00010000:E1:00.0") == "10000:e1:00.0"
+
+
+def test_what_crosses_the_pcie_link_is_measured_only_where_asked_for():
+    module = Module("a")
+    provider, _ = opened(module)
+    provider.fast(0)
+    assert provider.slow(0).gpus[0].pcie_send_mib_s is None
+    assert not [call for call in module.calls if call[0].startswith("pcie")]
+    provider, _ = opened(module, pcie=True)
+    provider.fast(0)
+    assert not [call for call in module.calls if call[0].startswith("pcie")]
+    told = provider.slow(0).gpus[0]
+    assert (told.pcie_send_mib_s, told.pcie_receive_mib_s) == (2.0, 4.0)
+
+
+def test_a_divided_gpu_says_so_where_its_utilisation_would_stand():
+    module = Module("a")
+    module.values["mig"] = 1
+    provider, _ = opened(module)
+    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert told.mig is True
+    of_mig = {name for name, reason in told.why.items() if reason == "not told while MIG is on"}
+    assert of_mig == {"utilization_pct", "encoder_pct", "decoder_pct"}
+    assert told.power_w == 118.0
+    assert ("utilization", "a") not in module.calls
+
+
+def test_a_gpu_that_is_no_longer_divided_is_asked_all_again():
+    module = Module("a")
+    module.values["mig"] = 1
+    module.errors["power"] = NOT_SUPPORTED
+    provider, _ = opened(module)
+    provider.fast(0)
+    module.values["mig"] = 0
+    module.errors.clear()
+    provider.slow(0)
+    assert gpus(provider) == (HEALTHY,)
+
+
+def test_a_gpu_that_cannot_be_divided_says_so_and_is_asked_once():
+    module = Module("a")
+    module.errors["mig"] = NOT_SUPPORTED
+    provider, _ = opened(module)
+    for t in range(3):
+        told = provider.slow(t).gpus[0]
+        assert (told.mig, told.why["mig"]) == (None, "not supported")
+    assert module.calls.count(("mig", "a")) == 1
+    assert gpus(provider)[0].utilization_pct == 97
+
+
+def test_who_computes_and_who_draws_on_each_gpu_is_told():
+    module = Module("a", "b")
+    module.computing = [process(7, 100), process(8, None)]
+    module.drawing = [process(9, 5), process(7, None)]
+    provider, facts = opened(module)
+    assert facts.foreign_gpu_processes == 2
+    assert provider.slow(0).gpu_processes == tuple(
+        GpuProcess(index, pid, mib)
+        for index in (0, 1)
+        for pid, mib in ((7, 100), (8, None), (9, 5))
+    )
+
+
+@pytest.mark.parametrize(("used", "mib"), [(2**64 - 1, None), (None, None), (0, 0)])
+def test_a_process_whose_memory_the_driver_does_not_know_has_none(used, mib):
+    module = Module("a")
+    module.computing = [process(7, 1)]
+    module.computing[0].usedGpuMemory = used
+    provider, _ = opened(module)
+    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, mib),)
+
+
+def test_a_process_on_two_instances_holds_the_memory_of_both():
+    module = Module("a")
+    module.computing = [process(7, 100, instance=1), process(7, 50, instance=2)]
+    provider, _ = opened(module)
+    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 150),)
+
+
+def test_the_instances_are_asked_where_only_root_is_told_of_the_whole_gpu():
+    module = Module("a")
+    module.values["mig"] = 1
+    module.errors |= {"compute": NO_PERMISSION, "graphics": NOT_SUPPORTED}
+    module.on_instances = {1: [process(7, 100)], 3: [process(8, 50)]}
+    provider, facts = opened(module)
+    assert facts.why["foreign_gpu_processes"] == "denied"
+    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 100), GpuProcess(0, 8, 50))
+
+
+def test_processes_that_are_not_told_have_the_reason():
+    module = Module("a")
+    module.errors |= {"compute": NO_PERMISSION, "graphics": NO_PERMISSION}
+    provider, _ = opened(module)
+    for t in range(3):
+        told = provider.slow(t)
+        assert (told.gpu_processes, told.why) == (None, {"gpu_processes": "denied"})
+    assert module.calls.count(("compute", "a")) == 1
+
+
+def test_an_older_driver_tells_its_processes_by_the_older_call():
+    module = Module("a")
+    module.errors["compute"] = FUNCTION_NOT_FOUND
+    provider, facts = opened(module)
+    assert facts.foreign_gpu_processes == 2
+    assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 100), GpuProcess(0, 8, 200))
+
+
+def test_in_a_container_no_processes_are_not_taken_for_none(monkeypatch):
+    monkeypatch.setattr(files, "sees_every_process", lambda: False)
+    module = Module("a")
+    module.computing = []
+    provider, facts = opened(module)
+    assert facts.why["foreign_gpu_processes"] == "a container may hide other processes"
+    assert provider.slow(0).why["gpu_processes"] == "a container may hide other processes"
+
+
+def test_the_loss_of_gpus_is_noted_once_and_so_is_their_return():
+    module = Module("a", "b", "c")
+    provider, _ = opened(module)
+    module.errors |= {(None, "a"): LOST, (None, "c"): LOST}
+    notices = []
+    for t in range(5):
+        gpus(provider, t * SECOND)
+        notices += provider.notices()
+    assert notices == ["GPUs 0, 2: lost; they are tried again"]
+    del module.errors[None, "a"]
+    gpus(provider, 60 * SECOND)
+    gpus(provider, 61 * SECOND)
+    assert provider.notices() == ["GPU 0: back"]
+
+
+def test_a_gpu_whose_handle_is_given_but_that_is_still_lost_is_not_called_back():
+    module = Module("a")
+    provider, _ = opened(module)
+    module.errors["utilization"] = LOST
+    notices = []
+    for t in range(0, 300, 10):
+        gpus(provider, t * SECOND)
+        notices += provider.notices()
+    assert module.calls.count("init") > 3
+    assert notices == ["GPU 0: lost; it is tried again"]
+
+
+def test_a_gpu_that_was_lost_at_the_start_is_introduced_when_it_comes():
+    module = Module("a", "b")
+    module.errors[None, "b"] = LOST
+    provider, facts = opened(module)
+    assert facts.gpus[1].why["name"] == "lost"
+    gpus(provider, 0)
+    assert provider.notices() == ["GPU 1: lost; it is tried again"]
+    assert provider.later_facts() is None
+    module.errors.clear()
+    gpus(provider, 60 * SECOND)
+    later = provider.later_facts()
+    assert [gpu.name for gpu in later.gpus] == ["GPU a", "GPU b"]
+    assert later.foreign_gpu_processes is None
+    assert provider.later_facts() is None
+
+
+def test_a_driver_that_is_loaded_later_introduces_its_gpus():
+    module = Module("a")
+    module.errors["init"] = 9
+    provider, _ = opened(module)
+    gpus_told = provider.fast(0).gpus
+    assert gpus_told is None
+    assert provider.later_facts() is None
+    module.errors.clear()
+    gpus(provider, 60 * SECOND)
+    later = provider.later_facts()
+    assert (later.gpus[0].name, later.driver) == ("GPU a", "580.65")

@@ -18,12 +18,13 @@ from dlmon.records import (
     MachineFacts,
     Memory,
     Network,
+    Process,
     ProcessTree,
     decode,
     encode,
 )
 from dlmon.sensors.changes import ALWAYS_TOLD, Changes
-from dlmon.sensors.provider import Reading, merge
+from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
 
@@ -124,6 +125,17 @@ def test_no_gpus_at_all_is_told_each_time():
     assert [changes.only_news(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
 
 
+def test_the_table_of_processes_is_told_whole_when_it_changed():
+    changes = Changes()
+    table = (Process(10, command="python", cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
+    newer = (Process(10, command="python", cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
+    told = [
+        changes.only_news(machine(processes=processes)).processes
+        for processes in (table, None, table, newer, newer, ())
+    ]
+    assert told == [table, None, None, newer, None, ()]
+
+
 numbers = st.sampled_from([None, 0, 1, 2])
 reasons = st.sampled_from(["denied", "lost"])
 
@@ -162,9 +174,11 @@ def busy_second(t: int) -> Machine:
             mhz=3400 + 10 * (t // 5),
             temperature_c=71,
             throttled_pct=0.0,
+            load_1m=14.25 + t // 5 / 100,
+            power_w=281.4 + t,
             energy_j=12_345_678.9 + 300 * t,
         ),
-        memory=Memory(used_mib=123_456 + t, swap_used_mib=0, swap_mib_s=0.0),
+        memory=Memory(used_mib=123_456 + t, swap_used_mib=0, swap_mib_s=0.0, major_faults_s=0.0),
         disk=Disk(read_mib_s=123.4 + t, write_mib_s=11.2),
         network=Network(receive_mib_s=110.2, send_mib_s=10.4 + t),
         process=ProcessTree(
@@ -173,6 +187,7 @@ def busy_second(t: int) -> Machine:
             rss_mib=45_678 + t,
             processes=12,
             threads=480,
+            major_faults_s=0.0,
         ),
         gpus=tuple(
             Gpu(
@@ -299,6 +314,38 @@ def test_a_later_providers_reading_counts():
     machine_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=100)))
     group_memory = FakeProvider(fast=Reading(memory=Memory(used_mib=10)))
     assert sampler_of(machine_memory, group_memory).sample(0).memory == Memory(used_mib=10)
+
+
+class FakeTable:
+    def __init__(self, told):
+        self._told = iter(told)
+        self.given = []
+
+    def read(self, t, reading):
+        self.given.append((t, reading))
+        return next(self._told)
+
+
+def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
+    clock = Clock()
+    on_gpu = (GpuProcess(0, 10, 5),)
+    rows = (Process(10, gpus=(0,)),)
+    table = FakeTable([Reading(), Reading(processes=rows), Reading(processes=rows), Reading()])
+    provider = FakeProvider(slow=Reading(gpu_processes=on_gpu))
+    sampler = Sampler([provider], table, clock=clock, wall=lambda: 1.0, cpu_clock=lambda: 0)
+    sampler.facts(lambda seconds: None)
+    told = []
+    for _ in range(11):
+        clock.now += SECOND
+        told.append(sampler.sample(clock.now).processes)
+    assert told == [rows, *[None] * 10]
+    assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4
+
+
+def test_why_there_is_no_table_is_told():
+    table = FakeTable([Reading(why={"processes": "denied"})])
+    sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
+    assert sampler.sample(0).why == {"processes": "denied"}
 
 
 @given(st.integers(0, 10**15), st.integers(10**8, 10**12), st.integers(0, 10**15))

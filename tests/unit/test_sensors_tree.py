@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import ProcessTree
-from dlmon.sensors.process import FIELDS, ProcessProvider, Stat, descendants, parse_stat
+from dlmon.sensors.process import FIELDS, ProcessProvider, descendants
+from dlmon.sensors.scan import Stat, parse_stat
 
 SECOND = 1_000_000_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -35,12 +35,14 @@ class Proc:
         started: int = 100,
         state: str = "S",
         threads: dict[int, int] | None = None,
+        session: int = 1,
+        faults: int = 0,
     ) -> None:
         task_ticks = threads if threads is not None else {pid: ticks}
         process = self.folder / str(pid)
         (process / "task").mkdir(parents=True, exist_ok=True)
         process.joinpath("stat").write_text(
-            line(pid, parent, ticks, started, state, len(task_ticks))
+            line(pid, parent, ticks, started, state, len(task_ticks), session, faults)
         )
         for thread, spent in task_ticks.items():
             (process / "task" / str(thread)).mkdir(exist_ok=True)
@@ -52,10 +54,10 @@ class Proc:
         shutil.rmtree(self.folder / str(pid))
 
 
-def line(pid, parent, ticks, started, state="S", threads=1):
+def line(pid, parent, ticks, started, state="S", threads=1, session=1, faults=0):
     return (
-        f"{pid} (py) S (x) {state} {parent} 1 1 0 -1 4194304 1 0 0 0 {ticks} 0 7 7 20 0 "
-        f"{threads} 0 {started} 1000000 {3 * PAGES_IN_MIB} 184467440737 0 0 0\n"
+        f"{pid} (py) S (x) {state} {parent} 1 {session} 0 -1 4194304 1 0 {faults} 0 {ticks} 0 7 7 "
+        f"20 0 {threads} 0 {started} 1000000 {3 * PAGES_IN_MIB} 184467440737 0 0 0\n"
     )
 
 
@@ -77,8 +79,16 @@ def tree(provider: ProcessProvider, t: int) -> ProcessTree:
 
 
 def test_a_stat_line_with_brackets_in_its_name_is_read():
-    assert parse_stat(line(7, 3, 42, 100, threads=5)) == Stat(
-        running=True, parent=3, ticks=42, threads=5, started=100, rss_pages=3 * PAGES_IN_MIB
+    assert parse_stat(line(7, 3, 42, 100, threads=5, session=2, faults=9)) == Stat(
+        name="py) S (x",
+        running=True,
+        parent=3,
+        session=2,
+        major_faults=9,
+        ticks=42,
+        threads=5,
+        started=100,
+        rss_pages=3 * PAGES_IN_MIB,
     )
 
 
@@ -113,7 +123,9 @@ def test_a_tree_adds_up_its_processes(proc: Proc):
     proc.stat(10, ticks=TICKS_PER_S, threads={10: 0, 17: TICKS_PER_S})
     proc.stat(12, parent=11, ticks=TICKS_PER_S // 2)
     proc.stat(99, ticks=5000)
-    assert tree(provider, SECOND) == ProcessTree(cpu_pct=150.0, rss_mib=9, processes=3, threads=4)
+    assert tree(provider, SECOND) == ProcessTree(
+        cpu_pct=150.0, rss_mib=9, processes=3, threads=4, major_faults_s=0.0
+    )
 
 
 def test_cpu_time_is_counted_from_one_reading_to_the_next(proc: Proc):
@@ -207,7 +219,7 @@ def test_this_process_is_found_in_the_real_proc():
     told = tree(provider, t)
     assert told.processes is not None
     assert told.rss_mib is not None
-    assert told.threads == threading.active_count()
+    assert told.threads == len(list(Path("/proc/self/task").iterdir()))
     assert (told.cpu_pct or 0) > 0
     busiest = provider.slow(t).process
     assert busiest is not None
@@ -223,10 +235,51 @@ def test_after_unwatch_the_reason_is_told(proc: Proc):
     assert tree(provider, 2 * SECOND).processes == 1
 
 
-def test_a_foreign_process_is_read_only_once(proc: Proc):
+def test_a_child_whose_pid_was_a_strangers_before_is_found(proc: Proc):
     proc.stat(10)
     proc.stat(99)
     provider = watching(proc, 10)
-    proc.stat(99, parent=10)
+    proc.stat(99, parent=10, started=200)
     provider.slow(SECOND)
-    assert tree(provider, 2 * SECOND).processes == 1
+    assert tree(provider, 2 * SECOND).processes == 2
+
+
+def test_major_faults_are_those_of_the_tree_since_the_reading_before(proc: Proc):
+    proc.stat(10, faults=50)
+    proc.stat(11, parent=10, faults=8)
+    proc.stat(99, faults=1)
+    provider = watching(proc, 10)
+    proc.stat(10, faults=70)
+    proc.stat(11, parent=10, faults=13)
+    proc.stat(99, faults=900)
+    assert tree(provider, 2 * SECOND).major_faults_s == 12.5
+    assert tree(provider, 3 * SECOND).major_faults_s == 0.0
+
+
+def test_an_orphan_in_the_session_that_the_run_leads_belongs_to_it(proc: Proc):
+    proc.stat(10, session=10)
+    provider = watching(proc, 10)
+    proc.stat(12, parent=1, session=10)
+    proc.stat(13, parent=12, session=13)
+    proc.stat(99, parent=1, session=1)
+    provider.slow(SECOND)
+    assert set(provider.members) == {10, 12, 13}
+
+
+def test_a_session_that_somebody_else_leads_makes_nobody_a_member(proc: Proc):
+    proc.stat(10, session=7)
+    provider = watching(proc, 10)
+    proc.stat(12, parent=1, session=7)
+    provider.slow(SECOND)
+    assert set(provider.members) == {10}
+
+
+def test_a_new_session_under_the_pid_of_the_root_that_ended_is_foreign(proc: Proc):
+    proc.stat(10, session=10)
+    proc.stat(11, parent=10, session=11)
+    provider = watching(proc, 10)
+    proc.stat(10, session=10, started=999)
+    proc.stat(12, parent=10, session=10)
+    provider.fast(SECOND)
+    provider.slow(SECOND)
+    assert set(provider.members) == {11}

@@ -71,6 +71,10 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         ),
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train with several values each"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+        Binding(
+            "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
+        ),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
         Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
@@ -202,9 +206,25 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self._filter.focus()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to the session's own sensors."""
-        if self._is_complete:
+        """Leave the machine to the session's own sensors, but not for what shows the same."""
+        from tui.screens.machine_detail import MachineScreen
+
+        if self._is_complete and not isinstance(self.app.screen, MachineScreen):
             self._machine.stop()
+
+    def action_gpus(self) -> None:
+        """Show every GPU in depth."""
+        from tui.screens.machine_detail import GpusScreen
+
+        if self._is_complete:
+            self.app.push_screen(GpusScreen(self._machine.look, self._ascii))
+
+    def action_processes(self) -> None:
+        """Show what runs on this machine."""
+        from tui.screens.machine_detail import ProcessesScreen
+
+        if self._is_complete:
+            self.app.push_screen(ProcessesScreen(self._machine.look, self._ascii))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Take the sessions as they are now."""

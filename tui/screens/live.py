@@ -117,6 +117,8 @@ class LiveScreen(Screen[None]):
         Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
         Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
         Binding("z", "next_view", "Zoom", tooltip="The last minute, ten minutes, the whole run"),
+        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+        Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
         Binding(
             "left",
             "move_cursor(-1)",
@@ -517,6 +519,30 @@ class LiveScreen(Screen[None]):
         """Launch the same once more."""
         if self._again is not None:
             self._again()
+
+    def action_gpus(self) -> None:
+        """Show every GPU in depth."""
+        from tui.screens.machine_detail import GpusScreen
+
+        self.app.push_screen(GpusScreen(self._look_at_machine, self._ascii))
+
+    def action_processes(self) -> None:
+        """Show what runs on the machine."""
+        from tui.screens.machine_detail import ProcessesScreen
+
+        self.app.push_screen(ProcessesScreen(self._look_at_machine, self._ascii))
+
+    def _look_at_machine(self) -> MachineView:
+        """Return the machine as it is now, or was at the end, wherever the cursor is."""
+        snapshot = self._viewer.snapshot()
+        session = self._viewer.session
+        return MachineView(
+            history=session.machine,
+            facts=session.header.machine,
+            age_s=snapshot.machine_age_s if self._viewer.running else None,
+            interval_s=session.machine.interval_s,
+            gpu_index=gpu_that_trains(session.header, snapshot.model),
+        )
 
     def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer
 
 from tui.compositor import SpansCompositor
+from tui.screens.machine_detail import GpusScreen, MachineScreen, ProcessesScreen
 from tui.widgets.machine_panel import PANEL_HELP, MachinePanel
 from tui.widgets.too_small import TooSmall
 
@@ -33,6 +34,8 @@ class WatchScreen(Screen[None]):
             key_display="-",
             tooltip="Show ten minutes, then all since the start",
         ),
+        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+        Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
         Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding(
             "question_mark,f1", "app.help", "Help", key_display="?", tooltip="Explain this screen"
@@ -55,7 +58,7 @@ class WatchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(interval_s=self._interval_s, ascii=self._ascii)
+        yield MachinePanel(interval_s=self._interval_s, ascii=self._ascii, processes=True)
         yield Footer(show_command_palette=False)
         yield TooSmall()
 
@@ -64,8 +67,17 @@ class WatchScreen(Screen[None]):
         self.query_one(MachinePanel).start()
 
     def on_screen_suspend(self) -> None:
-        """Leave the machine to a session's own sensors."""
-        self.query_one(MachinePanel).stop()
+        """Leave the machine to a session's own sensors, but not for what shows the same."""
+        if not isinstance(self.app.screen, MachineScreen):
+            self.query_one(MachinePanel).stop()
+
+    def action_gpus(self) -> None:
+        """Show every GPU in depth."""
+        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look, self._ascii))
+
+    def action_processes(self) -> None:
+        """Show what runs on this machine."""
+        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look, self._ascii))
 
     def action_zoom(self, out: bool) -> None:
         """Show more time, or less."""

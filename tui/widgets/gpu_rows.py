@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
+
 from dlmon.records import Gpu
 from dlmon.series import Series
 from tui import figures
-from tui.machine_figures import BUSY_PCT, Figure, gpu_figures
+from tui.machine_figures import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
 from tui.machine_view import MachineView
 from tui.time_axis import TimeAxis
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, row_width
@@ -92,20 +94,18 @@ class GpuRows(Lines):
             return [self._gpu_cell(view, gpu, digits, width)]
         rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
         below: Row = ()
-        by_label = {figure.label: figure for figure in self._figures_of(view, then)}
-        for figure in (by_label[label] for label, _ in _COLUMNS if label in by_label):
+        by_label = {figure.label: figure for figure in view.figures_of(then)}
+        in_columns = [label for label, _ in _COLUMNS]
+        order = [*in_columns, *(label for label in by_label if label not in in_columns)]
+        for figure in (by_label[label] for label in order if label in by_label):
             if not figure.known:
                 continue
-            part: Row = ((f"  {figure.text}", _style_of(figure)),)
+            part: Row = ((f"  {figure.brief}", _style_of(figure)),)
             if below and row_width(below) + row_width(part) > width:
                 rows.append(below)
                 below = ()
             below = (*below, *part)
         return [*rows, cut(below, width, self.ellipsis)][:spare]
-
-    def _figures_of(self, view: MachineView, gpu: Gpu) -> list[Figure]:
-        facts = view.facts_of(gpu)
-        return gpu_figures(gpu, facts.memory_mib if facts else None)
 
     def _grid(
         self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
@@ -136,15 +136,16 @@ class GpuRows(Lines):
             pointer = ">" if self.ascii else "▸"
             name = f"{pointer if trains else ' '}{name}"
         told: Row = ((name, STRONG if trains else MUTED),)
+        if worst(view.figures_of(gpu)) == "bad":
+            told = ((f"{name[:-1]}!", BAD),)
         gpu = view.gpu_at_cursor(gpu, self._axis)
         if view.stale:
             return (*told, (fit(view.stale, width - len(name)), MUTED))
         if gpu.utilization_pct is None:
-            reason = gpu.why.get("utilization_pct", "no reading yet")
-            return (*told, (fit(reason, width - len(name)), BAD))
+            return (*told, *self._without_utilization(view, gpu, width - len(name)))
         percent = f"{figures.percent(gpu.utilization_pct):>{_PERCENT}}"
         room = width - len(name) - len(percent)
-        told_figures = self._figures_of(view, gpu) if with_figures else []
+        told_figures = view.figures_of(gpu) if with_figures else []
         more = self._figures_with_room(told_figures, room - _LEAST_BAR - 1)
         cells = min(room - row_width(more), _LONGEST_HISTORY)
         drawn: Row
@@ -155,6 +156,15 @@ class GpuRows(Lines):
         style = HIGH if gpu.utilization_pct >= BUSY_PCT else PLAIN
         row: Row = (*told, *drawn, (percent, style), *more)
         return (*row, (" " * (width - row_width(row)), PLAIN))
+
+    def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> Row:
+        """Return the reason, and what is known all the same."""
+        reason = no_utilization(gpu)
+        if tells_nothing(gpu):
+            return ((fit(reason, width), BAD),)
+        known = [figure for figure in view.figures_of(gpu) if figure.known]
+        more = self._figures_with_room(known, width - cell_len(reason))
+        return ((fit(reason, width - row_width(more)), MUTED), *more)
 
     def _figures_with_room(self, told: list[Figure], room: int) -> Row:
         """Return as many figures as have room, each in a column of its own."""

@@ -15,13 +15,38 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (
         "GPU",
         "The share of time in which the GPU computed at all, its temperature, power and the "
-        "limit of it, clock, and memory in use; a row each where there are many.",
+        "limit of it, clock, and memory in use; a row each where there are many, in which ! marks "
+        "trouble. g shows everything that is known of each.",
     ),
     (
         "held by",
         "What keeps a GPU's clock down: its power limit is usual, thermal slowdown means that "
         "it is too hot.",
     ),
+    ("fan", "How fast a GPU's fan turns, of its fastest."),
+    (
+        "PCIe",
+        "A GPU's link to the computer is slower than it could be: generation × lanes now, of the "
+        "most that card and slot can do.",
+    ),
+    ("MIG", "The GPU is divided into instances, and then tells no utilisation."),
+    ("NVLink", "What a GPU moves to and from other GPUs."),
+    ("encoder, decoder", "How busy the GPU's video units are, where they are at all."),
+    (
+        "ECC",
+        "Errors of a GPU's memory since its driver was loaded; uncorrected ones mean that the card "
+        "may be failing.",
+    ),
+    ("energy", "What a GPU has taken since the run, or this screen, began."),
+    ("run", "The cores and the memory that the training and all that it started take."),
+    ("limited", "What a container may use of the CPU, or how often it wanted more."),
+    (
+        "faults",
+        "Pages of memory that had to be read from a disk: many of them mean too little memory.",
+    ),
+    ("load", "How many processes ran or waited for a core or a disk, over the last minute."),
+    ("package", "What the processor takes, without the rest of the machine."),
+    ("lost, asleep", "A GPU that doesn't answer, or is left asleep, says so and why."),
     ("Memory", "Memory that no other program could have, of all there is."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )

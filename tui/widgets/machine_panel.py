@@ -23,6 +23,7 @@ from tui.machine_places import (
     GPU_ROWS,
     MEMORY,
     METERS,
+    PROCESSES,
     Places,
     Shape,
     gpu_name,
@@ -37,12 +38,14 @@ from tui.widgets.machine_charts import MACHINE_HELP
 from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
 from tui.widgets.meters import Meters
 from tui.widgets.plot import COLUMNS_PER_CELL
+from tui.widgets.process_table import PROCESS_HELP, ProcessTable
 from tui.widgets.rows import Row
 
 PANEL_HELP: tuple[tuple[str, str], ...] = (
     *MACHINE_HELP,
     ("Cores", "How busy each core is: a bar each, or a column each where there are many."),
     ("Disk, network", "What all disks and network interfaces move, in MiB (1,048,576 bytes)."),
+    *PROCESS_HELP,
 )
 
 
@@ -51,6 +54,7 @@ class MachinePanel(Widget):
 
     Args:
         interval_s: time between samples.
+        processes: show what runs on the machine, where there is room.
     """
 
     DEFAULT_CSS = """
@@ -68,7 +72,9 @@ class MachinePanel(Widget):
             super().__init__()
             self.machine = machine
 
-    def __init__(self, *, interval_s: float = 1.0, ascii: bool = False) -> None:
+    def __init__(
+        self, *, interval_s: float = 1.0, ascii: bool = False, processes: bool = False
+    ) -> None:
         """Nothing is read until `start`."""
         super().__init__()
         self._interval_s = interval_s
@@ -81,7 +87,8 @@ class MachinePanel(Widget):
         self._started_ns = self._sampling_since_ns = time.monotonic_ns()
         self._cpu = ChartTile(side=True, ascii=ascii, id=CPU, classes="panel")
         self._memory = ChartTile(side=True, ascii=ascii, id=MEMORY, classes="panel")
-        self._shape = Shape(0, 0)
+        self._processes = processes
+        self._shape = Shape(0, 0, processes=processes)
         self._tiles: list[ChartTile] = []
         self._places_layout = _PlacesLayout()
         self._window = TimeWindow()
@@ -100,6 +107,7 @@ class MachinePanel(Widget):
         yield Meters(ascii=plain, id=METERS)
         yield self._memory
         yield GpuRows(ascii=plain, id=GPU_ROWS)
+        yield ProcessTable(ascii=plain, id=PROCESSES, classes="panel")
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""
@@ -136,20 +144,25 @@ class MachinePanel(Widget):
             if self._beat is not None:
                 self._beat.pause()
 
+    def look(self) -> MachineView:
+        """Return the readings as they are."""
+        latest = self._history.latest
+        # While sampling was off on purpose, nothing went stale.
+        age_s = None
+        if latest is not None:
+            age_s = (time.monotonic_ns() - max(latest.t, self._sampling_since_ns)) / 1e9
+        return MachineView(self._history, self._facts, age_s, self._interval_s)
+
     def paint(self) -> None:
         """Show the readings as they are."""
         if not self.is_attached:
             return
         now = time.monotonic_ns()
-        latest = self._history.latest
-        # While sampling was off on purpose, nothing went stale.
-        age_s = None
-        if latest is not None:
-            age_s = (now - max(latest.t, self._sampling_since_ns)) / 1e9
-        view = MachineView(self._history, self._facts, age_s, self._interval_s)
+        view = self.look()
+        latest = view.history.latest
         self._follow_shape(view)
         places = self.places(self.size)
-        notice = self._notice if age_s is None or view.stale else ""
+        notice = self._notice if view.age_s is None or view.stale else ""
         self.query_one(AboutLines).show(self._facts, notice)
         stale = bool(view.stale)
         self.query_one(CoreRows).show(latest.cpu if latest is not None else None, stale=stale)
@@ -159,6 +172,8 @@ class MachinePanel(Widget):
         if CPU not in places:
             meters.insert(0, cpu_meter(latest, self._facts))
         self.query_one(Meters).show(meters, stale=stale)
+        if PROCESSES in places:
+            self.query_one(ProcessTable).show(view)
         self._paint_charts(view, places, now)
 
     def _paint_charts(self, view: MachineView, places: Places, now: int) -> None:
@@ -204,7 +219,7 @@ class MachinePanel(Widget):
         latest = self._history.latest
         cores = len(latest.cpu.cores or ()) if latest is not None and latest.cpu else 0
         about_cells = cell_len("   ".join(identity(self._facts)))
-        shape = Shape(cores or self._facts.cores or 0, len(view.gpus), about_cells)
+        shape = Shape(cores or self._facts.cores or 0, len(view.gpus), about_cells, self._processes)
         if shape == self._shape:
             return
         self._shape = shape

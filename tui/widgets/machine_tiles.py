@@ -18,8 +18,9 @@ from tui.machine_figures import (
     Figure,
     Level,
     cpu_figures,
-    gpu_figures,
     machine_meters,
+    no_utilization,
+    tells_nothing,
     without_detail,
     worst,
 )
@@ -42,7 +43,22 @@ _LARGE_FROM_HEIGHT = 12
 _WORDS_WIDTH = 36
 _DIGITS_WIDTH = 19
 _LABEL = 8
-_ROW_ORDER = ("memory", "swap", "busy", "power", "temp", "clock", "run", "limit", "held by")
+_ROW_ORDER = (
+    *("MIG", "memory", "swap", "busy", "power", "temp", "clock", "run", "limited", "held by"),
+    *(
+        "ECC",
+        "PCIe",
+        "faults",
+        "load",
+        "fan",
+        "NVLink",
+        "encoder",
+        "decoder",
+        "energy",
+        "threads",
+        "package",
+    ),
+)
 _LEVEL_STYLES = {"": "tile--digits", "high": "meters--high", "bad": "lines--bad"}
 
 
@@ -131,7 +147,10 @@ class ChartTile(Chart):
         else:
             title = "  ".join(filter(None, (told.title, told.name)))
             left_out = self._ordered[self._digits_rows :] if form is _Form.ABOVE else []
-            right, *more = [told.trouble] if told.trouble else _words(left_out) or [""]
+            # Without a headline, what stands first in a border says why there is none.
+            reasons = [] if told.headline or not told.first else [told.first]
+            words = (*reasons, *_words(left_out))
+            right, *more = [told.trouble] if told.trouble else words or [""]
             self.set_titles(title, self._below(told.note), right=right, more=tuple(more))
             self._colour_titles(())
         if changed:
@@ -216,11 +235,11 @@ class ChartTile(Chart):
         large = width >= _WIDE_SIDE - 2 and height >= _LARGE_FROM_HEIGHT
         tall = LARGE_ROWS if large else self._digits_rows
         style = self._headline_style
-        rows: list[Row] = [((f" {told.headline}", style),)]
-        if height >= tall + min(3, len(ordered)):
+        rows: list[Row] = [((f" {told.headline}", style),)] if told.headline else []
+        if told.headline and height >= tall + min(3, len(ordered)):
             digits = big_digits(told.headline, large=large, ascii=self.ascii)
             rows = [((f" {text}", style),) for text in digits]
-        if height > len(rows) + len(ordered):
+        if rows and height > len(rows) + len(ordered):
             rows.append(())
         shown = ordered[: height - len(rows)]
         meters = self._meters(shown, width - 1)
@@ -236,9 +255,10 @@ class ChartTile(Chart):
 
     @property
     def _ordered(self) -> list[Figure]:
-        """The figures in the order in which they stand in rows."""
+        """The figures in the order in which they stand in rows, what is bad before all."""
         by_label = {figure.label: figure for figure in self._told.figures}
-        return [by_label[label] for label in _ROW_ORDER if label in by_label]
+        ordered = [by_label[label] for label in _ROW_ORDER if label in by_label]
+        return sorted(ordered, key=lambda figure: figure.level != "bad")
 
     @property
     def _digits_rows(self) -> int:
@@ -271,7 +291,8 @@ def show_cpu(tile: ChartTile, view: MachineView, axis: TimeAxis, note: str = "")
     machine = view.history.latest
     if machine is not None and machine.cpu is not None and view.cursor is not None:
         pct = view.value_at_cursor(view.history.cpu_pct, axis)
-        then = Cpu(pct=pct, cores=machine.cpu.cores, why={"pct": "no reading"})
+        power_w = view.value_at_cursor(view.history.cpu_power_w, axis)
+        then = Cpu(pct, machine.cpu.cores, power_w=power_w, why={"pct": "no reading"})
         machine = replace(machine, cpu=then, process=None)
     cpu = machine.cpu if machine is not None else None
     pct = cpu.pct if cpu is not None else None
@@ -298,11 +319,14 @@ def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> No
     facts = view.facts_of(gpu)
     reason = ""
     if gpu.utilization_pct is None:
-        reason = gpu.why.get("utilization_pct", "no reading yet")
+        reason = no_utilization(gpu)
     then = view.gpu_at_cursor(gpu, axis)
     pct = then.utilization_pct
-    lost = reason if view.cursor is None and pct is None else ""
-    told_figures = [] if lost else gpu_figures(then, facts.memory_mib if facts else None)
+    told_figures = view.figures_of(then)
+    # A GPU that doesn't tell its utilisation may tell the rest.
+    without = reason if view.cursor is None and pct is None else ""
+    lost = without if tells_nothing(then) else ""
+    told_figures = [] if lost else told_figures
     memory = [figure for figure in told_figures if figure.label == "memory" and figure.known]
     others = [figure for figure in told_figures if figure not in memory]
     told = Told(
@@ -312,7 +336,7 @@ def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> No
         level=_busy(pct),
         figures=tuple(told_figures),
         trouble=view.stale or lost,
-        first=_at(view, figures.percent(pct)),
+        first=without or _at(view, figures.percent(pct)),
         more=_words(others),
         marked=_marked(others),
         below=memory[0].text if memory else "",
@@ -368,16 +392,11 @@ def _busy(pct: float | None) -> Level:
 
 
 def _words(told: list[Figure]) -> tuple[str, ...]:
-    return tuple(_named(figure, figure.text) for figure in told if figure.known)
+    return tuple(figure.brief for figure in told if figure.known)
 
 
 def _marked(told: list[Figure]) -> tuple[str, ...]:
-    return tuple(_named(figure, figure.marked) for figure in told if figure.known)
-
-
-def _named(figure: Figure, text: str) -> str:
-    """Return a figure for a border, where its unit says what it is, or else its name."""
-    return f"run {text}" if figure.label == "run" else text
+    return tuple(figure.marked for figure in told if figure.known)
 
 
 def _percent_picture(

@@ -47,17 +47,8 @@ class Meters(Lines):
         if width < 1 or height < 1 or not self._figures:
             return []
         in_a_row = min(_meters_in_a_row(width), -(-len(self._figures) // height))
-        each = (width - _GAP * (in_a_row - 1)) // in_a_row
         shown = self._figures[: height * in_a_row]
-        columns = (
-            meter_rows(shown[first::in_a_row], each, self.ascii, stale=self._stale)
-            for first in range(in_a_row)
-        )
-        gap: Row = ((" " * _GAP, PLAIN),)
-        return [
-            (*first, *(run for meter in more for run in (*gap, *meter)))
-            for first, *more in zip_longest(*columns, fillvalue=())
-        ]
+        return meters_side_by_side(shown, in_a_row, width, self.ascii, stale=self._stale)
 
 
 def meter_rows_wanted(count: int, width: int) -> int:
@@ -67,6 +58,28 @@ def meter_rows_wanted(count: int, width: int) -> int:
 
 def _meters_in_a_row(width: int) -> int:
     return max(1, min(2, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+
+
+def meters_side_by_side(
+    told: Sequence[Figure],
+    in_a_row: int,
+    width: int,
+    ascii: bool,
+    label: int = 0,
+    *,
+    stale: bool = False,
+) -> list[Row]:
+    """Return figures in so many columns of one width, to be read row by row."""
+    each = (width - _GAP * (in_a_row - 1)) // in_a_row
+    columns = (
+        meter_rows(told[first::in_a_row], each, ascii, label, stale=stale)
+        for first in range(min(in_a_row, len(told)))
+    )
+    gap: Row = ((" " * _GAP, PLAIN),)
+    return [
+        (*first, *(run for meter in more for run in (*gap, *meter)))
+        for first, *more in zip_longest(*columns, fillvalue=())
+    ]
 
 
 def meter_rows(

@@ -1,0 +1,80 @@
+"""What there is in /dev to reach GPUs by, and whether this is a container."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_CARD = re.compile(r"nvidia\d+")
+# CUDA opens these beside those of the cards.
+_OPENED = re.compile(r"nvidia(\d+|ctl|-uvm)")
+# GPUs of WSL and of Tegra boards are reached by files of their own.
+_OTHER_WAYS = ("dxg", "nvmap")
+# The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
+
+
+@dataclass(frozen=True)
+class DeviceFiles:
+    """The files that CUDA reaches GPUs by.
+
+    Attributes:
+        cards: how many GPUs have a file, such as /dev/nvidia0.
+        uvm: whether /dev/nvidia-uvm is there.
+        denied: the files that this user may not open.
+        needed: whether CUDA goes by these files here; it does not in WSL.
+        mig_parts: how many parts MIG divides GPUs into, 0 where it doesn't.
+        in_container: whether the files are what a container was given.
+    """
+
+    cards: int = 0
+    uvm: bool = False
+    denied: tuple[str, ...] = ()
+    needed: bool = True
+    mig_parts: int = 0
+    in_container: bool = False
+
+
+def read_device_files(root: Path, environment: Mapping[str, str]) -> DeviceFiles:
+    """Return what is there under `root`."""
+    try:
+        names = sorted(path.name for path in (root / "dev").iterdir())
+    except OSError:
+        names = []
+    opened = [root / "dev" / name for name in names if _OPENED.fullmatch(name)]
+    parts = (root / "proc/driver/nvidia/capabilities").glob("gpu*/mig/gi*/ci*")
+    return DeviceFiles(
+        cards=sum(bool(_CARD.fullmatch(name)) for name in names),
+        uvm="nvidia-uvm" in names,
+        denied=tuple(
+            f"/dev/{path.name}" for path in opened if not os.access(path, os.R_OK | os.W_OK)
+        ),
+        needed=not any(name in names for name in _OTHER_WAYS),
+        mig_parts=sum(1 for _ in parts),
+        in_container=is_container(root, environment),
+    )
+
+
+def is_container(root: Path, environment: Mapping[str, str]) -> bool:
+    """Tell whether this machine's processes end with a container's first one."""
+    if any((root / name).exists() for name in _CONTAINER_FILES):
+        return True
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return True
+    try:
+        return str((root / "proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def is_wsl(root: Path) -> bool:
+    """Tell whether this is the Windows Subsystem for Linux."""
+    try:
+        release = (root / "proc/sys/kernel/osrelease").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return "microsoft" in release.lower()

@@ -1,0 +1,246 @@
+"""Ask each installed framework which GPUs it sees, in a child process of its own.
+
+A framework takes seconds to import, may crash or hang in a driver call, and
+holds on to what it has opened: so none is imported here. The child gets the
+environment that a workload would get, and only so long to answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from dlmon.interpreter import TITLES
+from dlmon.processes import die_with_parent, end_group
+from dlmon.sanitize import clean
+
+DEADLINE_S = 60.0
+_MOST_BYTES = 1 << 18
+_MOST_GPUS = 1024
+_MOST_COMPLAINTS = 8
+_LONGEST_COMPLAINT = 200
+_MARK = b"\x1edlmon "
+
+# Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow tells
+# which libraries it did not find only where its loader is asked to talk.
+_ENVIRONMENT = {
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_CPP_MIN_LOG_LEVEL": "0",
+    "TF_CPP_VMODULE": "dso_loader=1",
+}
+
+_QUESTION = r"""
+import json, os, re, sys, warnings
+
+def tensorflow():
+    import tensorflow
+    build = tensorflow.sysconfig.get_build_info()
+    details = tensorflow.config.experimental.get_device_details
+    gpus = tensorflow.config.list_physical_devices("GPU")
+    platform = "cuda" if build.get("is_cuda_build") else None
+    return {
+        "version": tensorflow.__version__,
+        "platform": "rocm" if build.get("is_rocm_build") else platform,
+        "cuda": build.get("cuda_version") if platform else None,
+        "gpus": [details(gpu).get("device_name") for gpu in gpus],
+    }
+
+def jax():
+    import pkgutil
+    import jax, jaxlib
+    build = re.search(r"\+(cuda)(\d+)", getattr(jaxlib, "__version__", ""))
+    for module in pkgutil.iter_modules():
+        build = re.fullmatch(r"jax_(cuda|rocm)(\d+)_plugin", module.name) or build
+    platform = build.group(1) if build else None
+    complaints, devices = [], []
+    try:
+        devices = jax.local_devices()
+        if build and not any(device.platform != "cpu" for device in devices):
+            jax.devices(platform)
+    except Exception as error:
+        complaints = [str(error)]
+    return {
+        "version": jax.__version__,
+        "platform": platform,
+        "cuda": build.group(2) if platform == "cuda" else None,
+        "gpus": [d.device_kind for d in devices if d.platform in ("gpu", "cuda", "rocm")],
+        "complaints": [text for text in complaints if not text.startswith("Unknown backend")],
+    }
+
+def torch():
+    import torch
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    platform = "cuda" if torch.version.cuda else None
+    return {
+        "version": torch.__version__,
+        "platform": "rocm" if getattr(torch.version, "hip", None) else platform,
+        "cuda": torch.version.cuda,
+        "gpus": [None] * count,
+        "complaints": [str(warning.message) for warning in caught],
+    }
+
+try:
+    told = {"tensorflow": tensorflow, "jax": jax, "torch": torch}[sys.argv[1]]()
+except Exception as error:
+    told = {"why": "%s: %s" % (type(error).__name__, error)}
+sys.stdout.write(chr(30) + "dlmon " + json.dumps(told, default=str) + chr(10))
+sys.stdout.flush()
+os._exit(0)  # a framework that hangs or crashes while it ends has answered all the same
+"""
+
+# glog's, TensorFlow's older and Python's marks before a line of a log.
+_LOG_MARK = re.compile(
+    r"[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |\d{4}-\d\d-\d\d [\d:.,]+: [IWEF] \S+\] "
+    r"|(?:ERROR|WARNING|INFO):(?:\d{4}-\d\d-\d\d [\d:,]+:)?[\w.]+:(?:\d+: )?"
+)
+_TELLING = re.compile(
+    r"Could not load dynamic library '(?!libnvinfer)|Cannot dlopen|Could not find cuda drivers"
+    r"|cuInit|CUDA_ERROR|Unable to (?:load|initialize)|driver version is insufficient"
+    r"|driver on your system is too old|no NVIDIA driver|kernel driver does not appear"
+)
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a framework tells of itself and of the GPUs that it sees.
+
+    Attributes:
+        module: tensorflow, jax or torch.
+        version: of the framework; None where it could not be asked.
+        gpus: a name for each GPU that it sees, "" where it tells none; None
+            where it could not be asked.
+        platform: what it was built to reach GPUs by, "cuda" or "rocm"; None for
+            a build that knows the CPU alone.
+        cuda: the version of CUDA that it was built for: "12.5.1", or "12".
+        complaints: its own words on what did not go well.
+        why: why it could not be asked, in words.
+    """
+
+    module: str
+    version: str | None = None
+    gpus: tuple[str, ...] | None = None
+    platform: str | None = None
+    cuda: str | None = None
+    complaints: tuple[str, ...] = ()
+    why: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Its name as people write it, with its version."""
+        return f"{TITLES[self.module]} {self.version}" if self.version else TITLES[self.module]
+
+
+def is_installed(module: str) -> bool:
+    """Tell whether a module is there, without importing it; a mere folder of its name isn't."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ValueError:
+        return False
+    return found is not None and found.origin is not None
+
+
+def ask_framework(
+    module: str,
+    environment: Mapping[str, str] = os.environ,
+    deadline_s: float = DEADLINE_S,
+) -> Framework:
+    """Return what a framework sees; call it from the main thread.
+
+    Args:
+        module: tensorflow, jax or torch.
+        environment: the environment variables that a workload would get.
+        deadline_s: how long it may take to answer.
+    """
+    try:
+        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as words:
+            why = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, words)
+            complaints = telling_lines(_text_of(words))
+            return _understood(module, _text_of(answer), complaints, why)
+    except OSError as error:
+        return Framework(module, why=error.strerror or str(error))
+
+
+def telling_lines(text: str) -> tuple[str, ...]:
+    """Return the lines of a framework's log that tell why it does not reach a GPU."""
+    telling = (_said(line) for line in text.splitlines() if _TELLING.search(line))
+    return tuple(dict.fromkeys(telling))[:_MOST_COMPLAINTS]
+
+
+def _said(line: str) -> str:
+    mark = _LOG_MARK.match(line)
+    return clean(line[mark.end() if mark else 0 :].strip(), _LONGEST_COMPLAINT)
+
+
+def _run(
+    module: str,
+    environment: Mapping[str, str],
+    deadline_s: float,
+    answer: IO[bytes],
+    words: IO[bytes],
+) -> str | None:
+    """Let the child write its answer; return in words what went wrong with it."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", _QUESTION, module],
+        stdin=subprocess.DEVNULL,
+        stdout=answer,
+        stderr=words,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=die_with_parent(os.getpid()),
+    )
+    try:
+        code = process.wait(deadline_s)
+    except subprocess.TimeoutExpired:
+        return f"it did not answer within {deadline_s:g} s"
+    finally:
+        end_group(process.pid, signal.SIGKILL)
+        # One that hangs in the driver may not even die; nobody waits for it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+    if code < 0:
+        return f"it was ended by a signal: {signal.strsignal(-code) or -code}"
+    return f"it ended with exit code {code}" if code else None
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - _MOST_BYTES))
+    return file.read().decode("utf-8", "replace")
+
+
+def _understood(
+    module: str, answer: str, complaints: tuple[str, ...], why: str | None
+) -> Framework:
+    """Check and clean what the child told; `why` is what went wrong with the child."""
+    line = answer.rpartition(_MARK.decode())[2].partition("\n")[0]
+    try:
+        told = json.loads(line)
+        if told.get("why"):
+            return Framework(module, complaints=complaints, why=_text(told["why"]))
+        own = tuple(_text(text) for text in told.get("complaints", ())[:_MOST_COMPLAINTS])
+        return Framework(
+            module,
+            version=_text(told["version"]),
+            gpus=tuple(_text(name or "") for name in told["gpus"][:_MOST_GPUS]),
+            platform=_text(told["platform"]) if told["platform"] else None,
+            cuda=_text(told["cuda"]) if told["cuda"] else None,
+            complaints=tuple(dict.fromkeys((*own, *complaints))),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Framework(module, complaints=complaints, why=why or "its answer was not understood")
+
+
+def _text(value: Any) -> str:
+    return clean(" ".join(str(value).split()), _LONGEST_COMPLAINT)

@@ -1,0 +1,209 @@
+"""The table of processes: the run's own, those on GPUs, and the machine's busiest."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from dlmon.records import Process
+from dlmon.sanitize import clean
+from dlmon.sensors import files
+from dlmon.sensors.answers import Answers
+from dlmon.sensors.process import ProcessProvider
+from dlmon.sensors.provider import GpuProcess, Reading
+from dlmon.sensors.rates import BYTES_IN_MIB
+from dlmon.sensors.scan import BUSY_PCT, Look
+
+MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
+COMMAND_CHARACTERS = 120
+
+HOSTS_PID = "the driver tells the host's pid, which this container can't see"
+HAS_ENDED = "the process has ended, but the driver still tells of it"
+HIDDEN = "this system hides other users' processes"
+NO_ANSWER = "the process doesn't answer; it may hang in a driver"
+UNTOLD = "not told by the driver"
+FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
+
+
+class Named(NamedTuple):
+    """A process whose command is asked for; what differs in any part is asked for again.
+
+    A process may first be seen between fork and exec, when it has its parent's
+    command still: so it is asked at its second look too, and when its name changed.
+    """
+
+    pid: int
+    started: int
+    name: str
+    seen_before: bool
+
+
+class ProcessTable:
+    """Rows for who computes here, and with what.
+
+    A driver tells pids of the first namespace. Where `same_pids` is false, they mean
+    nothing here: what a row holds then is what the driver told, and no more.
+    """
+
+    def __init__(
+        self,
+        tree: ProcessProvider,
+        same_pids: bool | None = None,
+        exists: Callable[[int], bool] | None = None,
+        user_name: Callable[[int], str] | None = None,
+    ) -> None:
+        self._tree = tree
+        self._scan = tree.scan
+        self._same_pids = files.sees_every_process() if same_pids is None else same_pids
+        self._exists = exists or _exists
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._commands = Answers(self._command)
+        self._users = Answers(user_name or _user_name)
+
+    def read(self, t: int, reading: Reading) -> Reading:
+        """Return the rows, of the tree's look at `t` and the GPU processes in `reading`."""
+        if self._scan.why is not None:
+            return Reading(why={"processes": self._scan.why})
+        on_gpus = memory_by_gpu(reading.gpu_processes or ())
+        most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
+        shown_on_gpus = most_memory[:MOST_ON_GPUS]
+        here = self._of_run()
+        if self._same_pids:
+            here += [pid for pid in shown_on_gpus if pid not in here]
+        here += self._busiest(here)
+        rows = self._rows(here, t)
+        if self._same_pids:
+            rows = [_holding(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows]
+        else:
+            why = dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
+            rows += [_holding(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
+        if reading.gpus and reading.gpu_processes is None and "gpu_processes" in reading.why:
+            untold = dict.fromkeys(("gpus", "gpu_memory_mib"), reading.why["gpu_processes"])
+            rows = [replace(row, why=row.why | untold) for row in rows]
+        return Reading(processes=tuple(rows))
+
+    def _of_run(self) -> list[int]:
+        members = [pid for pid in self._tree.members if pid in self._scan.looks]
+        return sorted(members, key=self._most_cpu)[:MOST_OF_RUN]
+
+    def _busiest(self, chosen: Collection[int]) -> list[int]:
+        busy = [
+            pid
+            for pid, look in self._scan.looks.items()
+            if look.stat.running
+            and look.cpu_pct is not None
+            and look.cpu_pct >= BUSY_PCT
+            and pid not in chosen
+            and pid not in self._tree.members
+        ]
+        return sorted(busy, key=self._most_cpu)[:MOST_BUSIEST]
+
+    def _most_cpu(self, pid: int) -> tuple[int, int]:
+        return -(self._scan.looks[pid].cpu_pct or 0), pid
+
+    def _rows(self, pids: Collection[int], t: int) -> list[Process]:
+        looks = {pid: self._scan.looks.get(pid) or self._scan.find(pid, t) for pid in pids}
+        named = {
+            pid: Named(pid, look.stat.started, look.stat.name, look.cpu_pct is not None)
+            for pid, look in looks.items()
+            if look is not None
+        }
+        uids = {pid: uid for pid in named if (uid := self._uid(pid)) is not None}
+        commands = self._commands.of(named.values())
+        users = self._users.of(uids.values())
+        return [
+            self._unseen(pid)
+            if look is None
+            else self._row(pid, look, uids.get(pid), users, commands.get(named[pid]))
+            for pid, look in looks.items()
+        ]
+
+    def _row(
+        self, pid: int, look: Look, uid: int | None, users: dict[int, str], command: str | None
+    ) -> Process:
+        why: dict[str, str] = {}
+        if command is None:
+            why["command"] = NO_ANSWER
+        if look.cpu_pct is None:
+            why["cpu_pct"] = "no earlier reading yet"
+        if uid is None:
+            why["user"] = "the process has ended"
+        return Process(
+            pid=pid,
+            user=None if uid is None else users.get(uid, str(uid)),
+            command=command,
+            cpu_pct=look.cpu_pct,
+            rss_mib=look.stat.rss_pages * self._page_bytes // BYTES_IN_MIB,
+            threads=look.stat.threads,
+            of_run=pid in self._tree.members if self._tree.watching else None,
+            why=why,
+        )
+
+    def _unseen(self, pid: int) -> Process:
+        """Return what is known of a process that a driver tells of and /proc doesn't."""
+        reason = HIDDEN if self._exists(pid) else HAS_ENDED
+        return Process(pid, why=dict.fromkeys((*FROM_PROC, "of_run"), reason))
+
+    def _uid(self, pid: int) -> int | None:
+        """Return the user that a process acts as: its directory belongs to that one."""
+        try:
+            return Path(self._scan.proc, str(pid)).stat().st_uid
+        except OSError:
+            return None
+
+    def _command(self, process: Named) -> str:
+        """Read what a process was called with; its name, as `ps` writes it, where nothing is told.
+
+        Only kernel threads and processes that are ending tell nothing.
+        """
+        path = f"{self._scan.proc}/{process.pid}/cmdline"
+        try:
+            told = files.beginning(path, 8 * COMMAND_CHARACTERS)
+        except OSError:
+            told = b""
+        words = told.decode("utf-8", "replace").replace("\0", " ").strip()
+        return clean(words or f"[{process.name}]", COMMAND_CHARACTERS)
+
+
+def memory_by_gpu(told: Iterable[GpuProcess]) -> dict[int, dict[int, int | None]]:
+    """Return for each pid the memory in MiB that it holds on each of its GPUs."""
+    held: dict[int, dict[int, int | None]] = {}
+    for process in told:
+        held.setdefault(process.pid, {})[process.gpu_index] = process.memory_mib
+    return held
+
+
+def total_mib(held: dict[int, int | None]) -> int | None:
+    """Return the memory on all GPUs together; None where that of one isn't known."""
+    known = [mib for mib in held.values() if mib is not None]
+    return sum(known) if len(known) == len(held) else None
+
+
+def _holding(row: Process, held: dict[int, int | None]) -> Process:
+    memory_mib = total_mib(held)
+    why = row.why if memory_mib is not None else {**row.why, "gpu_memory_mib": UNTOLD}
+    return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=why)
+
+
+def _exists(pid: int) -> bool:
+    """Tell whether there is such a process, even where /proc hides it (proc(5), hidepid)."""
+    if pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return clean(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return str(uid)

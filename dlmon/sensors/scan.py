@@ -1,0 +1,137 @@
+"""Every process of the machine, from /proc/PID/stat."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from dlmon.sensors import files
+
+BUSY_PCT = 1
+# A large machine has thousands of processes that do nothing: so many of them are read at one look,
+# those that were not read for the longest time.
+MOST_IDLE = 500
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat tells. A process is its pid and `started`: pids are used again."""
+
+    name: str
+    running: bool
+    parent: int
+    session: int
+    major_faults: int
+    ticks: int
+    threads: int
+    started: int
+    rss_pages: int
+
+
+class Look(NamedTuple):
+    """A process at one time, and the percent of a core it took since the look before, if any."""
+
+    stat: Stat
+    t: int
+    cpu_pct: int | None
+
+
+class Scan:
+    """All processes as they were at the last look, the one read longest ago first."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self.proc = proc
+        self.looks: dict[int, Look] = {}
+        self.why: str | None = "no look was taken yet"
+        """Why nothing is known of any process, if so."""
+        self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+
+    def look(self, t: int, fresh: Mapping[int, Stat]) -> None:
+        """Read the processes, but for those that were read just now: these are `fresh`."""
+        try:
+            there = set(files.numbered(self.proc))
+        except OSError as error:
+            self.looks, self.why = {}, files.reason(error)
+            return
+        self.why = None
+        for pid in self.looks.keys() - there:
+            del self.looks[pid]
+        for pid in self._due(there - fresh.keys()):
+            self.find(pid, t)
+        for pid, stat in fresh.items():
+            self._note(pid, stat, t)
+
+    def find(self, pid: int, t: int) -> Look | None:
+        """Read one process; None when there is none, or it can't be read."""
+        try:
+            stat = read_stat(self.proc, pid)
+        except (OSError, ValueError):
+            self.looks.pop(pid, None)
+            return None
+        return self._note(pid, stat, t)
+
+    def _due(self, pids: set[int]) -> Iterable[int]:
+        idle: list[int] = []
+        due: list[int] = []
+        for pid, look in self.looks.items():
+            if pid in pids:
+                is_idle = look.cpu_pct is not None and look.cpu_pct < BUSY_PCT
+                (idle if is_idle else due).append(pid)
+        return [*(pids - self.looks.keys()), *due, *idle[:MOST_IDLE]]
+
+    def _note(self, pid: int, stat: Stat, t: int) -> Look:
+        before = self.looks.pop(pid, None)
+        cpu_pct = None
+        if before is not None and before.stat.started == stat.started and t > before.t:
+            spent_s = max(0, stat.ticks - before.stat.ticks) / self._ticks_per_s
+            cpu_pct = round(100 * spent_s / ((t - before.t) / 1e9))
+        look = self.looks[pid] = Look(stat, t, cpu_pct)
+        return look
+
+
+def read_all(proc: str) -> dict[int, Stat]:
+    """Return every process that can be read."""
+    stats = {}
+    try:
+        pids = files.numbered(proc)
+    except OSError:
+        return {}
+    for pid in pids:
+        try:
+            stats[pid] = read_stat(proc, pid)
+        except (OSError, ValueError):
+            continue
+    return stats
+
+
+def read_stat(proc: str, pid: int) -> Stat:
+    """Read one process.
+
+    Raises:
+        OSError: there is none, or it can't be read.
+        ValueError: what is told can't be understood.
+    """
+    return parse_stat(files.read(f"{proc}/{pid}/stat"))
+
+
+def parse_stat(text: str) -> Stat:
+    """Read one line of /proc/PID/stat (proc(5)); the name in it may hold blanks and brackets.
+
+    Raises:
+        ValueError: it is no such line.
+    """
+    before, _, after = text.rpartition(")")
+    columns = after.split()
+    if len(columns) < 22:
+        raise ValueError("/proc/PID/stat can't be understood")
+    return Stat(
+        name=before.partition("(")[2],
+        running=columns[0] not in ("Z", "X"),
+        parent=int(columns[1]),
+        session=int(columns[3]),
+        major_faults=int(columns[9]),
+        ticks=int(columns[11]) + int(columns[12]),
+        threads=int(columns[17]),
+        started=int(columns[19]),
+        rss_pages=int(columns[21]),
+    )

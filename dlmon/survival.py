@@ -1,0 +1,234 @@
+"""Say what would end a run that was started with `--detach`, and how to keep it.
+
+A detached run has left its terminal, so that closing it ends nothing. What
+still ends it is whoever keeps account of all processes: a batch system, the
+container, the login manager.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from dlmon.device_files import is_container, is_wsl
+from dlmon.finding import Finding
+
+TOPIC = "detached runs"
+# Under the user's manager, and told to stay there after the last logout.
+KEEP_STEP = (
+    "Once: loginctl enable-linger. Then: systemd-run --user --scope dlmon run WORKLOAD --detach"
+)
+_LONGEST_FILE = 1 << 20
+_LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
+# A variable that tells the job, and the one that tells that it is this batch system's.
+_BATCH_SYSTEMS = (
+    ("Slurm", "SLURM_JOB_ID", "SLURM_JOB_ID"),
+    ("PBS", "PBS_JOBID", "PBS_JOBID"),
+    ("LSF", "LSB_JOBID", "LSB_JOBID"),
+    ("Grid Engine", "JOB_ID", "SGE_O_WORKDIR"),
+)
+# Of one who came to the job's machine by ssh, the control group alone tells.
+_SLURM_GROUP = re.compile(r"slurm.*/job_(\d+)(/|$)")
+_SETTING = re.compile(r"[ \t]*(#?)[ \t]*(Kill\w+)[ \t]*=[ \t]*(.*)")
+_SECTION = re.compile(r"[ \t]*\[(\w+)\][ \t]*")
+_YES = ("1", "yes", "y", "true", "t", "on")
+
+
+def what_ends_runs(
+    root: Path, environment: Mapping[str, str], user: str | None = None
+) -> Iterator[Finding]:
+    """Yield what would end a detached run; one line to say so if it is nothing.
+
+    Args:
+        root: where /etc, /proc, /run, /usr and /var are.
+        environment: the environment variables that dlmon was started with.
+        user: who runs it; the user of this process by default.
+    """
+    user = user or _user()
+    group = _control_group(root)
+    job = _batch_job(environment, group)
+    found = [finding for finding in (job, _wsl(root) or _container(root, environment)) if finding]
+    if job is None and (root / "run/systemd/system").is_dir():
+        found += _login(root, group, user)
+    yield from found or [
+        Finding(TOPIC, "ok", "A detached run goes on when you close the terminal and log out")
+    ]
+
+
+def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | None:
+    """Batch systems end every process of a job when the job ends, also those that left its shell.
+
+    Slurm tells the end of the time that it was given in SLURM_JOB_END_TIME
+    (sbatch's manual, output environment variables).
+    """
+    jobs = [
+        (system, environment[job])
+        for system, job, sign in _BATCH_SYSTEMS
+        if environment.get(job) and environment.get(sign)
+    ]
+    if not jobs and (slurm := _SLURM_GROUP.search(group or "")):
+        jobs = [("Slurm", slurm[1])]
+    if not jobs:
+        return None
+    system, number = jobs[0]
+    end = _day_and_time(environment.get("SLURM_JOB_END_TIME") if system == "Slurm" else None)
+    until = f", on {end} at the latest" if end else ""
+    return Finding(
+        TOPIC,
+        "warning",
+        f"This is job {number[:40]} of {system}: a detached run ends with the job{until}.",
+        "Ask for the time that a run takes, and run it without --detach in the job's script: "
+        "the job ends when the script does.",
+    )
+
+
+def _day_and_time(wall: str | None) -> str | None:
+    if wall is None or not wall.isdecimal() or len(wall) > 12 or int(wall) > _LAST_WALL:
+        return None
+    return datetime.fromtimestamp(int(wall)).strftime("%Y-%m-%d at %H:%M")
+
+
+def _wsl(root: Path) -> Finding | None:
+    if not is_wsl(root):
+        return None
+    return Finding(
+        TOPIC,
+        "warning",
+        "This is WSL: Windows stops it, and a detached run, soon after its last window closes.",
+        "Keep a window of this distribution open while a run goes on.",
+    )
+
+
+def _container(root: Path, environment: Mapping[str, str]) -> Finding | None:
+    if not is_container(root, environment):
+        return None
+    return Finding(
+        TOPIC,
+        "warning",
+        "This is a container: a detached run ends when the container does.",
+        "Keep the container up while a run goes on, and let --log-dir be on a volume that stays.",
+    )
+
+
+def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
+    """Judge by where in systemd's tree this process is, since a run stays there.
+
+    A session's scope is stopped at logout where KillUserProcesses says so, and
+    lingering doesn't change that; what runs under user@UID.service ends with
+    the user's last session, unless the user lingers (logind.conf(5),
+    loginctl(1), and the example in systemd-run(1)).
+    """
+    if group is not None and re.search(r"/user@\d+\.service(/|$)", group):
+        if not _lingers(root, user):
+            yield Finding(
+                TOPIC,
+                "warning",
+                "This terminal belongs to your user manager, which ends at your last logout, and "
+                "a detached run with it.",
+                "loginctl enable-linger",
+            )
+        return
+    if group is not None and not re.search(r"/session-[^/]+\.scope(/|$)", group):
+        return
+    ends, why = _ends_at_logout(root, user)
+    if ends:
+        yield Finding(TOPIC, "warning", f"Logging out ends a detached run: {why}.", KEEP_STEP)
+    elif ends is None:
+        yield Finding(TOPIC, "warning", f"Logging out may end a detached run: {why}.", KEEP_STEP)
+
+
+def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:
+    """Tell whether logind stops a session's processes at logout, and by which setting.
+
+    As systemd does it: of KillExcludeUsers, KillOnlyUsers and
+    KillUserProcesses, the first that says something of the user decides; the
+    first is root where nothing is set. What KillUserProcesses is where nothing
+    is set was chosen when systemd was built: yes by systemd itself, no by most
+    distributions, whose logind.conf tells it in a comment.
+    """
+    settings, defaults = _logind_settings(root)
+    only = settings.get("KillOnlyUsers", "").split()
+    if user in settings.get("KillExcludeUsers", "root").split():
+        return False, "KillExcludeUsers names you"
+    if only:
+        return user in only, "KillOnlyUsers of logind.conf names you"
+    kill = settings.get("KillUserProcesses", defaults.get("KillUserProcesses"))
+    if kill is None:
+        return None, "no logind.conf tells KillUserProcesses"
+    return kill.lower() in _YES, f"KillUserProcesses of logind.conf is {kill[:20]}"
+
+
+def _logind_settings(root: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what is set for logind, and what comments tell of the defaults.
+
+    In the order of logind.conf(5): the first logind.conf that is found, then
+    the drop-ins by name. A drop-in takes the place of one with the same name
+    in a later folder.
+    """
+    folders = [root / name for name in ("etc", "run", "usr/local/lib", "usr/lib", "lib")]
+    mains = [folder / "systemd/logind.conf" for folder in folders]
+    drop_ins: dict[str, Path] = {}
+    for folder in folders:
+        try:
+            names = sorted((folder / "systemd/logind.conf.d").glob("*.conf"))
+        except OSError:
+            continue
+        for path in names:
+            drop_ins.setdefault(path.name, path)
+    settings: dict[str, str] = {}
+    defaults: dict[str, str] = {}
+    main = next((path for path in mains if path.is_file()), None)
+    for path in ([main] if main else []) + [drop_ins[name] for name in sorted(drop_ins)]:
+        _read_settings(path, settings, defaults)
+    return settings, defaults
+
+
+def _read_settings(path: Path, settings: dict[str, str], defaults: dict[str, str]) -> None:
+    """Take over what a file of logind's says in its section [Login]."""
+    section = None
+    for line in _text_of(path).splitlines():
+        if header := _SECTION.fullmatch(line):
+            section = header[1]
+        elif section == "Login" and (found := _SETTING.fullmatch(line)):
+            comment, name, value = found[1], found[2], found[3].strip()
+            if comment:
+                defaults.setdefault(name, value)
+            elif not value:
+                settings.pop(name, None)  # as the manual says, an empty one takes all back
+            elif name.endswith("Users") and name in settings:
+                settings[name] += f" {value}"
+            else:
+                settings[name] = value
+
+
+def _lingers(root: Path, user: str) -> bool:
+    return bool(user) and (root / "var/lib/systemd/linger" / user).exists()
+
+
+def _control_group(root: Path) -> str | None:
+    """Return this process's place in systemd's tree; None where it is not told."""
+    for line in _text_of(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if (number == "0" or controllers == "name=systemd") and path.strip("/"):
+            return path
+    return None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST_FILE).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user of a container that nobody named
+        return ""

@@ -1,0 +1,82 @@
+"""What the owner of a sensors process hears of its GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+from fake_nvml import FakeDriver, build
+from fakes.sessions import DEADLINE_S
+
+from dlmon.sensing import Sensing
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
+
+LOST = 15
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("fake-nvml"))
+
+
+@pytest.fixture
+def driver(library, tmp_path, monkeypatch):
+    driver = FakeDriver(library, tmp_path)
+    for name, value in driver.environment().items():
+        monkeypatch.setenv(name, value)
+    return driver
+
+
+class Heard:
+    """All that one `Sensing` tells; `until` waits for it."""
+
+    def __init__(self, **options):
+        self.facts, self.samples, self.notices = [], [], []
+        self._news = asyncio.Event()
+        keep = [self._keeper(told) for told in (self.facts, self.samples, self.notices)]
+        self.sensing = Sensing(0.1, *keep, **options)
+
+    def _keeper(self, told):
+        def keep(news):
+            told.append(news)
+            self._news.set()
+
+        return keep
+
+    async def until(self, holds):
+        while not holds():
+            self._news.clear()
+            await self._news.wait()
+
+
+def test_a_gpu_that_is_lost_at_the_start_is_told_of_and_introduced_when_it_comes(driver):
+    async def listen():
+        driver.says("gpus 2", f"answer nvmlDeviceGetHandleByIndex_v2 1 {LOST}")
+        heard = Heard()
+        heard.sensing.start()
+        await heard.until(lambda: heard.notices)
+        assert heard.facts[0].machine.gpus[1].why["name"] == "lost"
+        driver.says("gpus 2")
+        await heard.until(lambda: len(heard.notices) == 2)
+        await heard.until(lambda: len(heard.facts) == 2)
+        heard.sensing.close()
+        return heard
+
+    heard = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S))
+    assert heard.notices == ["GPU 1: lost; it is tried again", "GPU 1: back"]
+    assert heard.facts[1].machine.gpus[1].name == "NVIDIA Fake 100"
+
+
+@pytest.mark.parametrize(("pcie", "mib_s"), [(True, 2.0), (False, None)])
+def test_what_crosses_the_pcie_links_is_measured_where_asked_for(driver, pcie, mib_s):
+    async def listen():
+        heard = Heard(pcie=pcie)
+        heard.sensing.start()
+        await heard.until(lambda: heard.samples)
+        heard.sensing.close()
+        return heard
+
+    (gpu,) = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S)).samples[0].gpus
+    assert gpu.pcie_receive_mib_s == mib_s

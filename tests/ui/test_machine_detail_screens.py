@@ -1,0 +1,389 @@
+"""The machine in depth and its processes, over the live screen, the home screen and the watch."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.states import STATES, State, staged
+from textual import events
+from textual.widgets import Input
+
+from dlmon.records import Machine, Process
+from tui.screens.help import HelpScreen
+from tui.screens.home import HomeScreen
+from tui.screens.live import LiveScreen
+from tui.screens.machine_detail import GpusScreen, ProcessesScreen
+from tui.screens.watch import WatchScreen
+from tui.widgets.machine_detail import MachineDetail
+from tui.widgets.process_table import ProcessDetails, ProcessTable
+
+NARROW, WIDE = (80, 24), (120, 40)
+
+
+@asynccontextmanager
+async def shown(state, view="processes", size=NARROW, **settings):
+    """Show a state; the stage tells what is seen."""
+    told = STATES[state] if isinstance(state, str) else state
+    with staged(told, view, **settings) as stage:
+        async with stage.app.run_test(size=size) as pilot:
+            await stage.begin(pilot)
+            yield stage
+
+
+def rows(stage, selector):
+    widget = stage.app.screen.query_one(selector)
+    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+def heading(stage):
+    return rows(stage, ProcessTable)[0]
+
+
+def pids(stage):
+    """Return the pids in sight, from the top."""
+    found = [row[1:].lstrip(" ▸●>*").split(" ")[0] for row in rows(stage, ProcessTable)[1:]]
+    return [int(pid) for pid in found if pid.isdecimal()]
+
+
+def chosen(stage):
+    process = stage.app.screen.query_one(ProcessTable).chosen
+    return process and process.pid
+
+
+def footer(stage):
+    return stage.text.splitlines()[-1].strip()
+
+
+async def tell(stage, *processes):
+    """Let the session's sensors tell of these processes, a second later."""
+    stage.app.screen_stack[1]._viewer.session.fold(
+        Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
+    )
+    await stage.settle()
+
+
+# ---- ways in, and out ----
+
+
+@pytest.mark.parametrize(
+    ("view", "keys", "below"),
+    [
+        ("live", ("g", "p"), LiveScreen),
+        ("watch", ("g", "p"), WatchScreen),
+        ("watch", ("f4", "f5"), WatchScreen),
+        ("home", ("f4", "f5"), HomeScreen),
+    ],
+)
+async def test_every_screen_with_a_machine_leads_to_it_and_back(view, keys, below):
+    async with shown("in-depth", view) as stage:
+        for key, screen in zip(keys, (GpusScreen, ProcessesScreen), strict=True):
+            await stage.press(key)
+            assert type(stage.app.screen) is screen
+            assert {"g": "0000:41:00.0", "f4": "0000:41:00.0"}.get(key, "4242") in stage.text
+            await stage.press("escape")
+            assert type(stage.app.screen) is below
+
+
+async def test_one_leads_to_the_other_and_the_same_key_leaves():
+    async with shown("in-depth", "gpus") as stage:
+        depth = len(stage.app.screen_stack)
+        await stage.press("p")
+        assert type(stage.app.screen) is ProcessesScreen
+        await stage.press("g")
+        assert type(stage.app.screen) is GpusScreen
+        assert len(stage.app.screen_stack) == depth
+        await stage.press("g")
+        assert type(stage.app.screen) is LiveScreen
+
+
+@pytest.mark.parametrize("view", ["gpus", "processes"])
+@pytest.mark.parametrize("key", ["ctrl+c", "ctrl+q"])
+async def test_to_quit_from_there_asks_about_a_session_that_runs(view, key):
+    async with shown("in-depth", view) as stage:
+        await stage.press(key)
+        assert "Stop it" in stage.text
+
+
+@pytest.mark.parametrize("key", ["f4", "f5"])
+async def test_the_home_screen_s_sensors_go_on_under_it(key):
+    async with shown("in-depth", "home") as stage:
+        sensors = stage.sensors
+        await stage.press(key)
+        assert stage.sensors is sensors
+        await stage.press("escape")
+        assert stage.sensors is sensors
+
+
+async def test_the_watch_s_sensors_go_on_under_it_and_end_with_it():
+    async with shown("in-depth", "watch") as stage:
+        sensors = stage.sensors
+        await stage.press("g")
+        await stage.press("p")
+        assert stage.sensors is sensors
+    assert not sensors.running
+
+
+@pytest.mark.parametrize("view", ["gpus", "processes"])
+async def test_every_topic_and_key_is_explained(view):
+    async with shown("in-depth", view) as stage:
+        screen = stage.app.screen
+        told = {name for name, _ in screen.TOPICS}
+        await stage.press("question_mark")
+        assert isinstance(stage.app.screen, HelpScreen)
+        keys = stage.app.screen._keys
+        assert all(sentence for _, sentence in keys)
+    expected = {
+        "gpus": {"temperature", "held by", "PCIe link", "ECC errors", "energy", "unknown", "stale"},
+        "processes": {"Processes", "● this run", "CPU %", "Filter"},
+    }
+    assert expected[view] <= told
+
+
+@pytest.mark.parametrize("view", ["gpus", "processes"])
+async def test_the_footer_names_what_can_be_done(view):
+    async with shown("in-depth", view) as stage:
+        for name in {"gpus": ("Scroll", "Processes"), "processes": ("Filter", "Sort", "GPU")}[view]:
+            assert name in footer(stage)
+        assert "? Help  q Back" in footer(stage)
+
+
+# ---- every GPU in depth ----
+
+
+async def test_it_scrolls_to_its_end_and_back_and_no_further():
+    async with shown("8-gpus-in-depth", "gpus") as stage:
+        top = rows(stage, MachineDetail)
+        assert top[0].startswith(" GPU 0")
+        await stage.press("down")
+        assert rows(stage, MachineDetail)[0].startswith(" utilisation")
+        await stage.press("end")
+        last = rows(stage, MachineDetail)
+        assert "late by" in last[-1]
+        await stage.press("down", "pagedown")
+        assert rows(stage, MachineDetail) == last
+        await stage.press("home")
+        assert rows(stage, MachineDetail) == top
+
+
+async def test_the_wheel_scrolls():
+    async with shown("8-gpus-in-depth", "gpus") as stage:
+        detail = stage.app.screen.query_one(MachineDetail)
+        before = rows(stage, MachineDetail)
+        await stage.pilot._post_mouse_events([events.MouseScrollDown], MachineDetail, (5, 5))
+        await stage.settle()
+        assert rows(stage, MachineDetail)[0][:-1].rstrip() == before[3][:-1].rstrip()
+        assert detail._first == 3
+
+
+@pytest.mark.parametrize("size", [(60, 16), NARROW, WIDE, (200, 60)])
+@pytest.mark.parametrize("gpus", [0, 1, 2, 8])
+async def test_all_of_every_gpu_can_be_scrolled_to(size, gpus):
+    name = {0: "no-gpu-in-depth", 1: "in-depth"}.get(gpus, f"{gpus}-gpus-in-depth")
+    async with shown(name, "gpus", size) as stage:
+        seen = set(rows(stage, MachineDetail))
+        await stage.press("home")
+        for _ in range(20):
+            await stage.press("pagedown")
+            seen |= set(rows(stage, MachineDetail))
+        text = "\n".join(seen)
+        for gpu in range(gpus):
+            assert f" GPU {gpu}  NVIDIA" in text
+        assert text.count("temperature") >= min(1, gpus)
+        assert "This run" in text
+        assert "late by" in text
+
+
+async def test_a_tick_without_news_repaints_nothing():
+    async with shown("8-gpus-in-depth", "gpus") as stage:
+        detail = stage.app.screen.query_one(MachineDetail)
+        await stage.settle()
+        asked = []
+        detail.refresh = lambda *regions, **options: asked.append((regions, options))
+        stage.app.screen.tick()
+        assert asked == []
+
+
+async def test_new_readings_repaint_the_rows_that_they_change_alone():
+    async with shown("in-depth", "gpus") as stage:
+        screen = stage.app.screen
+        detail = screen.query_one(MachineDetail)
+        session = stage.app.screen_stack[1]._viewer.session
+        latest = session.machine.latest
+        warmer = tuple(replace(gpu, temperature_c=70) for gpu in latest.gpus)
+        session.fold(replace(latest, t=latest.t + 1, gpus=warmer))
+        asked = []
+        detail.refresh = lambda *regions, **options: asked.extend(regions)
+        screen.tick()
+        assert {region.y for region in asked} == {2}
+
+
+async def test_old_readings_say_how_old_they_are():
+    async with shown("in-depth", "gpus") as stage:
+        assert "stale" not in stage.text
+        stage._clock.advance(12.0)
+        await stage.settle()
+        assert " GPU 0  stale 12 s" in rows(stage, MachineDetail)[0]
+        await stage.press("p")
+        title = stage.app.screen.query_one(ProcessTable)._border_title.plain
+        assert "stale 12 s" in title
+
+
+# ---- the processes ----
+
+
+async def test_the_run_s_own_are_marked_by_more_than_a_colour():
+    async with shown("in-depth") as stage:
+        marked = [row for row in rows(stage, ProcessTable) if "●" in row]
+        assert ["4242" in marked[0], "4250" in marked[1], len(marked)] == [True, True, 2]
+        assert "● this run" in stage.text
+    async with shown("in-depth", ascii=True) as stage:
+        assert sum("*" in row for row in rows(stage, ProcessTable)) == 2
+        assert "* this run" in stage.text
+
+
+async def test_it_is_sorted_by_what_is_held_on_gpus_at_first():
+    async with shown("2-gpus-in-depth") as stage:
+        assert "▼GPU mem" in heading(stage)
+        assert pids(stage)[:3] == [4_242, 5_001, 981]
+    async with shown("no-gpu-in-depth") as stage:
+        assert "▼CPU %" in heading(stage)
+        assert "GPU" not in heading(stage)
+        assert pids(stage)[:3] == [4_242, 7_311, 4_250]
+
+
+async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
+    async with shown("2-gpus-in-depth") as stage:
+        await stage.press("greater_than_sign")
+        assert "▼CPU %" in heading(stage)
+        assert pids(stage)[0] == 4_242
+        await stage.press("i")
+        assert "▲CPU %" in heading(stage)
+        assert pids(stage)[0] == 1
+        await stage.press("s")
+        assert "▼memory" in heading(stage)
+        await stage.press("less_than_sign", "less_than_sign", "less_than_sign")
+        assert "▲GPU " in heading(stage)
+        await stage.press(*["s"] * 8)
+        assert "▲GPU " in heading(stage)
+
+
+async def test_a_click_on_a_column_sorts_by_it_and_another_turns_it_round():
+    async with shown("in-depth") as stage:
+        at = heading(stage).index("memory")
+        for mark, first in (("▼", 7_402), ("▲", 1)):
+            await stage.pilot.click(ProcessTable, offset=(at + 3, 1))
+            await stage.settle()
+            assert f"{mark}memory" in heading(stage)
+            assert pids(stage)[0] == first
+
+
+async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_told_whole():
+    async with shown("in-depth") as stage:
+        assert chosen(stage) is None
+        await stage.press("down", "down", "down")
+        assert chosen(stage) == 7_311
+        await stage.press("i")
+        assert chosen(stage) == 7_311
+        pointed = [row for row in rows(stage, ProcessTable) if "▸" in row]
+        assert len(pointed) == 1
+        assert "tar c /home" in pointed[0]
+        assert rows(stage, ProcessDetails)[0].strip() == "tar c /home"
+        await tell(stage, Process(5, command="new", cpu_pct=900.0), Process(7_311, command="tar"))
+        assert chosen(stage) == 7_311
+        await tell(stage, Process(5, command="new", cpu_pct=900.0))
+        assert chosen(stage) is None
+        assert "choose a process" in rows(stage, ProcessDetails)[0]
+
+
+async def test_what_is_chosen_stays_in_sight_where_there_are_many():
+    many = tuple(Process(pid, "ada", f"job {pid}", float(pid)) for pid in range(1, 101))
+    async with shown("in-depth") as stage:
+        await tell(stage, *many)
+        await stage.press("end")
+        assert chosen(stage) == 1
+        assert 1 in pids(stage)
+        await stage.press("pageup", "pageup")
+        assert chosen(stage) in pids(stage)
+        await stage.press("home")
+        assert chosen(stage) == pids(stage)[0] == 100
+
+
+async def test_a_click_chooses():
+    async with shown("in-depth") as stage:
+        await stage.pilot.click(ProcessTable, offset=(20, 3))
+        await stage.settle()
+        assert chosen(stage) == pids(stage)[1]
+
+
+async def test_what_is_typed_filters_until_it_is_cleared():
+    async with shown("in-depth") as stage:
+        await stage.press("slash", *"root")
+        assert set(pids(stage)) == {7_311, 1}
+        assert "2 of 6" in stage.text
+        # Letters that are commands are letters here; the arrows still choose.
+        await stage.press("down")
+        assert chosen(stage) == 7_311
+        await stage.press("enter", "i")
+        assert set(pids(stage)) == {7_311, 1}
+        await stage.press("escape")
+        assert len(pids(stage)) == 6
+        assert type(stage.app.screen) is ProcessesScreen
+        await stage.press("escape")
+        assert type(stage.app.screen) is LiveScreen
+
+
+async def test_every_letter_can_be_typed_into_the_filter():
+    async with shown("in-depth") as stage:
+        await stage.press("slash", *"qsigpt")
+        assert stage.app.screen.query_one(Input).value == "qsigpt"
+        assert "No process matches that." in stage.text
+
+
+async def test_a_pid_of_another_namespace_says_why_nothing_else_is_known():
+    async with shown("other-namespace", size=WIDE) as stage:
+        (row,) = (row for row in rows(stage, ProcessTable) if "48211" in row)
+        assert "4.6 GiB (the driver tells the host's pid" in row
+        assert "●" not in row
+        await stage.press("down")
+        assert "of this run" in "".join(rows(stage, ProcessDetails))
+
+
+async def test_until_processes_are_read_that_is_said():
+    async with shown("training") as stage:
+        assert "None yet: processes are read every 5 s." in stage.text
+    async with shown("completed") as stage:
+        assert "No processes were recorded." in stage.text
+
+
+async def test_of_a_session_that_is_over_the_last_ones_are_shown():
+    async with shown("over-in-depth") as stage:
+        assert pids(stage)[0] == 4_242
+        assert "as they were last read" in stage.text
+
+
+async def test_a_reason_for_no_processes_is_told():
+    records = recorded_session("training")
+    told = [
+        replace(record, why={"processes": "denied: /proc is hidden"})
+        if isinstance(record, Machine)
+        else record
+        for record in records
+    ]
+    async with shown(State(told)) as stage:
+        assert "denied: /proc is hidden" in stage.text
+
+
+async def test_a_large_watch_shows_them_below_and_a_small_one_on_a_key():
+    async with shown("in-depth", "watch", (200, 60)) as stage:
+        assert pids(stage)[0] == 4_242
+        await stage.resize(WIDE)
+        assert "Xorg" not in stage.text
+
+
+@pytest.mark.parametrize("theme", ["dlmon-dark", "dlmon-light"])
+async def test_the_chosen_and_the_sorted_stand_out_without_colours(monkeypatch, theme):
+    async with shown("in-depth", theme=theme) as stage:
+        table = stage.app.screen.query_one(ProcessTable)
+        assert table.get_visual_style("processes--chosen").bold
+        assert table.get_visual_style("processes--sorted").underline

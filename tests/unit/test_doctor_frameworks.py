@@ -1,0 +1,221 @@
+"""What frameworks are asked, and how their answers are read: real children, made-up modules."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fakes.sessions import is_alive
+
+from dlmon.frameworks import Framework, ask_framework, is_installed, telling_lines
+
+TENSORFLOW = """
+import os, sys
+from types import SimpleNamespace as _Space
+__version__ = "2.21.0"
+sysconfig = _Space(get_build_info=lambda: {
+    "is_cuda_build": True, "is_rocm_build": False, "cuda_version": "12.5.1"})
+def _list(kind):
+    sys.stderr.write(
+        "I0000 00:00:1795281230.995200   15479 dso_loader.cc:144] Could not load dynamic library "
+        "'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open shared object file\\n"
+        "W0000 00:00:1795281230.995200   15479 gpu_device.cc:2342] Cannot dlopen some GPU "
+        "libraries. Please make sure that they are there.\\n"
+        "I0000 00:00:1795281230.995200   15479 port.cc:153] oneDNN custom operations are on.\\n")
+    return [0] * int(os.environ.get("GPUS", "0"))
+config = _Space(
+    list_physical_devices=_list,
+    experimental=_Space(get_device_details=lambda gpu: {"device_name": "H100\\x1b[31m"}))
+"""
+JAX = """
+import os
+from types import SimpleNamespace as _Space
+__version__ = "0.7.1"
+if os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] != "false":
+    raise MemoryError("it takes the GPU's memory")
+def devices(platform):
+    raise RuntimeError("Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE\\n(more)")
+def local_devices():
+    if "GPUS" in os.environ:
+        return [_Space(platform="gpu", device_kind="H100")]
+    return [_Space(platform="cpu", device_kind="cpu")]
+"""
+TORCH = """
+import os, warnings
+from types import SimpleNamespace as _Space
+__version__ = os.environ.get("TORCH", "2.8.0+cu128")
+version = _Space(cuda=None if "cpu" in __version__ else "12.8", hip=None)
+def _is_available():
+    if "GPUS" not in os.environ:
+        warnings.warn("The NVIDIA driver on your system is too old (found version 11040).")
+    return "GPUS" in os.environ
+cuda = _Space(is_available=_is_available, device_count=lambda: 2)
+"""
+
+
+@pytest.fixture
+def ask(tmp_path: Path):
+    """Return a function that writes modules, and asks the first of them."""
+
+    def write_and_ask(modules: dict[str, str], deadline_s: float = 60.0, **environment: str):
+        for name, text in modules.items():
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "__init__.py").write_text(text)
+        told = {**os.environ, "PYTHONPATH": str(tmp_path), **environment}
+        return ask_framework(next(iter(modules)), told, deadline_s)
+
+    return write_and_ask
+
+
+def test_tensorflow_tells_its_build_its_gpus_and_what_it_did_not_find(ask):
+    assert ask({"tensorflow": TENSORFLOW}, GPUS="2") == Framework(
+        "tensorflow",
+        version="2.21.0",
+        gpus=("H100", "H100"),
+        platform="cuda",
+        cuda="12.5.1",
+        complaints=(
+            "Could not load dynamic library 'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open "
+            "shared object file",
+            "Cannot dlopen some GPU libraries. Please make sure that they are there.",
+        ),
+    )
+
+
+def test_a_tensorflow_without_cuda_says_so(ask):
+    cpu = TENSORFLOW.replace('"is_cuda_build": True', '"is_cuda_build": False')
+    told = ask({"tensorflow": cpu})
+    assert (told.platform, told.cuda, told.gpus) == (None, None, ())
+
+
+def test_jax_tells_its_plugin_and_why_it_reaches_no_gpu(ask):
+    told = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
+    assert (told.version, told.platform, told.cuda, told.gpus) == ("0.7.1", "cuda", "13", ())
+    assert told.complaints == ("Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",)
+
+
+def test_a_jax_without_a_plugin_is_built_for_the_cpu_alone(ask):
+    told = ask({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"})
+    assert (told.platform, told.cuda, told.complaints) == (None, None, ())
+
+
+def test_an_old_jax_tells_cuda_in_the_version_of_its_library(ask):
+    told = ask({"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"}, GPUS="1")
+    assert (told.platform, told.cuda, told.gpus) == ("cuda", "12", ("H100",))
+
+
+def test_torch_tells_its_build_and_its_warnings(ask):
+    told = ask({"torch": TORCH})
+    assert (told.version, told.platform, told.cuda) == ("2.8.0+cu128", "cuda", "12.8")
+    assert told.gpus == ()
+    assert "too old (found version 11040)" in told.complaints[0]
+
+
+def test_torch_counts_its_gpus(ask):
+    assert ask({"torch": TORCH}, GPUS="2").gpus == ("", "")
+
+
+def test_torch_for_the_cpu_says_so(ask):
+    told = ask({"torch": TORCH}, TORCH="2.8.0+cpu")
+    assert (told.platform, told.cuda) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("raise ImportError('libfoo.so: \\x1b]0;x\\x07 not\\n found')", "ImportError: libfoo.so:"),
+        ("import os; os._exit(3)", "it ended with exit code 3"),
+        ("import os; os.abort()", "it was ended by a signal: Aborted"),
+        ("import os, sys; sys.stdout.write('{}'); sys.stdout.flush(); os._exit(0)", "understood"),
+        ("import os; print(chr(30) + 'dlmon [1]', flush=True); os._exit(0)", "understood"),
+    ],
+)
+def test_a_framework_that_can_not_be_asked_says_why(ask, module, why):
+    told = ask({"torch": module})
+    assert (told.version, told.gpus) == (None, None)
+    assert why in told.why
+    assert told.why.isprintable()
+
+
+def test_a_framework_that_answers_and_then_hangs_has_answered(ask):
+    hangs = "import atexit, time; atexit.register(time.sleep, 1000)\n"
+    assert ask({"torch": hangs + TORCH}, GPUS="1").gpus == ("", "")
+
+
+def test_a_framework_that_hangs_is_ended_with_all_that_it_started(ask, tmp_path: Path):
+    pid_file = tmp_path / "pid"
+    hangs = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        f"open({str(pid_file)!r}, 'w').write(str(child.pid))\n"
+        "time.sleep(1000)"
+    )
+    told = ask({"torch": hangs}, deadline_s=2.0)
+    assert told.why == "it did not answer within 2 s"
+    assert is_gone(int(pid_file.read_text()))
+
+
+def test_ctrl_c_ends_what_is_asked(ask, tmp_path: Path):
+    os.mkfifo(pipe := tmp_path / "pipe")
+    hangs = (
+        "import os, time\n"
+        f"with open({str(pipe)!r}, 'w') as told: told.write(str(os.getpid()))\n"
+        "time.sleep(1000)"
+    )
+    pids = []
+
+    def interrupt() -> None:
+        pids.append(int(pipe.read_text()))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    waiting = threading.Thread(target=interrupt)
+    waiting.start()
+    with pytest.raises(KeyboardInterrupt):
+        ask({"torch": hangs})
+    waiting.join()
+    assert is_gone(pids[0])
+
+
+def is_gone(pid: int) -> bool:
+    """Wait for a process that was killed; nobody may have reaped it."""
+    deadline = time.monotonic() + 10.0
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not is_alive(pid)
+
+
+def test_a_folder_of_a_frameworks_name_is_no_framework(tmp_path: Path, monkeypatch):
+    (tmp_path / "no_such_framework").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not is_installed("no_such_framework")
+    assert not is_installed("neither_this_one")
+    assert is_installed("this")
+    assert "this" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E0000 00:00:1795281232.816578   15479 cuda_platform.cc:52] failed call to cuInit: X",
+        "2024-02-06 16:38:26.869: E external/xla/cuda_driver.cc:266] failed call to cuInit: X",
+        "WARNING:2025-02-06 16:38:26,869:jax._src.xla_bridge:987: failed call to cuInit: X",
+        "WARNING:jax._src.xla_bridge:failed call to cuInit: X",
+    ],
+)
+def test_the_marks_of_logs_are_left_out(line):
+    assert telling_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
+
+
+def test_tensorrt_is_missed_by_nobody():
+    assert telling_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
+
+
+def test_words_without_end_are_cut():
+    told = telling_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
+    assert len(told) == 8
+    assert max(map(len, told)) == 200

@@ -1,0 +1,177 @@
+"""The process table's order, its columns, and what a filter leaves."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Process
+from tui.process_rows import (
+    BY_NAME,
+    COLUMNS,
+    columns_for,
+    command_text,
+    gpus_text,
+    in_order,
+    matching,
+    next_column,
+    reasons,
+    same,
+)
+
+NAMES = [column.name for column in COLUMNS]
+TRAINS = Process(42, "ada", "python train.py", 281.0, 1_900, 40, (0, 1), 4_700, True)
+SERVES = Process(7, "mara", "python serve.py", 60.0, 2_300, 12, (1,), 900, False)
+PACKS = Process(99, "root", "tar c /home", 97.0, 12, 1)
+OUTSIDE = "a pid of another namespace"
+FOREIGN = Process(48, gpus=(2,), gpu_memory_mib=5_000, why={"command": OUTSIDE, "of_run": OUTSIDE})
+ALL = (TRAINS, SERVES, PACKS, FOREIGN)
+
+numbers = st.none() | st.integers(0, 9)
+names = st.none() | st.text(max_size=3)
+processes = st.lists(
+    st.builds(
+        Process,
+        pid=st.integers(1, 10**6),
+        user=names,
+        command=names,
+        cpu_pct=st.none() | st.floats(0, 900),
+        rss_mib=numbers,
+        threads=numbers,
+        gpus=st.lists(st.integers(0, 15), max_size=3).map(tuple),
+        gpu_memory_mib=numbers,
+    ),
+    unique_by=lambda process: process.pid,
+    max_size=12,
+)
+
+
+def pids(found):
+    return [process.pid for process in found]
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("pid", [7, 42, 48, 99]),
+        ("user", [42, 7, 99, 48]),
+        ("gpus", [42, 7, 48, 99]),
+        ("gpu_memory_mib", [48, 42, 7, 99]),
+        ("cpu_pct", [42, 99, 7, 48]),
+        ("rss_mib", [7, 42, 99, 48]),
+        ("threads", [42, 7, 99, 48]),
+        ("command", [7, 42, 99, 48]),
+    ],
+)
+def test_it_is_sorted_by_any_column_and_the_unknown_comes_last(by, expected):
+    assert pids(in_order(ALL, by)) == expected
+
+
+@given(processes, st.sampled_from(NAMES), st.booleans())
+def test_an_order_loses_nothing_and_turned_round_keeps_the_unknown_last(some, by, upside_down):
+    found = in_order(some, by, upside_down)
+    assert sorted(pids(found)) == sorted(pids(some))
+    values = [BY_NAME[by].value(process) for process in found]
+    known = [value for value in values if value is not None]
+    assert values == known + [None] * (len(values) - len(known))
+    descends = BY_NAME[by].largest_first != upside_down
+    assert known == sorted(known, reverse=descends)
+
+
+@given(processes, st.sampled_from(NAMES), st.booleans(), st.randoms())
+def test_the_order_does_not_depend_on_the_order_in_which_they_were_read(some, by, down, random):
+    shuffled = list(some)
+    random.shuffle(shuffled)
+    assert in_order(some, by, down) == in_order(shuffled, by, down)
+
+
+def test_equal_ones_stand_by_cpu_then_by_pid():
+    alike = [Process(3, cpu_pct=1.0), Process(2, cpu_pct=9.0), Process(1, cpu_pct=1.0)]
+    assert pids(in_order(alike, "user")) == [2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("", [42, 7, 99, 48]),
+        ("  ", [42, 7, 99, 48]),
+        ("python", [42, 7]),
+        ("PYTHON mara", [7]),
+        ("gpu:1", [42, 7]),
+        ("root tar", [99]),
+        ("99", [99]),
+        ("[/x]", []),
+    ],
+)
+def test_a_filter_leaves_what_holds_every_word(typed, expected):
+    assert pids(matching(ALL, typed)) == expected
+
+
+@given(processes, st.text(max_size=4))
+def test_a_filter_keeps_the_order_and_finds_a_part_of_itself(some, typed):
+    found = matching(some, typed)
+    assert found == [process for process in some if process in found]
+    assert matching(found, typed) == found
+
+
+@given(st.sampled_from(NAMES), st.booleans())
+def test_all_columns_are_gone_through_and_the_first_comes_again(name, with_gpus):
+    offered = [column.name for column in COLUMNS if with_gpus or not column.of_gpus]
+    seen = [next_column(name, 1, with_gpus)]
+    for _ in offered[1:]:
+        seen.append(next_column(seen[-1], 1, with_gpus))
+    assert sorted(seen) == sorted(offered)
+    if name in offered:
+        assert next_column(next_column(name, 1, with_gpus), -1, with_gpus) == name
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(120, []), (76, []), (70, ["threads"]), (58, ["user", "threads"])],
+)
+def test_where_there_is_little_room_the_least_important_columns_go(width, gone):
+    shown = [column.name for column in columns_for(width, True)]
+    assert shown == [name for name in NAMES if name not in gone]
+    assert sum(column.cells + 1 for column in columns_for(width, True)) < width - 10
+
+
+def test_without_a_gpu_there_are_no_columns_of_gpus():
+    assert not {"gpus", "gpu_memory_mib"} & {column.name for column in columns_for(120, False)}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [((), ""), ((0,), "0"), ((2, 0), "0,2"), ((0, 1, 2, 3), "0-3"), ((0, 1, 3, 6, 7), "0-1,3,6-7")],
+)
+def test_numbers_of_gpus_are_written_short(gpus, text):
+    assert gpus_text(gpus) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "process", "text"),
+    [
+        ("cpu_pct", TRAINS, "281"),
+        ("rss_mib", TRAINS, "1.9 GiB"),
+        ("rss_mib", PACKS, "12 MiB"),
+        ("gpu_memory_mib", SERVES, "900 MiB"),
+        # On no GPU it holds no memory there: nothing is unknown.
+        ("gpu_memory_mib", PACKS, ""),
+        ("gpu_memory_mib", Process(1, gpus=(0,)), "–"),
+        ("gpus", Process(1, why={"gpus": "denied"}), "–"),
+        ("user", FOREIGN, "–"),
+        ("threads", FOREIGN, "–"),
+    ],
+)
+def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, process, text):
+    assert BY_NAME[name].text(process) == text
+
+
+def test_in_place_of_an_unknown_command_stands_the_reason():
+    assert command_text(FOREIGN) == f"({OUTSIDE})"
+    assert command_text(Process(1)) == "(unknown)"
+    assert reasons(FOREIGN) == f"{OUTSIDE}: command, of this run"
+    assert reasons(TRAINS) == ""
+
+
+def test_one_pid_in_two_namespaces_is_two_processes():
+    assert same(Process(48)) != same(FOREIGN)
+    assert same(FOREIGN) == same(Process(48, cpu_pct=3.0, why=FOREIGN.why))

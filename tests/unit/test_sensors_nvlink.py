@@ -1,0 +1,83 @@
+"""NVLinks: which there are, which are active, what they carry."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.nvml_module import NVMLError, NvmlModule
+
+from dlmon.sensors.nvlink import NvLinks, existing_links
+
+SECOND = 1_000_000_000
+GPU = (0, "a")
+
+
+class Clock:
+    now = 0
+
+    def __call__(self):
+        return self.now
+
+
+def asked(links, module, name):
+    (question,) = [question for question in links.questions if question.name == name]
+    return question.readers[0](module, GPU)
+
+
+def test_the_links_that_exist_are_found_out_once_and_the_active_ones_counted():
+    module = NvmlModule("a")
+    module.links = [1, 1, 0, 1]
+    links = NvLinks()
+    for _ in range(12):
+        assert asked(links, module, "nvlinks") == 3
+    assert len(module.calls) == len([0, 1, 2, 3, "no such link"]) + 4
+    module.links[0] = 0
+    assert asked(links, module, "nvlinks") == 2
+
+
+def test_a_gpu_without_nvlink_is_asked_for_one_link_and_no_more():
+    module = NvmlModule("a")
+    with pytest.raises(NVMLError, match="3"):
+        existing_links(module, GPU)
+    assert len(module.calls) == 1
+
+
+def test_a_gpu_that_is_lost_meanwhile_is_not_taken_for_one_with_fewer_links():
+    module = NvmlModule("a")
+    module.links = [1, 1]
+    module.errors["link"] = 15
+    with pytest.raises(NVMLError, match="15"):
+        existing_links(module, GPU)
+
+
+def test_what_crosses_all_links_is_the_growth_of_the_drivers_counters():
+    module = NvmlModule("a")
+    module.links = [1]
+    clock = Clock()
+    links = NvLinks(clock)
+    asked(links, module, "nvlinks")
+    for name in ("nvlink_receive_mib_s", "nvlink_send_mib_s"):
+        with pytest.raises(ValueError, match="no earlier reading"):
+            asked(links, module, name)
+    clock.now += 5 * SECOND
+    module.values |= {"received": 5 * 3 * 1024, "sent": 5 * 512}
+    assert asked(links, module, "nvlink_receive_mib_s") == 3.0
+    assert asked(links, module, "nvlink_send_mib_s") == 0.5
+
+
+def test_a_counter_that_is_not_available_is_no_rate():
+    module = NvmlModule("a")
+    module.links = [1]
+    module.values["sent"] = 2**64 - 1
+    links = NvLinks(Clock())
+    asked(links, module, "nvlinks")
+    with pytest.raises(ValueError, match="no possible value"):
+        asked(links, module, "nvlink_send_mib_s")
+
+
+def test_without_an_active_link_nothing_is_said_to_cross_it():
+    module = NvmlModule("a")
+    module.links = [0, 0]
+    links = NvLinks()
+    assert asked(links, module, "nvlinks") == 0
+    with pytest.raises(ValueError, match="no NVLink is active"):
+        asked(links, module, "nvlink_send_mib_s")

@@ -1,0 +1,424 @@
+"""The table of processes, from a /proc made of files and a driver's word."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Gpu, Process
+from dlmon.sensors import scan
+from dlmon.sensors.answers import MOST_UNANSWERED, Answers
+from dlmon.sensors.process import ProcessProvider
+from dlmon.sensors.processes import (
+    COMMAND_CHARACTERS,
+    FROM_PROC,
+    HAS_ENDED,
+    HIDDEN,
+    HOSTS_PID,
+    MOST_BUSIEST,
+    MOST_OF_RUN,
+    MOST_ON_GPUS,
+    NO_ANSWER,
+    UNTOLD,
+    ProcessTable,
+    memory_by_gpu,
+    total_mib,
+)
+from dlmon.sensors.provider import GpuProcess, Reading
+from dlmon.sensors.scan import Scan
+
+SECOND = 1_000_000_000
+LOOK = 5 * SECOND
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGES_IN_MIB = 2**20 // os.sysconf("SC_PAGE_SIZE")
+
+
+class Machine:
+    """Processes that the test starts, ends and gives CPU time, and the table of them."""
+
+    def __init__(self, proc: Path, **options) -> None:
+        self.proc = proc
+        self.tree = ProcessProvider(proc)
+        self.t = 0
+        options = {"same_pids": True, "exists": lambda pid: False, **options}
+        self.table = ProcessTable(self.tree, user_name=lambda uid: "ada", **options)
+        self.be_patient(60)
+
+    def be_patient(self, seconds: float) -> None:
+        for answers in (self.table._commands, self.table._users):
+            answers._patience_s = seconds
+
+    def process(self, pid, parent=1, cpu_s=0.0, command=None, name="py", started=100, state="S"):
+        folder = self.proc / str(pid)
+        folder.mkdir(exist_ok=True)
+        ticks = round(cpu_s * TICKS_PER_S)
+        folder.joinpath("stat").write_text(
+            f"{pid} ({name}) {state} {parent} 1 1 0 -1 4194304 1 0 0 0 {ticks} 0 7 7 20 0 4 0 "
+            f"{started} 1000000 {3 * PAGES_IN_MIB} 184467440737 0 0 0\n"
+        )
+        if command is not None:
+            folder.joinpath("cmdline").write_bytes(command)
+
+    def end(self, pid):
+        for file in (self.proc / str(pid)).iterdir():
+            file.unlink()
+        (self.proc / str(pid)).rmdir()
+
+    def look(self, *gpu_processes: GpuProcess, **told) -> Reading:
+        """Return the table of a look 5 s after the one before."""
+        self.t += LOOK
+        self.tree.fast(self.t)
+        self.tree.slow(self.t)
+        return self.table.read(self.t, Reading(gpu_processes=gpu_processes, **told))
+
+    def rows(self, *gpu_processes: GpuProcess, **told) -> dict[int, Process]:
+        rows = self.look(*gpu_processes, **told).processes
+        assert rows is not None
+        return {row.pid: row for row in rows}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_row_tells_who_runs_what_and_what_it_takes(machine: Machine):
+    machine.process(10, command=b"python\0-m\0train\0")
+    machine.tree.watch(10, 0)
+    machine.look()
+    machine.process(10, cpu_s=4.0, command=b"python\0-m\0train\0")
+    assert machine.rows(GpuProcess(1, 10, 500), GpuProcess(0, 10, 24)) == {
+        10: Process(
+            pid=10,
+            user="ada",
+            command="python -m train",
+            cpu_pct=80,
+            rss_mib=3,
+            threads=4,
+            gpus=(0, 1),
+            gpu_memory_mib=524,
+            of_run=True,
+        )
+    }
+
+
+def test_the_run_comes_first_then_who_is_on_gpus_then_the_busiest(machine: Machine):
+    for pid in (10, 20, 30, 31, 40):
+        machine.process(pid)
+    machine.process(11, parent=10)
+    machine.tree.watch(10, 0)
+    machine.look()
+    machine.process(11, parent=10, cpu_s=2.0)
+    machine.process(30, cpu_s=3.0)
+    machine.process(31, cpu_s=4.0)
+    rows = machine.rows(GpuProcess(0, 20, 100), GpuProcess(0, 10, 900))
+    assert list(rows) == [11, 10, 20, 31, 30]
+    assert [row.of_run for row in rows.values()] == [True, True, False, False, False]
+    assert [row.cpu_pct for row in rows.values()] == [40, 0, 0, 80, 60]
+
+
+def test_while_nothing_is_watched_nobody_is_said_to_be_of_the_run_or_not(machine: Machine):
+    machine.process(20)
+    assert machine.rows(GpuProcess(0, 20, 100))[20].of_run is None
+    machine.process(10)
+    machine.tree.watch(10, machine.t)
+    assert machine.rows(GpuProcess(0, 20, 100))[20].of_run is False
+    machine.tree.unwatch()
+    row = machine.rows(GpuProcess(0, 20, 100))[20]
+    assert row.of_run is None
+    assert "of_run" not in row.why
+
+
+def test_a_run_that_has_ended_is_still_not_somebody_elses(machine: Machine):
+    machine.process(10)
+    machine.process(20)
+    machine.tree.watch(10, 0)
+    machine.end(10)
+    assert machine.rows(GpuProcess(0, 20, 1))[20].of_run is False
+
+
+def test_idle_processes_of_nobodys_interest_are_left_out(machine: Machine):
+    machine.process(50)
+    machine.look()
+    machine.process(50, cpu_s=0.02)
+    assert machine.look().processes == ()
+
+
+def test_the_table_stays_small_and_keeps_room_for_each_kind(machine: Machine):
+    many = range(100)
+    machine.process(10)
+    for pid in many:
+        machine.process(1000 + pid, parent=10)
+        machine.process(2000 + pid)
+        machine.process(3000 + pid)
+    machine.tree.watch(10, 0)
+    machine.look()
+    for pid in many:
+        machine.process(1000 + pid, parent=10, cpu_s=1 + pid / 10)
+        machine.process(3000 + pid, cpu_s=1 + pid / 10)
+    held = [GpuProcess(0, 2000 + pid, pid) for pid in many]
+    rows = machine.rows(*held)
+    assert list(rows) == [
+        *range(1099, 1099 - MOST_OF_RUN, -1),
+        *range(2099, 2099 - MOST_ON_GPUS, -1),
+        *range(3099, 3099 - MOST_BUSIEST, -1),
+    ]
+
+
+def test_a_process_without_words_is_named_as_ps_does(machine: Machine):
+    machine.process(2, name="kswapd0", command=b"")
+    machine.look()
+    machine.process(2, name="kswapd0", cpu_s=5.0)
+    assert machine.rows()[2].command == "[kswapd0]"
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (b"a\0\x1b[31mred\0\xe2\x80\xaetxt\0", "a red txt"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"postgres: writer\0\0\0\0", "postgres: writer"),
+        (b"x\0" * 100_000, "x " * (COMMAND_CHARACTERS // 2 - 1) + "x…"),
+    ],
+)
+def test_a_command_is_one_short_clean_line(machine: Machine, words: bytes, command: str):
+    machine.process(20, command=words)
+    assert machine.rows(GpuProcess(0, 20, 1))[20].command == command
+
+
+def test_a_command_is_read_again_after_an_exec_and_not_each_time(machine: Machine):
+    asked = []
+    reads = machine.table._commands._ask
+    machine.table._commands._ask = lambda process: asked.append(process) or reads(process)
+    told = []
+    for command in (b"parent", b"child", b"never read", b"never read"):
+        machine.process(20, command=command)
+        told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+    machine.process(20, command=b"renamed", name="worker")
+    told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+    assert told == ["parent", "child", "child", "child", "renamed"]
+    assert len(asked) == 3
+
+
+def test_a_pid_that_is_used_again_is_another_process(machine: Machine):
+    machine.process(20, command=b"old", cpu_s=50.0)
+    machine.look(GpuProcess(0, 20, 1))
+    machine.process(20, command=b"new", started=999)
+    row = machine.rows(GpuProcess(0, 20, 1))[20]
+    assert row.command == "new"
+    assert (row.cpu_pct, row.why["cpu_pct"]) == (None, "no earlier reading yet")
+
+
+def test_a_process_that_began_since_the_look_is_read_for_itself(machine: Machine):
+    machine.look()
+    machine.tree.slow(machine.t)
+    machine.process(20, command=b"late")
+    told = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
+    assert told.processes is not None
+    assert told.processes[0].command == "late"
+
+
+@pytest.mark.parametrize(("exists", "reason"), [(False, HAS_ENDED), (True, HIDDEN)])
+def test_a_pid_that_proc_does_not_show_has_ended_or_is_hidden(tmp_path: Path, exists, reason):
+    machine = Machine(tmp_path, exists=lambda pid: exists)
+    machine.tree.watch(os.getpid(), 0)
+    row = machine.rows(GpuProcess(0, 77, 300))[77]
+    why = dict.fromkeys((*FROM_PROC, "of_run"), reason)
+    assert row == Process(77, gpus=(0,), gpu_memory_mib=300, why=why)
+
+
+def test_in_a_container_a_drivers_pid_is_never_taken_for_ours(tmp_path: Path):
+    machine = Machine(tmp_path, same_pids=False)
+    machine.process(20, command=b"innocent")
+    machine.tree.watch(20, 0)
+    rows = machine.look(GpuProcess(0, 20, 300), GpuProcess(0, 99, 500)).processes
+    assert rows is not None
+    assert [(row.pid, row.command, row.gpus, row.of_run) for row in rows] == [
+        (20, "innocent", (), True),
+        (99, None, (0,), None),
+        (20, None, (0,), None),
+    ]
+    for row in rows[1:]:
+        assert row.why == dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
+
+
+def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
+    machine.process(20)
+    row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
+    assert row.gpus == (0, 1)
+    assert row.gpu_memory_mib is None
+    assert row.why["gpu_memory_mib"] == UNTOLD
+
+
+def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gpu(
+    machine: Machine,
+):
+    machine.process(10)
+    machine.tree.watch(10, 0)
+    machine.look()
+    denied = Reading(gpus=(Gpu(0),), why={"gpu_processes": "denied"})
+    told = machine.table.read(machine.t, denied)
+    assert told.processes is not None
+    assert told.processes[0].why["gpus"] == "denied"
+
+
+def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
+    machine = Machine(tmp_path / "absent")
+    assert machine.look() == Reading(why={"processes": "not told by this system"})
+
+
+def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, monkeypatch):
+    machine = Machine(tmp_path)
+    machine.process(20, command=b"fine")
+    machine.process(21, command=b"hangs")
+    answers = threading.Event()
+    reads = machine.table._commands._ask
+
+    def ask(process):
+        if process.pid == 21:
+            answers.wait(60)
+        return reads(process)
+
+    machine.table._commands._ask = ask
+    machine.be_patient(1)
+    held = (GpuProcess(0, 20, 1), GpuProcess(0, 21, 1))
+    try:
+        rows = machine.rows(*held)
+        assert rows[20].command == "fine"
+        assert rows[21].command is None
+        assert rows[21].why["command"] == NO_ANSWER
+        assert rows[21].rss_mib == 3
+        machine.be_patient(60)
+        answers.set()
+        assert machine.rows(*held)[21].command == "hangs"
+    finally:
+        answers.set()
+
+
+def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
+    never = threading.Event()
+    tree = ProcessProvider(tmp_path)
+    table = ProcessTable(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
+    Machine(tmp_path).process(20)
+    tree.slow(0)
+    try:
+        told = table.read(0, Reading(gpu_processes=(GpuProcess(0, 20, 1),))).processes
+    finally:
+        never.set()
+    assert told is not None
+    assert told[0].user == str(tmp_path.stat().st_uid)
+
+
+def test_an_answer_that_comes_late_is_told_from_then_on():
+    answer = threading.Event()
+    answers = Answers(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
+    assert answers.of([4]) == {}
+    thread = answers._unanswered[4]
+    answer.set()
+    thread.join(60)
+    assert answers.of([4]) == {4: 8}
+
+
+def test_questions_that_nobody_answers_take_few_threads():
+    answer = threading.Event()
+    asked = []
+    answers = Answers(lambda key: asked.append(key) or answer.wait(60), patience_s=0.001)
+    try:
+        for _ in range(3):
+            assert answers.of(range(100)) == {}
+        assert len(asked) <= MOST_UNANSWERED
+    finally:
+        answer.set()
+
+
+def test_what_is_not_asked_any_more_is_forgotten():
+    asked = []
+    answers = Answers(lambda key: asked.append(key) or key)
+    assert answers.of([1, 2]) == {1: 1, 2: 2}
+    assert answers.of([2]) == {2: 2}
+    assert answers.of([1, 2]) == {1: 1, 2: 2}
+    assert sorted(asked) == [1, 1, 2]
+
+
+def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(scan, "MOST_IDLE", 10)
+    machine = Machine(tmp_path)
+    for pid in range(100, 135):
+        machine.process(pid)
+    looking = Scan(str(tmp_path))
+    looking.look(0, {})
+    looking.look(LOOK, {})
+    assert {look.t for look in looking.looks.values()} == {LOOK}
+    for number in (2, 3, 4, 5):
+        looking.look(number * LOOK, {})
+        assert sum(look.t == number * LOOK for look in looking.looks.values()) == 10
+    assert min(look.t for look in looking.looks.values()) > LOOK
+
+
+def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(scan, "MOST_IDLE", 1)
+    machine = Machine(tmp_path)
+    for pid in range(100, 120):
+        machine.process(pid)
+    looking = Scan(str(tmp_path))
+    for number in range(8):
+        machine.process(119, cpu_s=5.0 * number)
+        looking.look(number * LOOK, {})
+        assert looking.looks[119].t == number * LOOK
+    assert looking.looks[119].cpu_pct == 100
+
+
+def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_path: Path):
+    machine = Machine(tmp_path)
+    machine.process(7)
+    looking = Scan(str(tmp_path))
+    looking.find(7, 0)
+    machine.process(7, cpu_s=10.0)
+    look = looking.find(7, 20 * SECOND)
+    assert look is not None
+    assert look.cpu_pct == 50
+
+
+@given(
+    st.lists(
+        st.builds(
+            GpuProcess, st.integers(0, 3), st.integers(1, 5), st.none() | st.integers(0, 100)
+        ),
+        unique_by=lambda told: (told.gpu_index, told.pid),
+    )
+)
+def test_all_memory_that_is_told_is_shared_out_once(told):
+    held = memory_by_gpu(told)
+    assert sum(len(gpus) for gpus in held.values()) == len(told)
+    for pid, gpus in held.items():
+        parts = [process.memory_mib for process in told if process.pid == pid]
+        assert total_mib(gpus) == (None if None in parts else sum(parts))
+
+
+def test_this_process_is_found_in_the_real_proc():
+    tree = ProcessProvider()
+    tree.watch(os.getpid(), time.monotonic_ns())
+    table = ProcessTable(tree, same_pids=True)
+    told = []
+    for _ in range(2):
+        t = time.monotonic_ns()
+        tree.fast(t)
+        tree.slow(t)
+        rows = table.read(t, Reading(gpu_processes=(GpuProcess(0, os.getpid(), 5),))).processes
+        assert rows is not None
+        told += [row for row in rows if row.pid == os.getpid()]
+    assert all(row.of_run and row.rss_mib for row in told)
+    assert told[1].cpu_pct is not None
+
+
+def test_a_zombie_is_not_among_the_busiest(machine: Machine):
+    machine.process(30)
+    machine.look()
+    machine.process(30, cpu_s=3.0, state="Z")
+    assert machine.look().processes == ()

@@ -1,0 +1,163 @@
+"""The process table's columns, its order, and what is left by a filter. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from dlmon.records import Process
+from tui import figures
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: by `value` it is sorted, which is None where that is unknown.
+
+    `cells` are those of its widest usual text, and `largest_first` tells that
+    the largest are the most interesting.
+    """
+
+    name: str
+    heading: str
+    cells: int
+    value: Callable[[Process], Any]
+    text: Callable[[Process], str]
+    largest_first: bool = False
+    of_gpus: bool = False
+
+
+def _memory(mib: int | None) -> str:
+    if mib is None:
+        return "–"
+    return f"{mib} MiB" if mib < 1024 else figures.gibibytes(mib)
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("pid", "pid", 7, lambda p: p.pid, lambda p: str(p.pid)),
+    Column("user", "user", 8, lambda p: _lower(p.user), lambda p: p.user or "–"),
+    Column(
+        "gpus",
+        "GPU",
+        5,
+        lambda p: p.gpus or None,
+        lambda p: "–" if "gpus" in p.why else gpus_text(p.gpus),
+        of_gpus=True,
+    ),
+    Column(
+        "gpu_memory_mib",
+        "GPU mem",
+        9,
+        lambda p: p.gpu_memory_mib,
+        lambda p: _memory(p.gpu_memory_mib) if p.gpus or p.gpu_memory_mib is not None else "",
+        largest_first=True,
+        of_gpus=True,
+    ),
+    Column(
+        "cpu_pct",
+        "CPU %",
+        6,
+        lambda p: p.cpu_pct,
+        lambda p: "–" if p.cpu_pct is None else f"{p.cpu_pct:.0f}",
+        largest_first=True,
+    ),
+    Column(
+        "rss_mib",
+        "memory",
+        9,
+        lambda p: p.rss_mib,
+        lambda p: _memory(p.rss_mib),
+        largest_first=True,
+    ),
+    Column(
+        "threads",
+        "threads",
+        8,
+        lambda p: p.threads,
+        lambda p: "–" if p.threads is None else f"{p.threads:,}",
+        largest_first=True,
+    ),
+    Column("command", "command", 0, lambda p: _lower(p.command), lambda p: command_text(p)),
+)
+BY_NAME = {column.name: column for column in COLUMNS}
+
+# What goes first where there is little room, and the cells below which it does.
+_LEAST_WIDTHS = {"threads": 74, "user": 64, "rss_mib": 52, "gpus": 44}
+
+
+def gpus_text(gpus: Iterable[int]) -> str:
+    """Write the numbers of GPUs: 0, or 0-3,6."""
+    numbers = sorted(set(gpus))
+    parts = []
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        first, *more = (number for _, number in run)
+        parts.append(f"{first}-{more[-1]}" if more else str(first))
+    return ",".join(parts)
+
+
+def command_text(process: Process) -> str:
+    """Return the command, or in brackets why it is unknown."""
+    if process.command is not None:
+        return process.command
+    return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
+
+
+def same(process: Process) -> tuple[int, bool]:
+    """Return what tells a process from all others; a pid may be used in two namespaces."""
+    return process.pid, "of_run" in process.why
+
+
+def columns_for(width: int, with_gpus: bool) -> list[Column]:
+    """Return the columns that a width has room for; those of GPUs only where there is one."""
+    return [
+        column
+        for column in COLUMNS
+        if width >= _LEAST_WIDTHS.get(column.name, 0) and (with_gpus or not column.of_gpus)
+    ]
+
+
+def in_order(processes: Iterable[Process], by: str, upside_down: bool = False) -> list[Process]:
+    """Return processes sorted by a column; those that don't tell it come last either way.
+
+    Equal ones stand by their share of the CPU, then by pid.
+    """
+    column = BY_NAME[by]
+    even = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
+    known = [process for process in even if column.value(process) is not None]
+    known.sort(key=column.value, reverse=column.largest_first != upside_down)
+    return known + [process for process in even if column.value(process) is None]
+
+
+def matching(processes: Sequence[Process], typed: str) -> list[Process]:
+    """Return the processes that hold every word of `typed`; `gpu:0` is on GPU 0."""
+    words = typed.lower().split()
+    return [
+        process
+        for process in processes
+        if not words or all(word in _searched(process) for word in words)
+    ]
+
+
+def next_column(by: str, step: int, with_gpus: bool) -> str:
+    """Return the column after one, or before it; after the last comes the first."""
+    names = [column.name for column in COLUMNS if with_gpus or not column.of_gpus]
+    return names[(names.index(by) + step) % len(names)] if by in names else names[0]
+
+
+def reasons(process: Process) -> str:
+    """Return each reason for which something of a process is unknown, and what that is."""
+    headings = {column.name: column.heading for column in COLUMNS} | {"of_run": "of this run"}
+    unknown: dict[str, list[str]] = {}
+    for name, reason in process.why.items():
+        unknown.setdefault(reason, []).append(headings.get(name, name))
+    return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in unknown.items())
+
+
+def _searched(process: Process) -> str:
+    gpus = " ".join(f"gpu:{number}" for number in process.gpus)
+    return f"{process.pid} {process.user or ''} {gpus} {process.command or ''}".lower()

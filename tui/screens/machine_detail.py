@@ -1,0 +1,233 @@
+"""The machine in depth: every GPU with all of its figures, and the processes; each a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer, Input
+
+from tui.compositor import SpansCompositor
+from tui.machine_view import MachineView
+from tui.widgets.machine_detail import DETAIL_HELP, MachineDetail
+from tui.widgets.machine_panel import AboutLines
+from tui.widgets.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
+from tui.widgets.text_field import TextField
+from tui.widgets.too_small import TooSmall
+
+# The readings come once a second, and a timer that is never quite on time shall miss none.
+BEAT_S = 0.5
+
+Look = Callable[[], MachineView]
+"""Returns the machine as it is known now."""
+
+_ALWAYS: tuple[BindingType, ...] = (
+    Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="Explain this screen"),
+    Binding("q,escape", "leave", "Back", tooltip="Go back"),
+    Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+    Binding("ctrl+p", "app.command_palette", "Commands", show=False),
+    Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+)
+
+
+class MachineScreen(Screen[None]):
+    """A screen over another one that knows the machine; it asks that one, once in a while.
+
+    Args:
+        look: returns the machine as it is known now.
+        ascii: draw with plain characters.
+    """
+
+    # Letters are commands until the filter is asked for.
+    AUTO_FOCUS = ""
+
+    def __init__(self, look: Look, ascii: bool = False) -> None:
+        """Look at nothing before the screen is shown."""
+        super().__init__()
+        self._compositor = SpansCompositor()
+        self._look = look
+        self._ascii = ascii
+
+    def on_mount(self) -> None:
+        """Start the one timer that paints."""
+        self.set_interval(BEAT_S, self.tick)
+
+    def on_resize(self) -> None:
+        """Draw for the new size once all parts have theirs."""
+        self.call_after_refresh(self.tick)
+
+    def on_screen_resume(self) -> None:
+        """Show what came meanwhile."""
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Paint the machine as it is known now, be it behind the help."""
+        if self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen)):
+            self.paint(self._look())
+
+    def paint(self, view: MachineView) -> None:
+        """Show a machine."""
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """Go back."""
+        self.app.pop_screen()
+
+    def action_gpus(self) -> None:
+        """Show every GPU in depth in place of this screen."""
+        self.app.switch_screen(GpusScreen(self._look, self._ascii))
+
+    def action_processes(self) -> None:
+        """Show the processes in place of this screen."""
+        self.app.switch_screen(ProcessesScreen(self._look, self._ascii))
+
+
+class GpusScreen(MachineScreen):
+    """Every GPU, then the rest of the machine, with all that is known of each."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Show what is above, or below"
+        ),
+        Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
+        *_ALWAYS,
+        Binding("g", "leave", "Back", show=False),
+        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Show what is below"),
+        Binding("pageup", "scroll_page(-1)", "A page up", show=False),
+        Binding("pagedown,space", "scroll_page(1)", "A page down", show=False),
+        Binding("home", "scroll_page(-1000)", "To the top", show=False),
+        Binding("end", "scroll_page(1000)", "To the end", show=False),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
+
+    def compose(self) -> ComposeResult:
+        """Lay out what the machine is, and below it all parts."""
+        yield AboutLines(ascii=self._ascii, id="about")
+        yield MachineDetail(ascii=self._ascii, id="detail")
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    def paint(self, view: MachineView) -> None:
+        """Show all parts."""
+        self.query_one(AboutLines).show(view.facts, "")
+        self.query_one(MachineDetail).show(view)
+
+    def action_scroll(self, lines: int) -> None:
+        """Show what is above or below."""
+        self.query_one(MachineDetail).scroll_lines(lines)
+
+    def action_scroll_page(self, pages: int) -> None:
+        """Show the page above or below."""
+        detail = self.query_one(MachineDetail)
+        detail.scroll_lines(pages * max(1, detail.size.height - 1))
+
+
+class ProcessesScreen(MachineScreen):
+    """The processes: of the run, on a GPU, or busy."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what is typed"),
+        Binding(
+            "s,greater_than_sign",
+            "sort(1)",
+            "Sort",
+            tooltip="Sort by the next column; < goes back, a click sorts as well",
+        ),
+        Binding("i", "turn_round", "Reverse", tooltip="Turn the order round"),
+        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth"),
+        *_ALWAYS,
+        Binding("p", "leave", "Back", show=False),
+        Binding(
+            "less_than_sign",
+            "sort(-1)",
+            "Sort by the column before",
+            show=False,
+            tooltip="Sort by the column before",
+        ),
+        Binding("up", "move(-1)", "Choose above", show=False, tooltip="Choose the process above"),
+        Binding("down", "move(1)", "Choose below", show=False, tooltip="Choose the process below"),
+        Binding("pageup", "move_page(-1)", "A page up", show=False),
+        Binding("pagedown", "move_page(1)", "A page down", show=False),
+        Binding("home", "move(-1000000)", "To the first", show=False),
+        Binding("end", "move(1000000)", "To the last", show=False),
+        Binding("enter", "keep_filter", "Keep the filter", show=False),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *PROCESS_HELP,
+        (
+            "Filter",
+            "Type parts of a command, a user or a pid, or gpu:0. Enter keeps it, Esc clears it.",
+        ),
+    )
+
+    def compose(self) -> ComposeResult:
+        """Lay out the filter, the table, and what is known of the chosen one."""
+        self._filter = TextField(placeholder="Type to filter", select_on_focus=False, id="filter")
+        yield self._filter
+        yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
+        yield ProcessDetails(ascii=self._ascii, id="details")
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    def on_mount(self) -> None:
+        """Show no filter before one is asked for."""
+        self._filter.display = False
+        self.query_one(ProcessDetails).show(None)
+        super().on_mount()
+
+    def paint(self, view: MachineView) -> None:
+        """Show the processes."""
+        self._table.show(view)
+
+    @property
+    def _table(self) -> ProcessTable:
+        return self.query_one(ProcessTable)
+
+    def on_process_table_chosen(self) -> None:
+        """Tell all that is known of the chosen process."""
+        self.query_one(ProcessDetails).show(self._table.chosen)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter the table by what is typed."""
+        self._table.filter(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Give the keys back to the table."""
+        self.action_keep_filter()
+
+    def action_filter(self) -> None:
+        """Ask what is to be shown."""
+        self._filter.display = True
+        self._filter.focus()
+
+    def action_keep_filter(self) -> None:
+        """Give the keys back to the table; what was typed goes on to filter it."""
+        self._filter.display = bool(self._filter.value)
+        self.set_focus(None)
+
+    def action_leave(self) -> None:
+        """Clear the filter, where there is one; else go back."""
+        if self._filter.display:
+            self._filter.value = ""
+            self.action_keep_filter()
+        else:
+            super().action_leave()
+
+    def action_sort(self, step: int) -> None:
+        """Sort by another column."""
+        self._table.sort_by_next(step)
+
+    def action_turn_round(self) -> None:
+        """Turn the order round."""
+        self._table.turn_round()
+
+    def action_move(self, steps: int) -> None:
+        """Choose another process."""
+        self._table.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        """Choose another process, a page further."""
+        self._table.move_page(direction)

@@ -1,0 +1,167 @@
+"""A machine part by part, each with all of its figures; one can scroll in it."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from tui.machine_detail import Section, sections
+from tui.machine_view import MachineView
+from tui.widgets.lines import (
+    ACCENT,
+    BAD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    cut,
+    row_width,
+    with_thumb,
+    wrapped,
+)
+from tui.widgets.meters import meters_side_by_side
+from tui.widgets.rows import Row
+from tui.widgets.tail import Wheel
+
+DETAIL_HELP: tuple[tuple[str, str], ...] = (
+    ("utilisation", "The share of time in which the GPU, or the CPU's cores, computed at all."),
+    (
+        "temperature",
+        "Now, of the temperature from which the GPU slows itself down, where it tells that.",
+    ),
+    ("SM clock", "How fast the GPU's processors run now, of the fastest that they can."),
+    (
+        "held by",
+        "What keeps a GPU's clock down: its power limit is usual, thermal slowdown means that it "
+        "is too hot.",
+    ),
+    (
+        "PCIe link",
+        "Generation × lanes now, of the most that card and slot can do. At rest the generation is "
+        "lowered to save power; fewer lanes than there could be slow every copy down.",
+    ),
+    ("over PCIe", "What the GPU moves to and from the computer's memory."),
+    ("NVLink", "How many links to other GPUs are active; over NVLink, what all of them move."),
+    (
+        "ECC errors",
+        "Memory errors since the driver was loaded: those that were corrected, and those that "
+        "were not, which mean that the card may be failing.",
+    ),
+    (
+        "energy",
+        "What the GPU took since the run, or this screen, began; and in all since its driver was "
+        "loaded.",
+    ),
+    ("MIG", "On where the card is divided into instances; then it tells no utilisation."),
+    (
+        "load average",
+        "How many processes ran or waited for a core or a disk, over the last minute.",
+    ),
+    ("allowed, held back", "What the container may use of the CPU, and how often it wanted more."),
+    (
+        "major faults",
+        "Pages of memory that had to be read from a disk: many of them mean too little memory.",
+    ),
+    ("GPUs used by", "How many processes were on the GPUs when the run, or dlmon, began."),
+    (
+        "This run",
+        "What the training and all that it started take together; top thread is its busiest one.",
+    ),
+    ("cost, late by", "What dlmon's own sensors take, and how late their last sample was."),
+    ("unknown", "What can't be read, below each part with the reason."),
+    ("stale", "The last readings are older than they should be: the sensors don't answer."),
+)
+
+_LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4
+_LABEL = 13
+_INDENT = 1
+_MARGIN = 2
+"""Cells on the right, for the thumb that says which part is shown."""
+
+
+class MachineDetail(Wheel, Lines):
+    """Every GPU, the CPU, memory, disk, network, and the run; what is unknown with its reason."""
+
+    COMPONENT_CLASSES = {"meters--bar", "meters--track", "meters--high"}  # noqa: RUF012
+
+    DEFAULT_CSS = """
+    MachineDetail {
+        & > .meters--bar { color: $primary; }
+        & > .meters--track { color: $foreground 25%; }
+        & > .meters--high { color: $text-warning; }
+    }
+    """
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start empty, at the top."""
+        super().__init__(ascii=ascii, id=id)
+        self._view: MachineView | None = None
+        self._first = 0
+
+    def show(self, view: MachineView) -> None:
+        """Show what is known now; what is seen of it stays in place."""
+        self._view = view
+        self.redraw()
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down."""
+        self._first += delta
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the part that is in sight."""
+        if self._view is None or width < 1 or height < 1:
+            return []
+        rows = self._all_rows(self._view, width - _MARGIN)
+        self._first = min(max(0, self._first), max(0, len(rows) - height))
+        seen = rows[self._first : self._first + height]
+        if len(rows) > height:
+            return with_thumb(seen, self._first, len(rows), width, self.ascii)
+        return seen
+
+    def _all_rows(self, view: MachineView, width: int) -> list[Row]:
+        rows: list[Row] = []
+        for section in sections(view):
+            rows += [self._heading(section, view.stale, width), *self._body(section, view, width)]
+            rows.append(())
+        return [cut(row, width, self.ellipsis) for row in rows[:-1]]
+
+    def _heading(self, section: Section, stale: str, width: int) -> Row:
+        """Return a title, a line, and at its end what has room of what the part is."""
+        row: Row = ((f" {section.title}", ACCENT),)
+        if stale:
+            row = (*row, (f"  {stale}", BAD))
+        if section.about:
+            row = (*row, (f"  {section.about[0]}", STRONG))
+        for text in section.about[1:]:
+            longer: Row = (*row, (f"  {text}", MUTED))
+            if row_width(longer) > width - 2:
+                break
+            row = longer
+        rest = width - row_width(row) - 1
+        return (*row, (f" {('-' if self.ascii else '─') * rest}", MUTED)) if rest > 0 else row
+
+    def _body(self, section: Section, view: MachineView, width: int) -> list[Row]:
+        room = width - _INDENT
+        rows: list[Row] = []
+        if section.trouble:
+            lines = wrapped(section.trouble, room, 3, self.ellipsis)
+            rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
+        in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
+        told = meters_side_by_side(
+            section.figures, in_a_row, room, self.ascii, _LABEL, stale=bool(view.stale)
+        )
+        rows += [((" ", PLAIN), *row) for row in told]
+        for reason, names in section.unknown:
+            rows += self._unknown(reason, names, room)
+        return rows
+
+    def _unknown(self, reason: str, names: str, width: int) -> list[Row]:
+        """Return a reason, and what it is the reason of."""
+        label = f"{reason}: "
+        if cell_len(label) > width // 2:
+            label = ""
+            names = f"{names}: {reason}"
+        lines = wrapped(names, width - cell_len(label), 3, self.ellipsis)
+        indent = " " * (_INDENT + cell_len(label))
+        starts = [f" {label}", *[indent] * len(lines)]
+        return [((f"{start}{line}", MUTED),) for start, line in zip(starts, lines, strict=False)]

@@ -1,0 +1,355 @@
+"""The processes: sorted, filtered, those of the run marked; one of them may be chosen."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.message import Message
+
+from dlmon.records import Process
+from tui.machine_view import MachineView
+from tui.process_rows import (
+    BY_NAME,
+    Column,
+    columns_for,
+    command_text,
+    in_order,
+    matching,
+    next_column,
+    reasons,
+    same,
+)
+from tui.widgets.lines import (
+    ACCENT,
+    BAD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    cut,
+    with_thumb,
+    wrapped,
+)
+from tui.widgets.rows import Row, Run, fit
+from tui.widgets.tail import Wheel
+
+PROCESS_HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Processes",
+        "The processes of the run, those on a GPU, and the busiest of the machine, read every 5 "
+        "seconds. Of a session that is over, the last ones that were read.",
+    ),
+    ("● this run", "A dot marks the training and what it started."),
+    ("GPU, GPU mem", "The numbers of the GPUs that a process is on, and what it holds on all."),
+    ("CPU %", "100 is one core, so several threads take more than 100."),
+    (
+        "( … )",
+        "In place of a command, why it is unknown: a container tells the numbers of other "
+        "processes than the driver does.",
+    ),
+)
+
+_CHOSEN: tuple[str, ...] = ("processes--chosen",)
+_SORTED: tuple[str, ...] = ("processes--sorted",)
+_MARKS = 4
+"""Cells for what points at the chosen one, and for the dot of the run's."""
+_GAP = 1
+_HEADING_ROWS = 1
+_LATER = "None yet: processes are read every 5 s."
+
+
+class ProcessTable(Wheel, Lines):
+    """A table that scrolls, below a row that names its columns.
+
+    A click on such a name sorts by it, and another one turns the order round.
+    It never has the focus: its screen gives it what its keys ask for.
+
+    Args:
+        chosen: whether one of the rows can be chosen.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"processes--chosen", "processes--sorted"}
+
+    DEFAULT_CSS = """
+    ProcessTable {
+        & > .processes--chosen {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: bold;
+        }
+        & > .processes--sorted { text-style: bold underline; }
+    }
+    """
+
+    class Chosen(Message):
+        """Another process is chosen, or none."""
+
+    def __init__(
+        self,
+        *,
+        choosing: bool = False,
+        ascii: bool = False,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Start before anything was read."""
+        super().__init__(ascii=ascii, id=id, classes=classes)
+        self._choosing = choosing
+        self._all: tuple[Process, ...] | None = None
+        self._shown: list[Process] = []
+        self._nothing = _LATER
+        self._stale = ""
+        self._over = False
+        self._with_gpus = True
+        self._by: str | None = None
+        self._upside_down = False
+        self._typed = ""
+        self._first = 0
+        self._index = 0
+        self.chosen: Process | None = None
+
+    def show(self, view: MachineView) -> None:
+        """Take the processes as they are now; what is chosen stays chosen while it lives."""
+        latest = view.history.latest
+        self._stale = view.stale
+        self._all = latest.processes if latest is not None else None
+        self._with_gpus = bool(view.gpus) or any(process.gpus for process in self._all or ())
+        why = latest.why.get("processes") if latest is not None else None
+        self._over = latest is not None and view.age_s is None
+        self._nothing = why or ("No processes were recorded." if self._over else _LATER)
+        self._arrange()
+
+    def filter(self, typed: str) -> None:
+        """Show only what matches."""
+        self._typed = typed
+        self._first = 0
+        self._arrange()
+
+    @property
+    def sorted_by(self) -> str:
+        """The column that it is sorted by."""
+        # Where no process is on a GPU this comes to the same as by CPU.
+        return self._by or ("gpu_memory_mib" if self._with_gpus else "cpu_pct")
+
+    def sort_by(self, name: str) -> None:
+        """Sort by a column; by the same one once more, the other way round."""
+        self._upside_down = name == self.sorted_by and not self._upside_down
+        self._by = name
+        self._arrange()
+
+    def sort_by_next(self, step: int) -> None:
+        """Sort by the next column, or by the one before."""
+        self._by, self._upside_down = next_column(self.sorted_by, step, self._with_gpus), False
+        self._arrange()
+
+    def turn_round(self) -> None:
+        """Turn the order round."""
+        self.sort_by(self.sorted_by)
+
+    def move(self, steps: int) -> None:
+        """Choose another process, as far as there are some."""
+        if self._shown:
+            last = len(self._shown) - 1
+            # The first step chooses the first one in sight.
+            at = self._index if self.chosen is not None else self._first - (steps > 0)
+            self._choose(self._shown[min(max(at + steps, 0), last)])
+
+    def move_page(self, direction: int) -> None:
+        """Choose one as many rows further as are in sight."""
+        self.move(direction * max(1, self._rows_in_sight - 1))
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down; what is chosen stays chosen."""
+        self._first += delta
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the heading and the processes in sight."""
+        if width < 1 or height < 1:
+            return []
+        if not self._shown:
+            return self._say_nothing(width, height)
+        count = max(0, height - _HEADING_ROWS)
+        self._first = min(max(0, self._first), max(0, len(self._shown) - count))
+        columns = columns_for(width, self._with_gpus)
+        in_sight = self._shown[self._first : self._first + count]
+        rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in in_sight)]
+        rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
+        if len(self._shown) > count:
+            rows[_HEADING_ROWS:] = with_thumb(
+                rows[_HEADING_ROWS:], self._first, len(self._shown), width, self.ascii
+            )
+        return rows
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Keep what is chosen in sight."""
+        self._bring_into_sight()
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column whose name is clicked; choose the process that is."""
+        clicked = event.get_content_offset(self)
+        if clicked is None or not self._shown:
+            return
+        if clicked.y < _HEADING_ROWS:
+            column = self._column_at(clicked.x)
+            if column is not None:
+                self.sort_by(column.name)
+        elif self._choosing:
+            index = self._first + clicked.y - _HEADING_ROWS
+            if index < len(self._shown):
+                self._choose(self._shown[index])
+
+    @property
+    def _rows_in_sight(self) -> int:
+        return self.size.height - _HEADING_ROWS
+
+    def _arrange(self) -> None:
+        """Put the processes in order, and find the chosen one again by its pid."""
+        found = matching(self._all or (), self._typed)
+        self._shown = in_order(found, self.sorted_by, self._upside_down)
+        was_in_sight = self._first <= self._index < self._first + self._rows_in_sight
+        before = self.chosen
+        if before is not None:
+            shown = [same(process) for process in self._shown]
+            if same(before) in shown:
+                self._index = shown.index(same(before))
+                self.chosen = self._shown[self._index]
+            else:
+                self.chosen = None
+        if self.chosen is not None and was_in_sight:
+            self._bring_into_sight()
+        self._put_titles_of_table()
+        self.redraw()
+        if self.chosen != before:
+            self.post_message(self.Chosen())
+
+    def _choose(self, process: Process) -> None:
+        self.chosen = process
+        self._index = self._shown.index(process)
+        self._bring_into_sight()
+        self.redraw()
+        self.post_message(self.Chosen())
+
+    def _bring_into_sight(self) -> None:
+        if self.chosen is not None and self._rows_in_sight > 0:
+            self._first = max(min(self._first, self._index), self._index - self._rows_in_sight + 1)
+
+    def _put_titles_of_table(self) -> None:
+        total = len(self._all or ())
+        count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total}"
+        legend = f"{_dot(self.ascii)} this run" if self._has_run else ""
+        typed = f"{count} match" if self._typed.strip() else ""
+        last = "as they were last read" if self._over and total else ""
+        below = "  ".join(filter(None, (typed, last, legend)))
+        title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
+        order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._upside_down}"
+        right = self._stale or (order if total else "")
+        self.set_titles(title, below, right=right, more=(order,) if self._stale and total else ())
+
+    @property
+    def _has_run(self) -> bool:
+        return any(process.of_run for process in self._all or ())
+
+    def _say_nothing(self, width: int, height: int) -> list[Row]:
+        """Say why there is nothing to see."""
+        if self._all is None:
+            texts = [self._nothing]
+        elif self._all:
+            texts = ["No process matches that.", "Esc clears the filter."]
+        else:
+            texts = ["No process is on a GPU, of a run, or busy."]
+        room = width - 2
+        lines = [line for text in texts for line in wrapped(text, room, height, self.ellipsis)]
+        return [((f" {line}", MUTED),) for line in lines[:height]]
+
+    def _heading(self, columns: list[Column]) -> Row:
+        runs: list[Run] = [(" " * _MARKS, MUTED)]
+        for column in columns:
+            is_sorted = column.name == self.sorted_by
+            down = column.largest_first != self._upside_down
+            arrow = ("v" if down else "^") if self.ascii else ("▼" if down else "▲")
+            name = f"{arrow}{column.heading}" if is_sorted else column.heading
+            pad = max(0, column.cells - cell_len(name))
+            blank = (" " * pad, MUTED)
+            told: Run = (name, _SORTED if is_sorted else MUTED)
+            runs += [told, blank] if _is_text(column) else [blank, told]
+            runs.append((" " * _GAP, MUTED))
+        return tuple(runs)
+
+    def _column_at(self, x: int) -> Column | None:
+        """Return the column that a cell of the heading belongs to."""
+        right = _MARKS
+        for column in columns_for(self.size.width, self._with_gpus):
+            right += max(column.cells, cell_len(column.heading) + 1) + _GAP
+            if x < right or not column.cells:
+                return column if x >= _MARKS else None
+        return None
+
+    def _row(self, process: Process, columns: list[Column], width: int) -> Row:
+        is_chosen = self.chosen is not None and same(process) == same(self.chosen)
+        pointer = (">" if self.ascii else "▸") if is_chosen else " "
+        dot = _dot(self.ascii) if process.of_run else " "
+        runs: list[Run] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
+        # A reason takes the place of all that is unknown with the command.
+        told = [column for column in columns if column.value(process) is not None]
+        for number, column in enumerate(columns):
+            text = column.text(process)
+            is_last = process.command is None and not set(columns[number:]) & set(told)
+            if is_last or not column.cells:
+                room = max(0, width - sum(cell_len(run) for run, _ in runs))
+                style = MUTED if process.command is None else PLAIN
+                runs.append((fit(command_text(process), room, self.ellipsis), style))
+                break
+            cells = column.cells
+            if not _is_text(column):
+                text = " " * (cells - cell_len(text)) + text
+            style = STRONG if column.name == self.sorted_by else PLAIN
+            runs.append((fit(text, cells, self.ellipsis) + " " * _GAP, style))
+        if is_chosen:
+            whole = "".join(text for text, _ in runs)
+            return ((fit(whole, width, self.ellipsis), _CHOSEN),)
+        return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
+
+
+class ProcessDetails(Lines):
+    """The chosen process: its whole command, and why something of it is unknown."""
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        """Start with none."""
+        super().__init__(ascii=ascii, id=id, classes="panel")
+        self._process: Process | None = None
+
+    def show(self, process: Process | None) -> None:
+        """Show a process, or how to choose one."""
+        self._process = process
+        self.set_titles("Process" if process is None else f"Process {process.pid}")
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[Row]:
+        """Return the command in as many rows as there are; reasons take the last ones."""
+        process = self._process
+        if width < 1 or height < 1:
+            return []
+        if process is None:
+            return [cut((("Up and down choose a process.", MUTED),), width, self.ellipsis)]
+        why = wrapped(reasons(process), width, height - 1, self.ellipsis)
+        command = "" if process.command is None else process.command
+        told = wrapped(command, width, height - len(why), self.ellipsis)
+        owner = [((f"of {process.user}", MUTED),)] if process.user else []
+        rows: list[Row] = [((line, PLAIN),) for line in told]
+        rows += [((line, BAD),) for line in why]
+        if len(rows) < height:
+            rows += owner
+        return [cut(row, width, self.ellipsis) for row in rows]
+
+
+def _is_text(column: Column) -> bool:
+    """Tell whether a column begins at its left; numbers end at their right."""
+    return column.name in ("user", "gpus", "command")
+
+
+def _dot(ascii: bool) -> str:
+    return "*" if ascii else "●"

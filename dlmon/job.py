@@ -13,7 +13,8 @@ class Job:
 
     `command` is started with `options`, as JSON, on its stdin. `device` is
     auto, cpu, gpu or gpu:N. `outlives_viewer` says what the end of the
-    lifeline means when no word came: go on (a detached session), or stop. A
+    lifeline means when no word came: go on (a detached session), or stop.
+    `pcie` has what crosses the GPUs' PCIe links measured. A
     workload that is asked to stop gets SIGTERM after `terminate_after_s`, and
     SIGKILL `kill_after_s` later.
     """
@@ -24,6 +25,7 @@ class Job:
     log_dir: str
     device: str = "auto"
     interval_s: float = 1.0
+    pcie: bool = False
     outlives_viewer: bool = False
     terminate_after_s: float = 5.0
     kill_after_s: float = 3.0

@@ -90,7 +90,9 @@ class Supervisor:
         self._job = job
         self._answer = answer
         self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-        self._sensing = Sensing(job.interval_s, self._take_facts, self._take_sample, self._notice)
+        self._sensing = Sensing(
+            job.interval_s, self._take_facts, self._take_sample, self._notice, pcie=job.pcie
+        )
         self._writer: LogWriter | None = None
         self._session: Session | None = None
         self._early_notices: list[str] = []

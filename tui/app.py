@@ -261,7 +261,10 @@ class DlmonApp(App[int]):
     def _show_machine(self, leave: Callable[[], None], interval_s: float) -> None:
         from tui.screens.watch import WatchScreen
 
-        self.push_screen(WatchScreen(leave, interval_s, ascii=self.settings.ascii))
+        settings = self.settings
+        self.push_screen(
+            WatchScreen(leave, interval_s, pcie=settings.run.pcie, ascii=settings.ascii)
+        )
 
     def _show_sweep(self, run: SweepRun) -> None:
         """Show a sweep, which begins to make its runs."""

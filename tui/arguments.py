@@ -25,6 +25,13 @@ Ascii = Annotated[
     bool | None,
     typer.Option("--ascii/--no-ascii", help="Draw the screen with plain characters."),
 ]
+Pcie = Annotated[
+    bool | None,
+    typer.Option(
+        "--pcie/--no-pcie",
+        help="Measure what crosses each GPU's PCIe link, which takes 40 ms a GPU every 5 s.",
+    ),
+]
 
 
 class UserError(Exception):

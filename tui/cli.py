@@ -38,6 +38,7 @@ from tui.arguments import (
     Ascii,
     Json,
     LogDir,
+    Pcie,
     Plain,
     UserError,
     chosen_log_directory,
@@ -175,6 +176,7 @@ def run(
     interval: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Between hardware samples (1).")
     ] = None,
+    pcie: Pcie = None,
     price: Annotated[
         str | None,
         typer.Option(metavar="USD", help="Per hour of this machine; 0.00795/cpu: of each CPU."),
@@ -205,6 +207,7 @@ def run(
         "backend": backend,
         "python": python,
         "interval": interval,
+        "pcie": {None: None, True: "yes", False: "no"}[pcie],
         "price": price,
     }
     try:
@@ -302,20 +305,23 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
 @app.command()
 def watch(
     interval: Annotated[float | None, typer.Option(help="Seconds between samples (1).")] = None,
+    pcie: Pcie = None,
     ascii: Ascii = None,
 ) -> None:
     """Watch this machine, without a session."""
     settings = _settings(ascii)
     interval_s = settings.run.interval if interval is None else interval
+    pcie = settings.run.pcie if pcie is None else pcie
     complaint = interval_complaint(interval_s)
     if complaint:
         raise UserError(complaint)
     if not in_terminal():
         from tui.plain import watch_machine
 
-        raise typer.Exit(watch_machine(interval_s))
+        raise typer.Exit(watch_machine(interval_s, pcie))
     from tui.app import DlmonApp
 
+    settings = replace(settings, run=replace(settings.run, pcie=pcie))
     shown = DlmonApp(_log_directory(None, settings), watch_interval_s=interval_s, settings=settings)
     raise typer.Exit(shown.run_to_exit_code())
 

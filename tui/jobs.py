@@ -48,6 +48,7 @@ def make_job(
         log_dir=str(directory),
         device=chosen.device,
         interval_s=chosen.interval,
+        pcie=chosen.pcie,
         outlives_viewer=detach or chosen.detach,
     )
 

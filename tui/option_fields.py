@@ -107,6 +107,13 @@ OPTIONS = (
         "How many seconds pass between two readings of the hardware.",
     ),
     OptionField(
+        "pcie",
+        "PCIe",
+        "measures the GPUs' PCIe traffic",
+        "Whether what crosses each GPU's PCIe link is measured, every five seconds: that takes "
+        "40 ms a GPU.",
+    ),
+    OptionField(
         "price",
         "Price",
         "USD an hour, or 0.00795/cpu",

@@ -407,19 +407,21 @@ def _print_failure(errors: Console, snapshot: Snapshot) -> None:
     errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))
 
 
-def watch_machine(interval_s: float) -> int:
+def watch_machine(interval_s: float, pcie: bool = False) -> int:
     """Print a line for each sample of this machine until interrupted; return the exit code."""
-    return asyncio.run(_Watching(interval_s).run())
+    return asyncio.run(_Watching(interval_s, pcie).run())
 
 
 class _Watching:
     """Prints samples until Ctrl-C, or until nobody reads them any more."""
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, pcie: bool) -> None:
         self._console = line_console()
         self._errors = line_console(stderr=True)
         self._history = MachineHistory(interval_s)
-        self._sensing = Sensing(interval_s, self._tell_facts, self._tell_sample, self._complain)
+        self._sensing = Sensing(
+            interval_s, self._tell_facts, self._tell_sample, self._complain, pcie=pcie
+        )
         self._ended = asyncio.Event()
         self._exit_code = 0
 

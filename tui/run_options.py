@@ -50,6 +50,7 @@ class RunOptions:
     backend: str = "tensorflow"
     python: str | None = None
     interval: float = 1.0
+    pcie: bool = False
     price: str | None = None
     detach: bool = False
     log_dir: str | None = None
@@ -93,12 +94,13 @@ class RunOptions:
         words = ["dlmon", "run", workload.name]
         for spec in fields(self):
             value = getattr(self, spec.name)
-            usual = {spec.default, getattr(configured or self, spec.name)}
-            flag = f"--{spec.name.replace('_', '-')}"
+            name = spec.name.replace("_", "-")
+            if {spec.default, getattr(configured or self, spec.name)} == {value}:
+                continue
             if isinstance(value, bool):
-                words += [flag] if value else []
-            elif usual != {value}:
-                words += [flag, as_text(value)]
+                words.append(f"--{name}" if value else f"--no-{name}")
+            else:
+                words += [f"--{name}", as_text(value)]
         return shlex.join(words)
 
 

@@ -29,7 +29,7 @@ from tui.settings import read_settings
 if TYPE_CHECKING:
     from dlmon.sweep_run import SweepRun
 
-OF_A_LAUNCH = ("detach", "log_dir")
+OF_A_LAUNCH = ("detach", "log_dir", "pcie")
 SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
 """The options of `run` that the runs of a sweep may share."""
 

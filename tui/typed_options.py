@@ -115,6 +115,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(CHOICES, str),
     "python": _unless_none(str),
     "interval": _seconds("the interval", "0.5"),
+    "pcie": _yes_or_no,
     "price": _unless_none(str),
     "detach": _yes_or_no,
     "log_dir": str,

@@ -59,6 +59,7 @@ OPTIONS = st.builds(
     **{name: st.sampled_from(words) for name, words in CHOICES.items()},
     python=st.none() | st.just(sys.executable),
     interval=st.floats(0.1, 3600),
+    pcie=st.booleans(),
     price=st.none() | st.sampled_from(["0.5", "0.00795/cpu"]),
     detach=st.booleans(),
     log_dir=st.none() | NAMES,
@@ -253,10 +254,11 @@ def test_a_job_takes_the_options(tmp_path):
         backend="torch",
         python="/opt/python",
         interval=0.5,
+        pcie=True,
         price="0.5",
     )
     job = make_job(CIFAR, tmp_path, chosen)
-    assert (job.device, job.interval_s) == ("cpu", 0.5)
+    assert (job.device, job.interval_s, job.pcie) == ("cpu", 0.5, True)
     assert job.options == {
         "workload": "cifar10-cnn",
         "device": "cpu",
@@ -273,6 +275,7 @@ def test_a_job_takes_the_options(tmp_path):
         "backend": "torch",
         "python": "/opt/python",
         "interval": 0.5,
+        "pcie": True,
         "price": "0.5",
     }
 

@@ -64,6 +64,7 @@ def test_every_key_is_taken(config):
         backend = "jax"
         python = "/bin/sh"
         interval = 2
+        pcie = true
         price = "0.5"
         """)
     assert read_settings() == Settings(
@@ -87,6 +88,7 @@ def test_every_key_is_taken(config):
             backend="jax",
             python="/bin/sh",
             interval=2.0,
+            pcie=True,
             price="0.5",
         ),
     )

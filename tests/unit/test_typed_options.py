@@ -40,6 +40,7 @@ def complaint(name, text):
         ("backend", "jax", "jax"),
         ("python", " /opt/my python ", "/opt/my python"),
         ("price", "0.00795/cpu", "0.00795/cpu"),
+        ("pcie", "yes", True),
         ("detach", "yes", True),
         ("detach", "no", False),
         ("log_dir", " ~/my runs ", "~/my runs"),

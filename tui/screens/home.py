@@ -172,7 +172,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         from tui.widgets.run_form import RunForm
 
         self._about = AboutWorkload(ascii=self._ascii, id="about")
-        self._machine = MachinePanel(ascii=self._ascii)
+        self._machine = MachinePanel(pcie=self._configured.pcie, ascii=self._ascii)
         self._form = RunForm(self._configured, ascii=self._ascii)
         self._command = CommandLine()
         with self.app.batch_update():

@@ -47,10 +47,16 @@ class WatchScreen(Screen[None]):
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = PANEL_HELP
 
     def __init__(
-        self, leave: Callable[[], None], interval_s: float = 1.0, ascii: bool = False
+        self,
+        leave: Callable[[], None],
+        interval_s: float = 1.0,
+        *,
+        pcie: bool = False,
+        ascii: bool = False,
     ) -> None:
-        """Sample each `interval_s`."""
+        """Sample each `interval_s`; with `pcie`, what crosses the GPUs' PCIe links as well."""
         super().__init__()
+        self._pcie = pcie
         self._compositor = SpansCompositor()
         self._leave = leave
         self._interval_s = interval_s
@@ -58,7 +64,9 @@ class WatchScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(interval_s=self._interval_s, ascii=self._ascii, processes=True)
+        yield MachinePanel(
+            interval_s=self._interval_s, pcie=self._pcie, ascii=self._ascii, processes=True
+        )
         yield Footer(show_command_palette=False)
         yield TooSmall()
 

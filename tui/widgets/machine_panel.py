@@ -54,6 +54,7 @@ class MachinePanel(Widget):
 
     Args:
         interval_s: time between samples.
+        pcie: have what crosses the GPUs' PCIe links measured.
         processes: show what runs on the machine, where there is room.
     """
 
@@ -73,11 +74,17 @@ class MachinePanel(Widget):
             self.machine = machine
 
     def __init__(
-        self, *, interval_s: float = 1.0, ascii: bool = False, processes: bool = False
+        self,
+        *,
+        interval_s: float = 1.0,
+        pcie: bool = False,
+        ascii: bool = False,
+        processes: bool = False,
     ) -> None:
         """Nothing is read until `start`."""
         super().__init__()
         self._interval_s = interval_s
+        self._pcie = pcie
         self._ascii = ascii
         self._history = MachineHistory(interval_s)
         self._facts = MachineFacts()
@@ -130,7 +137,9 @@ class MachinePanel(Widget):
     def start(self) -> None:
         """Start sampling and painting, unless that is on."""
         if self._sensing is None:
-            self._sensing = Sensing(self._interval_s, self._take_facts, self._take, self._tell)
+            self._sensing = Sensing(
+                self._interval_s, self._take_facts, self._take, self._tell, pcie=self._pcie
+            )
             self._sensing.start()
             self._sampling_since_ns = time.monotonic_ns()
             if self._beat is not None:

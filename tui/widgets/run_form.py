@@ -127,6 +127,7 @@ class RunForm(Container):
         values = {
             "device": self._devices,
             **{name: [(word, word) for word in words] for name, words in CHOICES.items()},
+            "pcie": [("no", "no"), ("yes", "yes")],
             "detach": [("no", "no"), ("yes", "yes, leave it running")],
         }.get(option.name)
         if values is None:

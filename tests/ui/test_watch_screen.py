@@ -239,6 +239,35 @@ async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock, size):
         assert any("⣿" in row for row in shown.rows("#gpu-0"))
 
 
+async def test_gpus_whose_driver_hangs_stay_in_sight_with_the_reason(watch, sensing, clock):
+    shown = watch()
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        last = speak(sensing[0], gpus=2)
+        await shown.paint(pilot)
+        # What the sensors say that go on without the driver.
+        why = {"gpus": "lost: the sensors gave no sample for 3 s"}
+        machine = replace(recorded_session()[0].machine, gpus=None, driver=None, why=why)
+        sensing[0].say(Facts(last.t, 0.0, "here", machine))
+        sensing[0].say(Machine(last.t + 1_000_000_000, 0.0, why=why))
+        sensing[0].tell("the sensors gave no sample for 3 s; they go on without the GPUs")
+        clock.now_ns = last.t + 1_000_000_000
+        await shown.paint(pilot)
+        for tile in ("#gpu-0", "#gpu-1"):
+            assert "lost: the sensors gave no sample" in shown.titles(tile)[0]
+        assert "2 × NVIDIA" in shown.text
+        assert "no GPU" not in shown.text
+        (notice,) = shown.app._notifications
+        assert notice.message.startswith("the sensors gave no sample")
+
+
+async def test_the_traffic_of_pcie_links_is_measured_where_that_was_asked_for(watch, sensing):
+    shown = watch(pcie=True)
+    async with shown.app.run_test() as pilot:
+        await pilot.pause()
+        assert [sensors.pcie for sensors in sensing] == [True]
+
+
 async def test_readings_that_are_too_old_say_how_old(watch, sensing, clock):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -47,6 +48,9 @@ PANEL_HELP: tuple[tuple[str, str], ...] = (
     ("Disk, network", "What all disks and network interfaces move, in MiB (1,048,576 bytes)."),
     *PROCESS_HELP,
 )
+
+
+_NOTICE_S = 10.0
 
 
 class MachinePanel(Widget):
@@ -256,14 +260,23 @@ class MachinePanel(Widget):
         self.query_one(Meters).set_titles(meters)
 
     def _take_facts(self, facts: Facts) -> None:
-        self._facts = facts.machine
-        self.post_message(self.FactsRead(facts.machine))
+        machine = facts.machine
+        # Sensors that leave a driver alone after it hung don't make its GPUs go away.
+        if not machine.gpus and self._facts.gpus:
+            known = self._facts
+            machine = replace(
+                machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
+            )
+        self._facts = machine
+        self.post_message(self.FactsRead(machine))
 
     def _take(self, sample: Machine) -> None:
         self._history.fold(sample)
 
     def _tell(self, text: str) -> None:
         self._notice = text
+        if self.is_attached:
+            self.notify(text, severity="warning", timeout=_NOTICE_S, markup=False)
 
 
 class _PlacesLayout(Layout):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 COMPLAINT_LENGTH = 400
 INTERRUPTED = 130
 
-_KEYS_IN_WORDS = {"⏎": "enter"}
+_KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
 _PALETTE_CLOSES_S = 0.2
 

@@ -12,6 +12,7 @@ from tui.machine_figures import (
     Figure,
     Level,
     clock_figure,
+    gpu_memory_figure,
     gpu_temperature,
     link_text,
     memory_figure,
@@ -25,6 +26,7 @@ from tui.machine_figures import (
     traffic_text,
 )
 from tui.machine_view import MachineView
+from tui.process_rows import MOST_ON_GPUS
 
 NOT_READ = "no reading"
 
@@ -42,6 +44,11 @@ class Section:
     figures: tuple[Figure, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     trouble: str = ""
+
+
+def is_over(view: MachineView) -> bool:
+    """Tell whether the readings are the last ones of a session that is over."""
+    return view.history.latest is not None and view.age_s is None
 
 
 def sections(view: MachineView) -> list[Section]:
@@ -87,7 +94,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     facts = view.facts_of(gpu) or GpuFacts(gpu.index, "")
     known = _Readings()
     about = [figures.device(facts.name)] if facts.name else []
-    about += ["trains"] if gpu.index == view.gpu_index else []
+    about += ["trains"] if gpu.index == view.gpu_index and not is_over(view) else []
     about += [text for text in (facts.bus_id, facts.uuid) if text]
     title = f"GPU {gpu.index}"
     if tells_nothing(gpu):
@@ -99,7 +106,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
         why = {**why, "utilization_pct": "unknown while MIG is on"}
     known.add("utilisation", _utilization(gpu.utilization_pct), why, "utilization_pct")
     used_mib = gpu.memory_used_mib
-    memory = None if used_mib is None else memory_figure("", used_mib, facts.memory_mib)
+    memory = None if used_mib is None else gpu_memory_figure("", used_mib, facts.memory_mib)
     known.add("memory", memory, why, "memory_used_mib")
     power = None if gpu.power_w is None else power_figure(gpu.power_w, gpu.power_limit_w)
     known.add("power", power, why, "power_w")
@@ -152,8 +159,7 @@ def _section(title: str, about: tuple[str, ...], known: _Readings) -> Section:
 def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Section:
     cpu = machine.cpu
     about = [figures.device(facts.cpu_model)] if facts.cpu_model else []
-    if facts.physical_cores and facts.cores:
-        about.append(f"{facts.physical_cores} cores, {facts.cores} threads")
+    about += [_cores(facts.cores, facts.physical_cores)] if facts.cores else []
     if cpu is None:
         return Section("CPU", tuple(about), trouble=machine.why.get("cpu", NOT_READ))
     known, why = _Readings(), cpu.why
@@ -173,8 +179,9 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
     )
     energy = None if energy_j is None else Figure("", figures.energy(energy_j))
     known.add("energy", energy, why, "energy_j", "power_w")
-    limit = "all cores" if facts.cpu_limit is None else f"{facts.cpu_limit:g} cores"
-    known.add("allowed", _told(limit), why)
+    known.add("allowed", _allowed(facts.cpu_limit, cpu.limit_used_pct), why)
+    if facts.cpu_limit is not None and "limit_used_pct" in why:
+        known.add("used of allowed", None, why, "limit_used_pct")
     held = cpu.throttled_pct
     if facts.cpu_limit is not None or held:
         told = None
@@ -188,6 +195,22 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
 
 
 _WATT = ("power_w", "energy_j")
+
+
+def _cores(cores: int, physical: int | None) -> str:
+    """Write how many cores there are to use; a physical one may count as two."""
+    told = f"{cores} core{'s' if cores > 1 else ''}"
+    return f"{told}, {physical} physical" if physical and physical < cores else told
+
+
+def _allowed(cores: float | None, used_pct: float | None) -> Figure:
+    """Return what a control group may use of the CPU, and how much of that it uses."""
+    if cores is None:
+        return Figure("", "all cores")
+    if used_pct is None:
+        return Figure("", f"{cores:g} cores")
+    level: Level = "high" if used_pct >= BUSY_PCT else ""
+    return Figure("", f"{cores:g} cores, {used_pct:.0f} % of it used", level=level)
 
 
 def _memory(machine: Machine, facts: MachineFacts) -> Section:
@@ -244,14 +267,28 @@ def _sensors(machine: Machine, facts: MachineFacts) -> Section:
     known = _Readings()
     known.add("driver", _told(facts.driver or ""), facts.why, "driver")
     known.add("CUDA", _told(facts.cuda or ""), facts.why, "cuda")
-    if facts.foreign_gpu_processes is not None:
-        others = processes_text(facts.foreign_gpu_processes)
-        known.add("GPUs used by", Figure("", others), facts.why)
+    label, text = _users_of_gpus(machine, facts)
+    if text:
+        known.add(label, Figure("", text), facts.why)
     cost = machine.cost
     if cost is not None:
         known.add("cost", Figure("", f"{cost.cpu_ms:.1f} ms of CPU a sample"), {})
         known.add("late by", Figure("", f"{cost.late_ms:.1f} ms"), {})
     return _section("Driver and sensors", (), known)
+
+
+def _users_of_gpus(machine: Machine, facts: MachineFacts) -> tuple[str, str]:
+    """Say how many processes are on GPUs now; where that isn't read, how many others were."""
+    if machine.processes is not None and machine.gpus:
+        count = sum(bool(process.gpus) for process in machine.processes)
+        if not count and any("gpus" in process.why for process in machine.processes):
+            return "", ""
+        more = " or more" if count >= MOST_ON_GPUS else ""
+        return "GPUs used by", f"{processes_text(count)}{more}"
+    others = facts.foreign_gpu_processes
+    if others is None:
+        return "", ""
+    return "at the start", f"{others:,} other{'' if others == 1 else 's'} on the GPUs"
 
 
 def _utilization(pct: float | None) -> Figure | None:

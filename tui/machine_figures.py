@@ -27,7 +27,8 @@ _WORKS_PCT = 30
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 _GONE = ("lost", "asleep")
-_LEVELS: tuple[Level, ...] = ("", "high", "bad")
+LEVELS: tuple[Level, ...] = ("", "high", "bad")
+"""How much attention a figure asks for: the last one the most."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,12 @@ class Figure:
     @property
     def marked(self) -> str:
         """The same, with a mark in place of the word where there is little room."""
-        mark = {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
-        return (self.short or self.value) + mark
+        return (self.short or self.value) + self.mark
+
+    @property
+    def mark(self) -> str:
+        """What stands in place of the word."""
+        return {"": "", "high": "!", "bad": "!!"}[self.level if self.word else ""]
 
 
 def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
@@ -84,7 +89,9 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     if cpu.throttled_pct:
         text = f"{cpu.throttled_pct:.0f} % of the time"
         found.append(Figure("limited", text, level="high", short=f"limited {text}"))
-    elif facts.cpu_limit is not None:
+    if facts.cpu_limit is not None and cpu.limit_used_pct is not None:
+        found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
+    elif facts.cpu_limit is not None and not cpu.throttled_pct:
         text = f"to {facts.cpu_limit:g} cores"
         found.append(Figure("limited", text, short=f"limited {text}"))
     found += [*_of_tree(machine.process), *_of_faults(machine)]
@@ -93,6 +100,17 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     if cpu.power_w is not None:
         found.append(Figure("package", f"{cpu.power_w:.0f} W"))
     return found
+
+
+def _of_limit(used_pct: float, cores: float) -> Figure:
+    """Return the share that is used of what a control group may use."""
+    return Figure(
+        "allowed",
+        f"{used_pct:.0f} % of {cores:g} cores",
+        used_pct / 100,
+        level="high" if used_pct >= BUSY_PCT else "",
+        short=f"{used_pct:.0f} % of its {cores:g} cores",
+    )
 
 
 def _of_tree(tree: ProcessTree | None) -> list[Figure]:
@@ -148,9 +166,8 @@ def gpu_figures(
         found.append(throttle_figure(gpu.throttle))
     found += _of_link(gpu, facts)
     if gpu.memory_used_mib is not None:
-        memory = memory_figure("memory", gpu.memory_used_mib, facts.memory_mib if facts else None)
-        # Frameworks take all of it at their start: that is no trouble.
-        found.append(replace(memory, level="high") if memory.level else memory)
+        total_mib = facts.memory_mib if facts else None
+        found.append(gpu_memory_figure("memory", gpu.memory_used_mib, total_mib))
     elif "memory_used_mib" in gpu.why:
         found.append(_unknown("memory", gpu.why["memory_used_mib"]))
     if gpu.sm_mhz:
@@ -262,6 +279,13 @@ def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -
     return Figure(label, figures.memory_in_use(used_mib, total_mib), share, level, word)
 
 
+def gpu_memory_figure(label: str, used_mib: float, total_mib: float | None) -> Figure:
+    """Return how much of a GPU's memory is in use."""
+    figure = memory_figure(label, used_mib, total_mib)
+    # Frameworks take all of it at their start: that is no trouble.
+    return replace(figure, level="high") if figure.level else figure
+
+
 def cpu_meter(machine: Machine | None, facts: MachineFacts) -> Figure:
     """Return the CPU's utilisation, for where it has no chart."""
     pct = machine.cpu.pct if machine is not None and machine.cpu is not None else None
@@ -330,7 +354,7 @@ def identity(facts: MachineFacts) -> list[str]:
 
 def worst(found: Iterable[Figure]) -> Level:
     """Return the level that asks for the most attention."""
-    return max((figure.level for figure in found), key=_LEVELS.index, default="")
+    return max((figure.level for figure in found), key=LEVELS.index, default="")
 
 
 def _rates(

@@ -38,6 +38,22 @@ def _lower(text: str | None) -> str | None:
     return None if text is None else text.lower()
 
 
+def _gpu_memory(process: Process) -> str:
+    """Write what a process holds on GPUs: nothing where it is on none, a dash for unknown."""
+    unknown = process.gpus or "gpus" in process.why or "gpu_memory_mib" in process.why
+    if process.gpu_memory_mib is None and not unknown:
+        return ""
+    return _memory(process.gpu_memory_mib)
+
+
+def _without_folder(command: str | None) -> str | None:
+    """Return a command without the folder that its program lies in."""
+    if command is None or not command.startswith(("/", "./", "../")):
+        return command
+    program, *rest = command.split(" ", 1)
+    return " ".join((program.rpartition("/")[2] or program, *rest))
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("pid", "pid", 7, lambda p: p.pid, lambda p: str(p.pid)),
     Column("user", "user", 8, lambda p: _lower(p.user), lambda p: p.user or "–"),
@@ -54,7 +70,7 @@ COLUMNS: tuple[Column, ...] = (
         "GPU mem",
         9,
         lambda p: p.gpu_memory_mib,
-        lambda p: _memory(p.gpu_memory_mib) if p.gpus or p.gpu_memory_mib is not None else "",
+        _gpu_memory,
         largest_first=True,
         of_gpus=True,
     ),
@@ -82,12 +98,21 @@ COLUMNS: tuple[Column, ...] = (
         lambda p: "–" if p.threads is None else f"{p.threads:,}",
         largest_first=True,
     ),
-    Column("command", "command", 0, lambda p: _lower(p.command), lambda p: command_text(p)),
+    Column(
+        "command",
+        "command",
+        0,
+        lambda p: _lower(_without_folder(p.command)),
+        lambda p: command_text(p),
+    ),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 
 # What goes first where there is little room, and the cells below which it does.
-_LEAST_WIDTHS = {"threads": 74, "user": 64, "rss_mib": 52, "gpus": 44}
+_LEAST_WIDTHS = {"threads": 95, "user": 64, "rss_mib": 52, "gpus": 44}
+
+MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
+"""How many processes the sensors tell of at most."""
 
 
 def gpus_text(gpus: Iterable[int]) -> str:
@@ -101,9 +126,10 @@ def gpus_text(gpus: Iterable[int]) -> str:
 
 
 def command_text(process: Process) -> str:
-    """Return the command, or in brackets why it is unknown."""
-    if process.command is not None:
-        return process.command
+    """Return the command without its program's folder, or in brackets why it is unknown."""
+    command = _without_folder(process.command)
+    if command is not None:
+        return command
     return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
 
 
@@ -136,11 +162,7 @@ def in_order(processes: Iterable[Process], by: str, upside_down: bool = False) -
 def matching(processes: Sequence[Process], typed: str) -> list[Process]:
     """Return the processes that hold every word of `typed`; `gpu:0` is on GPU 0."""
     words = typed.lower().split()
-    return [
-        process
-        for process in processes
-        if not words or all(word in _searched(process) for word in words)
-    ]
+    return [process for process in processes if all(_has(process, word) for word in words)]
 
 
 def next_column(by: str, step: int, with_gpus: bool) -> str:
@@ -158,6 +180,9 @@ def reasons(process: Process) -> str:
     return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in unknown.items())
 
 
-def _searched(process: Process) -> str:
-    gpus = " ".join(f"gpu:{number}" for number in process.gpus)
-    return f"{process.pid} {process.user or ''} {gpus} {process.command or ''}".lower()
+def _has(process: Process, word: str) -> bool:
+    """Tell whether a process has a word of a filter: `gpu:` is on any GPU, `gpu:1` on that one."""
+    if word.startswith("gpu:"):
+        number = word.removeprefix("gpu:")
+        return number in ("", *map(str, process.gpus)) and bool(process.gpus)
+    return word in f"{process.pid} {process.user or ''} {process.command or ''}".lower()

@@ -538,7 +538,7 @@ class _Recording:
             temperature_c=61 if trains else 34,
             sm_mhz=1_860 if trains else 139,
             memory_mhz=4_004 if first else None,
-            throttle=("power limit",) if first and index == 0 else () if first else None,
+            throttle=("power cap",) if first and index == 0 else () if first else None,
             why={"power_w": "not supported", "power_limit_w": "not supported"}
             if fanless and first
             else {},

@@ -167,18 +167,46 @@ def _in_depth(
     gpus = tuple(map(_facts_in_depth, header.machine.gpus or ()))
     facts = replace(header.machine, gpus=gpus or header.machine.gpus, cpu_limit=6.0)
     told = _processes(len(gpus)) if processes is None else processes
+    taken_j = dict.fromkeys(("cpu", *(gpu.index for gpu in gpus)), 4.5e7)
 
     def deepened(machine: Machine) -> Machine:
+        taken_j["cpu"] += _PACKAGE_W
+        for gpu in machine.gpus or ():
+            taken_j[gpu.index] += gpu.power_w or 0.0
         return replace(
             machine,
-            cpu=replace(machine.cpu, load_1m=3.2, power_w=64.0, throttled_pct=4.0),
+            cpu=replace(
+                machine.cpu,
+                load_1m=3.2,
+                power_w=_PACKAGE_W,
+                energy_j=taken_j["cpu"],
+                throttled_pct=4.0,
+                limit_used_pct=48.0,
+            ),
             memory=replace(machine.memory, major_faults_s=0.0),
-            process=replace(machine.process or ProcessTree(), major_faults_s=12.0),
-            gpus=tuple(change(_gpu_in_depth(gpu)) for gpu in machine.gpus or ()) or None,
+            process=_tree_of(told, machine.process or ProcessTree()),
+            gpus=tuple(change(_gpu_in_depth(gpu, taken_j[gpu.index])) for gpu in machine.gpus or ())
+            or None,
             processes=told,
         )
 
     return _with_samples([replace(header, machine=facts), *rest], deepened)
+
+
+_PACKAGE_W = 64.0
+
+
+def _tree_of(told: tuple[Process, ...], tree: ProcessTree) -> ProcessTree:
+    """Return what the processes of the run take together."""
+    own = [process for process in told if process.of_run]
+    return replace(
+        tree,
+        cpu_pct=sum(process.cpu_pct or 0.0 for process in own),
+        rss_mib=sum(process.rss_mib or 0 for process in own),
+        processes=len(own),
+        threads=sum(process.threads or 0 for process in own),
+        major_faults_s=12.0,
+    )
 
 
 def _facts_in_depth(facts: GpuFacts) -> GpuFacts:
@@ -193,12 +221,15 @@ def _facts_in_depth(facts: GpuFacts) -> GpuFacts:
     )
 
 
-def _gpu_in_depth(gpu: Gpu) -> Gpu:
-    works = gpu.index == 0
+def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
+    works, fanless = gpu.index == 0, gpu.index == 1
+    untold = dict.fromkeys(("fan_pct", "energy_j"), "not supported") if fanless else {}
     return replace(
         gpu,
-        energy_j=4.5e7 + 9.5 * gpu.index,
-        fan_pct=45 if works else 0,
+        # What the processes on it hold.
+        memory_used_mib=4_850 if works else 3_003,
+        energy_j=None if fanless else energy_j,
+        fan_pct=None if fanless else 45 if works else 0,
         pcie_generation=3 if works else 1,
         # One sits in a slot with half of the lanes.
         pcie_width=8 if gpu.index == 1 else 16,
@@ -212,7 +243,7 @@ def _gpu_in_depth(gpu: Gpu) -> Gpu:
         nvlink_send_mib_s=1_750.0 if works else 0.0,
         ecc_corrected=3 if works else 0,
         ecc_uncorrected=1 if gpu.index == 2 else 0,
-        why={} if gpu.index != 1 else {**gpu.why, "fan_pct": "not supported"},
+        why={**gpu.why, **untold},
     )
 
 
@@ -230,11 +261,11 @@ def _processes(gpus: int) -> tuple[Process, ...]:
     """Return what runs on a machine with so many GPUs: a training run among other things."""
     on = tuple(range(min(1, gpus)))
     others = tuple(
-        Process(5_000 + number, "mara", f"python serve.py --shard {number}", 60.0 + number, 2_300)
+        Process(5_000 + number, "mara", f"python serve.py --shard {number}", number / 10, 2_300)
         for number in range(1, gpus)
     )
     return (
-        Process(4_242, "ada", _TRAINER, 281.0, 1_840, 42, on, 4_730 if gpus else None, True),
+        Process(4_242, "ada", _TRAINER, 259.0, 1_840, 42, on, 4_730 if gpus else None, True),
         Process(4_250, "ada", "python3 loader 1 of 2", 22.0, 210, 3, of_run=True),
         Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9, on, 118)
         if gpus
@@ -243,15 +274,16 @@ def _processes(gpus: int) -> tuple[Process, ...]:
             replace(other, threads=12, gpus=(number,), gpu_memory_mib=3_000, of_run=False)
             for number, other in enumerate(others, 1)
         ),
-        Process(7_311, "root", "tar c /home", 97.0, 12, 1, of_run=False),
-        Process(7_402, "lin", "java -jar build.jar --serve", 12.0, 5_400, 118, of_run=False),
+        Process(7_311, "root", "tar c /home", 24.0, 12, 1, of_run=False),
+        Process(7_402, "lin", "java -jar build.jar --serve", 4.0, 2_400, 118, of_run=False),
         Process(1, "root", "/sbin/init", 0.0, 11, 1, of_run=False),
     )
 
 
 _OUTSIDE = "the driver tells the host's pid, which this container can't see"
+_UNTOLD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
 _OTHER_NAMESPACE = (
-    Process(17, "root", "python train.py", 180.0, 1_900, 40, of_run=True),
+    Process(17, "root", "python train.py", 281.0, 1_900, 42, of_run=True, why=_UNTOLD_HERE),
     Process(
         48_211,
         gpus=(0,),

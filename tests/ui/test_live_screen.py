@@ -271,7 +271,7 @@ async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(s
 async def test_one_gpu_has_its_chart_and_no_rows(show_session):
     async with show_session(recorded_session("training")) as shown:
         above, below = shown.titles("#gpu")
-        figures = "96 %  61 °C  118 of 120 W  power limit"
+        figures = "96 %  61 °C  118 of 120 W  power cap  1860 MHz"
         assert above.startswith("GPU 0 ─")
         assert above.endswith(figures)
         assert below == "4.7 of 6.0 GiB  NVIDIA GTX 1060 6GB"
@@ -293,7 +293,7 @@ async def test_every_gpu_has_a_place(show_session, size, gpus):
         if shown.screen.query_one("#gpu").display:
             text = f"{shown.titles('#gpu')[0]}\n{text}"
         # A number, its history or the border's line, and how busy it is.
-        rows = re.findall("([0-9]+) [⠀-⣿ ─]{3,}[0-9]+ %", text)
+        rows = re.findall("([0-9]+) [⠀-⣿ ─]{2,}[0-9]+ %", text)
         assert [int(index) for index in rows] == [*range(gpus)]
         assert "…" not in text
 

@@ -9,13 +9,14 @@ from fakes.states import STATES, State, staged
 from textual import events
 from textual.widgets import Input
 
-from dlmon.records import Machine, Process
+from dlmon.records import Machine, Process, ProcessTree
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
 from tui.screens.machine_detail import GpusScreen, ProcessesScreen
 from tui.screens.watch import WatchScreen
 from tui.widgets.machine_detail import MachineDetail
+from tui.widgets.machine_panel import MachinePanel
 from tui.widgets.process_table import ProcessDetails, ProcessTable
 
 NARROW, WIDE = (80, 24), (120, 40)
@@ -131,7 +132,7 @@ async def test_every_topic_and_key_is_explained(view):
         told = {name for name, _ in screen.TOPICS}
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
-        keys = stage.app.screen._keys
+        (_, keys, _), _ = stage.app.screen._explanations._sections
         assert all(sentence for _, sentence in keys)
     expected = {
         "gpus": {"temperature", "held by", "PCIe link", "ECC errors", "energy", "unknown", "stale"},
@@ -202,6 +203,127 @@ async def test_a_tick_without_news_repaints_nothing():
         detail.refresh = lambda *regions, **options: asked.append((regions, options))
         stage.app.screen.tick()
         assert asked == []
+
+
+@pytest.mark.parametrize("view", ["gpus", "processes"])
+async def test_a_tick_without_news_draws_nothing(view):
+    async with shown("in-depth", view) as stage:
+        screen = stage.app.screen
+        painted = []
+        screen.paint = painted.append
+        screen.tick()
+        assert painted == []
+        stage._clock.advance(12.0)
+        screen.tick()
+        assert [view.stale for view in painted] == ["stale 12 s"]
+
+
+async def test_processes_are_put_in_order_when_others_are_read():
+    async with shown("in-depth") as stage:
+        table = stage.app.screen.query_one(ProcessTable)
+        session = stage.app.screen_stack[1]._viewer.session
+        arrange, arranged = table._arrange, []
+        table._arrange = lambda: arranged.append(True) or arrange()
+        session.fold(Machine(stage._clock.now_ns + 1, 0.0, why={}))
+        stage.app.screen.tick()
+        assert arranged == []
+        await tell(stage, Process(5, command="new"))
+        assert arranged == [True]
+        assert pids(stage) == [5]
+
+
+@pytest.mark.parametrize(("view", "below"), [("watch", WatchScreen), ("home", HomeScreen)])
+async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below):
+    async with shown("in-depth", view) as stage:
+        panel = stage.app.screen.query_one(MachinePanel)
+        paint, painted = panel.paint, []
+        panel.paint = lambda: painted.append(True) or paint()
+        await stage.pilot.press("f4")
+        await stage.pilot.pause()
+        painted.clear()
+        panel._paint_in_sight()
+        assert painted == []
+        assert stage.sensors.running
+        await stage.pilot.press("escape")
+        await stage.pilot.pause()
+        assert type(stage.app.screen) is below
+        assert painted
+        painted.clear()
+        panel._paint_in_sight()
+        assert painted == [True]
+
+
+async def test_it_offers_to_scroll_where_there_is_more_than_fits():
+    async with shown("in-depth", "gpus") as stage:
+        assert footer(stage).startswith("↑↓ Scroll")
+        for size, offered in ((WIDE, False), (NARROW, True)):
+            await stage.resize(size)
+            await stage.pilot.pause()
+            assert ("Scroll" in footer(stage)) == offered
+    async with shown("in-depth", "gpus", ascii=True) as stage:
+        assert footer(stage).startswith("up/down Scroll")
+
+
+async def test_the_help_offers_to_scroll_where_it_is_longer_than_the_screen():
+    async with shown("in-depth", "gpus-help") as stage:
+        for size, offered in ((NARROW, True), ((200, 90), False), (NARROW, True)):
+            await stage.resize(size)
+            await stage.pilot.pause()
+            assert ("↑↓ Scroll" in footer(stage)) == offered
+        before = stage.text
+        await stage.press("down")
+        assert stage.text != before
+
+
+def told_anew(name, change):
+    """Return a state whose GPUs are changed."""
+    return State(
+        [
+            replace(record, gpus=tuple(map(change, record.gpus or ())))
+            if isinstance(record, Machine)
+            else record
+            for record in STATES[name].records
+        ]
+    )
+
+
+HELD = ("power cap", "thermal slowdown", "hardware thermal slowdown")
+
+
+@pytest.mark.parametrize("size", [(60, 40), NARROW, WIDE, (200, 60)])
+async def test_all_reasons_that_hold_a_gpu_are_told_whole(size):
+    state = told_anew("in-depth", lambda gpu: replace(gpu, throttle=HELD))
+    async with shown(state, "gpus", size) as stage:
+        text = " ".join(" ".join(row.rstrip(" ┃").split()) for row in rows(stage, MachineDetail))
+        assert f"held by {', '.join(HELD)} " in text
+
+
+async def test_the_bars_stay_where_the_memory_gets_full():
+    async with shown("in-depth", "gpus") as stage:
+        usual = rows(stage, MachineDetail)
+    state = told_anew("in-depth", lambda gpu: replace(gpu, memory_used_mib=5_800))
+    async with shown(state, "gpus") as stage:
+        full = rows(stage, MachineDetail)
+    assert "5.7 of 6.0 GiB!" in full[1]
+    assert all("━" in row for row in (usual[2], full[2]))
+
+
+async def test_a_session_that_is_over_does_not_look_live():
+    async with shown("over-in-depth", "gpus", (120, 50)) as stage:
+        told = rows(stage, MachineDetail)
+        headings = [row for row in told if "──" in row and row.startswith((" GPU", " CPU  "))]
+        assert all("as last read" in row for row in headings)
+        assert headings
+        assert "trains" not in stage.text
+    async with shown("in-depth", "gpus", (120, 50)) as stage:
+        assert "as last read" not in stage.text
+
+
+async def test_what_is_wrong_comes_first_in_a_tile():
+    state = told_anew("in-depth", lambda gpu: replace(gpu, throttle=HELD[1:2]))
+    async with shown(state, "watch") as stage:
+        assert "held by thermal slowdown" in stage.text
+        assert "limited 4 % of the time" in stage.text
 
 
 async def test_new_readings_repaint_the_rows_that_they_change_alone():
@@ -338,6 +460,89 @@ async def test_every_letter_can_be_typed_into_the_filter():
         await stage.press("slash", *"qsigpt")
         assert stage.app.screen.query_one(Input).value == "qsigpt"
         assert "No process matches that." in stage.text
+
+
+async def test_while_the_filter_is_typed_the_footer_offers_what_works_then():
+    async with shown("in-depth") as stage:
+        usual = footer(stage)
+        await stage.press("slash")
+        assert footer(stage) == "⏎ Keep  esc Clear  f1 Help"
+        await stage.press(*"/?root", "backspace", "backspace", "backspace", "backspace")
+        assert stage.app.screen.query_one(Input).value == "/?"
+        await stage.press("f1")
+        assert isinstance(stage.app.screen, HelpScreen)
+        await stage.press("escape")
+        assert footer(stage) == "⏎ Keep  esc Clear  f1 Help"
+        await stage.press("escape")
+        assert footer(stage) == usual
+        assert len(pids(stage)) == 6
+
+
+async def test_a_kept_filter_leaves_its_keys_to_the_table_and_esc_alone_clears_it():
+    async with shown("in-depth") as stage:
+        await stage.press("slash", *"root", "enter")
+        assert "esc Clear" in footer(stage)
+        assert "q Back" in footer(stage)
+        await stage.press("q")
+        assert type(stage.app.screen) is LiveScreen
+        await stage.press("p", "slash", *"root", "enter", "p")
+        assert type(stage.app.screen) is LiveScreen
+        await stage.press("p", "slash", *"root", "enter", "slash", "x")
+        assert stage.app.screen.query_one(Input).value == "rootx"
+        await stage.press("enter", "escape")
+        assert type(stage.app.screen) is ProcessesScreen
+        assert len(pids(stage)) == 6
+
+
+async def test_the_gpus_of_the_chosen_one_are_told_whole():
+    spread = Process(1, "ada", "train", gpus=(0, 2, 4, 6, 8, 10, 11), gpu_memory_mib=9)
+    async with shown("in-depth") as stage:
+        await tell(stage, spread, Process(2, command="idle"))
+        await stage.press("down")
+        details = stage.app.screen.query_one(ProcessDetails)
+        assert details._border_title.plain.endswith(" GPUs 0,2,4,6,8,10-11")
+        await stage.press("down")
+        assert details._border_title.plain == "Process 2"
+
+
+async def test_without_a_command_the_reasons_have_all_rows():
+    reason = "a reason that goes on and on for longer than one row of eighty cells has room for it"
+    why = dict.fromkeys(("command", "user"), reason)
+    async with shown("in-depth") as stage:
+        await tell(stage, Process(1, why=why))
+        await stage.press("down")
+        told = " ".join(row.strip() for row in rows(stage, ProcessDetails))
+        assert told == f"{reason}: command, user"
+
+
+async def test_processes_of_the_run_that_are_left_out_are_counted():
+    own = tuple(Process(pid, "ada", f"loader {pid}", of_run=True) for pid in range(1, 13))
+    async with shown("in-depth") as stage:
+        table = stage.app.screen.query_one(ProcessTable)
+        assert table._border_title.plain.startswith("Processes 6 ")
+        stage.app.screen_stack[1]._viewer.session.fold(
+            Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
+        )
+        await tell(stage, *own)
+        assert table._border_title.plain.startswith("Processes 12, 12 of 40 of this run ")
+
+
+async def test_the_help_names_how_many_are_told_and_how_unknown_looks():
+    async with shown("in-depth", "processes-help", (120, 60), ascii=True) as stage:
+        text = " ".join(stage.text.replace("|", " ").split())
+        assert "The 12 busiest processes of the run, the 16 that hold the most on GPUs" in text
+        assert "8 busiest others" in text
+        assert "( . )" not in text
+        assert " - Unknown" in text
+
+
+async def test_what_is_unknown_of_ones_own_is_a_dash_in_another_namespace():
+    async with shown("other-namespace", size=WIDE) as stage:
+        (own,) = (row for row in rows(stage, ProcessTable) if "●" in row)
+        assert own.split()[1:6] == ["17", "root", "–", "–", "281"]
+        await stage.press("down", "down")
+        assert chosen(stage) == 17
+        assert "this container can't see: GPU, GPU mem" in " ".join(rows(stage, ProcessDetails))
 
 
 async def test_a_pid_of_another_namespace_says_why_nothing_else_is_known():

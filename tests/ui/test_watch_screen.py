@@ -153,7 +153,7 @@ async def test_a_gpu_has_its_figures_large_beside_its_chart(watch, sensing, cloc
         assert re.search(r"power +━+ 118 of 120 W", text)
         assert re.search(r"temp +━+.─+ 61 °C", text)
         assert "clock   1860 MHz" in text
-        assert "held by power limit" in text
+        assert "held by power cap" in text
         assert shown.titles("#gpu-0")[0] == "GPU 0  NVIDIA GTX 1060 6GB"
 
 
@@ -340,7 +340,7 @@ async def test_an_unknown_value_has_no_digits_and_its_reason_stands_in_the_chart
         assert "50%" not in told or before > 20
 
 
-async def test_what_is_near_its_limit_stands_out_by_a_word(watch, sensing, clock):
+async def test_what_is_near_its_limit_stands_out_by_a_word_or_a_mark(watch, sensing, clock):
     def hot(sample):
         gpus = tuple(replace(gpu, temperature_c=91) for gpu in sample.gpus)
         return replace(sample, gpus=gpus, memory=replace(sample.memory, used_mib=32_100))
@@ -352,7 +352,7 @@ async def test_what_is_near_its_limit_stands_out_by_a_word(watch, sensing, clock
         await shown.paint(pilot)
         assert "91 °C too hot" in shown.titles("#gpu-0")[0]
         assert shown.stands_out("#gpu-0") == "lines--bad"
-        assert "31.3 of 32.0 GiB full" in shown.text
+        assert "31.3 of 32.0 GiB!!" in shown.text
 
 
 async def test_an_unknown_reading_has_its_reason(watch, sensing, clock):

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import NO_DRIVER, folded
 from fakes.states import STATES
 
-from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session import MachineHistory
 from tui.machine_detail import sections
 from tui.machine_view import MachineView
@@ -47,7 +47,7 @@ def test_a_gpu_tells_every_reading_that_there_is():
         "fan": "45 %",
         "encoder": "0 %",
         "decoder": "7 %",
-        "held by": "power limit",
+        "held by": "power cap",
         "PCIe link": "3 × 16 of 3 × 16",
         "over PCIe": "310 in  12 out MiB/s",
         "NVLink": "4 active",
@@ -130,23 +130,25 @@ def test_memory_errors_that_were_not_corrected_are_bad():
 
 def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
     *_, cpu, memory, run, sensors = sections(view_of("in-depth"))
-    assert cpu.about == ("Intel i7-9700K", "4 cores, 8 threads")
+    assert cpu.about == ("Intel i7-9700K", "8 cores, 4 physical")
     assert {
         "load average": "3.20",
         "power": "64 W",
-        "allowed": "6 cores",
+        "energy": "1.15 kJ",
+        "allowed": "6 cores, 48 % of it used",
         "held back": "4 % of the time",
         "runs on": "mains",
     }.items() <= texts(cpu).items()
     assert {"disk read": "512 KiB/s", "major faults": "0 a second"}.items() <= texts(memory).items()
     assert {
         "CPU": "2.8 cores",
-        "memory": "1.9 GiB",
-        "processes": "1",
-        "threads": "42",
+        "memory": "2.0 GiB",
+        "processes": "2",
+        "threads": "45",
         "major faults": "12 a second",
     }.items() <= texts(run).items()
     assert texts(sensors)["driver"] == "550.54.14"
+    assert texts(sensors)["GPUs used by"] == "2 processes"
 
 
 def test_before_the_first_sample_nothing_is_claimed():
@@ -160,3 +162,93 @@ def test_a_machine_without_a_run_has_no_part_for_it():
     history.fold(Machine(1, 0.0, gpus=()))
     titles = [section.title for section in sections(MachineView(history, MachineFacts(), 0.1, 1.0))]
     assert titles == ["GPU", "CPU", "Memory, disk, network", "Driver and sensors"]
+
+
+def part(title, machine, facts=None):
+    """Return a part of a machine without a run."""
+    history = MachineHistory()
+    history.fold(machine)
+    view = MachineView(history, facts or MachineFacts(), 0.1, 1.0)
+    (found,) = (section for section in sections(view) if section.title == title)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cores", "physical", "text"),
+    [(8, 4, "8 cores, 4 physical"), (8, 8, "8 cores"), (2, 16, "2 cores"), (1, None, "1 core")],
+)
+def test_the_cores_are_those_that_the_first_line_tells(cores, physical, text):
+    facts = MachineFacts(cores=cores, physical_cores=physical)
+    assert part("CPU", Machine(1, 0.0, cpu=Cpu(5.0), gpus=()), facts).about == (text,)
+
+
+@pytest.mark.parametrize(
+    ("limit", "used_pct", "text", "level"),
+    [
+        (None, None, "all cores", ""),
+        (2.5, None, "2.5 cores", ""),
+        (6.0, 75.0, "6 cores, 75 % of it used", ""),
+        (6.0, 99.0, "6 cores, 99 % of it used", "high"),
+    ],
+)
+def test_of_a_limited_cpu_the_share_that_is_used_is_told(limit, used_pct, text, level):
+    cpu = Cpu(5.0, limit_used_pct=used_pct)
+    section = part("CPU", Machine(1, 0.0, cpu=cpu, gpus=()), MachineFacts(cpu_limit=limit))
+    (allowed,) = (figure for figure in section.figures if figure.label == "allowed")
+    assert (allowed.text, allowed.level) == (text, level)
+
+
+def test_a_share_of_the_limit_that_cannot_be_read_has_its_reason():
+    cpu = Cpu(5.0, why={"limit_used_pct": "denied"})
+    section = part("CPU", Machine(1, 0.0, cpu=cpu, gpus=()), MachineFacts(cpu_limit=2.0))
+    assert "used of allowed" in dict(section.unknown)["denied"]
+
+
+UNTOLD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
+
+
+@pytest.mark.parametrize(
+    ("processes", "expected"),
+    [
+        (None, {"at the start": "0 others on the GPUs"}),
+        ((), {"GPUs used by": "0 processes"}),
+        ((Process(1, gpus=(0, 1)), Process(2)), {"GPUs used by": "1 process"}),
+        # A container's own processes don't tell it, but the driver tells of those on GPUs.
+        ((Process(1, gpus=(0,)), Process(2, why=UNTOLD)), {"GPUs used by": "1 process"}),
+        ((Process(2, why=UNTOLD),), {}),
+        # No more than these are told.
+        (
+            tuple(Process(pid, gpus=(0,)) for pid in range(1, 17)),
+            {"GPUs used by": "16 processes or more"},
+        ),
+    ],
+)
+def test_how_many_use_gpus_is_told_of_now_where_it_is_read(processes, expected):
+    machine = Machine(1, 0.0, gpus=(Gpu(0, 5),), processes=processes)
+    facts = MachineFacts(gpus=(GpuFacts(0, "T4"),), foreign_gpu_processes=0)
+    section = part("Driver and sensors", machine, facts)
+    names = ("GPUs used by", "at the start")
+    assert {name: text for name, text in texts(section).items() if name in names} == expected
+
+
+def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
+    section = told(Gpu(0, 50, memory_used_mib=6_100), GpuFacts(0, "T4", memory_mib=6_144))
+    (memory,) = (figure for figure in section.figures if figure.label == "memory")
+    assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
+
+
+def test_when_a_session_is_over_no_gpu_trains():
+    view = view_of("in-depth")
+    assert "trains" in sections(view)[0].about
+    assert "trains" not in sections(replace(view, age_s=None))[0].about
+
+
+@pytest.mark.parametrize("name", ["in-depth", "2-gpus-in-depth", "other-namespace"])
+def test_the_recorded_machine_does_not_contradict_itself(name):
+    machine = folded(STATES[name].records).machine.latest
+    own = [process for process in machine.processes if process.of_run]
+    assert machine.process.processes == len(own)
+    for gpu in machine.gpus:
+        held_mib = sum(p.gpu_memory_mib for p in machine.processes if p.gpus == (gpu.index,))
+        assert held_mib <= gpu.memory_used_mib
+        assert not {name for name in gpu.why if getattr(gpu, name) is not None}

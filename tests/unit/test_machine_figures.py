@@ -306,3 +306,20 @@ def test_a_machine_is_told_in_parts_and_equal_gpus_are_counted():
         "on battery",
     ]
     assert identity(MachineFacts()) == []
+
+
+@pytest.mark.parametrize(
+    ("throttled_pct", "used_pct", "expected"),
+    [
+        (None, None, {"limited": "to 6 cores"}),
+        (0.0, 48.0, {"allowed": "48 % of 6 cores"}),
+        (4.0, 48.0, {"limited": "4 % of the time", "allowed": "48 % of 6 cores"}),
+    ],
+)
+def test_a_limited_cpu_tells_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
+    reading = machine(cpu=Cpu(throttled_pct=throttled_pct, limit_used_pct=used_pct))
+    found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
+    assert told(found) == expected
+    assert worst(figure for figure in found if figure.label == "allowed") == ""
+    nearly_all = machine(cpu=Cpu(limit_used_pct=97.0))
+    assert worst(cpu_figures(nearly_all, MachineFacts(cpu_limit=6.0))) == "high"

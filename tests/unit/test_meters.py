@@ -1,10 +1,12 @@
 """Figures in rows: each whole, in one column or two."""
 
+from dataclasses import replace
+
 import pytest
 
 from tui.machine_figures import Figure
 from tui.widgets.lines import MUTED, row_width
-from tui.widgets.meters import Meters, meter_rows_wanted
+from tui.widgets.meters import Meters, meter_rows, meter_rows_wanted
 
 TOLD = [
     Figure("memory", "5.1 of 32.0 GiB", 0.16),
@@ -45,3 +47,43 @@ def test_stale_figures_are_muted():
     assert len(fresh) > 2
     for row in drawn(70, 2, stale=True):
         assert {style for text, style in row if text.strip()} == {MUTED}
+
+
+FULL = replace(TOLD[0], value="30.1 of 32.0 GiB", fraction=0.94, level="high", word="nearly full")
+
+
+def texts(told, width, ascii=False):
+    return ["".join(text for text, _ in row) for row in meter_rows(told, width, ascii)]
+
+
+def has_bar(row):
+    return bool(set(row) & set("━╸─"))
+
+
+@pytest.mark.parametrize("width", range(26, 60))
+def test_no_bar_goes_because_one_value_has_a_word(width):
+    usual = texts([replace(FULL, level="", word=""), TOLD[3]], width)
+    full = texts([FULL, TOLD[3]], width)
+    assert [has_bar(row) for row in full] == [has_bar(row) for row in usual]
+    assert all("30.1 of 32.0 GiB" in rows[0] for rows in (usual, full))
+
+
+@pytest.mark.parametrize(
+    ("width", "told"),
+    [
+        (57, "30.1 of 32.0 GiB nearly full"),
+        (50, "30.1 of 32.0 GiB!"),
+        (31, "30.1 of 32.0 GiB!"),
+        (30, "30.1 of 32.0 GiB"),
+    ],
+)
+def test_a_word_gives_way_to_a_mark_and_that_to_the_bar(width, told):
+    row, _ = texts([FULL, TOLD[3]], width)
+    assert row.rstrip().endswith(f" {told}")
+    assert "━" in row
+
+
+def test_what_is_cut_ends_in_plain_characters_where_those_are_asked_for():
+    reason = Figure("disk", "no physical disk was found", known=False)
+    assert texts([reason], 20) == ["disk no physical di…"]
+    assert texts([reason], 20, ascii=True) == ["disk no physical... "]

@@ -5,9 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Process
+from dlmon.sensors import processes as told_by_sensors
 from tui.process_rows import (
     BY_NAME,
     COLUMNS,
+    MOST_BUSIEST,
+    MOST_OF_RUN,
+    MOST_ON_GPUS,
     columns_for,
     command_text,
     gpus_text,
@@ -126,7 +130,7 @@ def test_all_columns_are_gone_through_and_the_first_comes_again(name, with_gpus)
 
 @pytest.mark.parametrize(
     ("width", "gone"),
-    [(120, []), (76, []), (70, ["threads"]), (58, ["user", "threads"])],
+    [(120, []), (95, []), (78, ["threads"]), (58, ["user", "threads"])],
 )
 def test_where_there_is_little_room_the_least_important_columns_go(width, gone):
     shown = [column.name for column in columns_for(width, True)]
@@ -157,6 +161,9 @@ def test_numbers_of_gpus_are_written_short(gpus, text):
         ("gpu_memory_mib", PACKS, ""),
         ("gpu_memory_mib", Process(1, gpus=(0,)), "–"),
         ("gpus", Process(1, why={"gpus": "denied"}), "–"),
+        ("gpu_memory_mib", Process(1, why={"gpus": "denied"}), "–"),
+        ("gpu_memory_mib", Process(1, why={"gpu_memory_mib": "denied"}), "–"),
+        ("gpus", PACKS, ""),
         ("user", FOREIGN, "–"),
         ("threads", FOREIGN, "–"),
     ],
@@ -175,3 +182,49 @@ def test_in_place_of_an_unknown_command_stands_the_reason():
 def test_one_pid_in_two_namespaces_is_two_processes():
     assert same(Process(48)) != same(FOREIGN)
     assert same(FOREIGN) == same(Process(48, cpu_pct=3.0, why=FOREIGN.why))
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("gpu:1", [1]), ("gpu:10", [2]), ("gpu:01", []), ("gpu:0", [4]), ("gpu:", [1, 2, 3, 4])],
+)
+def test_a_number_of_a_gpu_is_that_one_alone(typed, expected):
+    some = [Process(1, gpus=(1,)), Process(2, gpus=(10, 11)), Process(3, gpus=(15,))]
+    some += [Process(4, gpus=(0, 2)), Process(5, command="run --device gpu:1")]
+    assert pids(matching(some, typed)) == expected
+
+
+@pytest.mark.parametrize("by", ["gpus", "gpu_memory_mib"])
+@pytest.mark.parametrize("upside_down", [False, True])
+def test_gpus_that_are_unknown_come_last_either_way(by, upside_down):
+    unknown = Process(3, cpu_pct=500.0, why=dict.fromkeys(("gpus", "gpu_memory_mib"), OUTSIDE))
+    assert pids(in_order((unknown, TRAINS, SERVES), by, upside_down))[-1] == 3
+    assert "GPU, GPU mem" in reasons(unknown)
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("/usr/bin/python3 -m train /data/set", "python3 -m train /data/set"),
+        ("./train.sh", "train.sh"),
+        ("/opt/app/", "/opt/app/"),
+        ("/usr/bin/tar  c", "tar  c"),
+        ("python /home/ada/train.py", "python /home/ada/train.py"),
+        ("[kworker/0:1]", "[kworker/0:1]"),
+    ],
+)
+def test_a_command_is_told_without_the_folder_of_its_program(command, text):
+    process = Process(1, command=command)
+    assert command_text(process) == text
+    # It stands where one looks for what is seen, and is found by all of it.
+    assert BY_NAME["command"].value(process) == text.lower()
+    assert matching([process], command.split()[0]) == [process]
+
+
+def test_as_many_are_told_as_the_sensors_tell():
+    sensors = told_by_sensors
+    assert (MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST) == (
+        sensors.MOST_OF_RUN,
+        sensors.MOST_ON_GPUS,
+        sensors.MOST_BUSIEST,
+    )

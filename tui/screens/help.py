@@ -27,7 +27,7 @@ class HelpScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "close", "Close", key_display="esc"),
         Binding("ctrl+c,ctrl+q", "close", show=False),
-        Binding("up,k", "scroll(-1)", "Scroll up", show=False),
+        Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓"),
         Binding("down,j", "scroll(1)", "Scroll down", show=False),
         Binding("pageup", "page(-1)", "A page up", show=False),
         Binding("pagedown,space", "page(1)", "A page down", show=False),
@@ -49,6 +49,14 @@ class HelpScreen(Screen[None]):
         self._explanations.set_titles("Help")
         yield self._explanations
         yield Footer(show_command_palette=False)
+
+    def on_resize(self) -> None:
+        """Offer to scroll where there is more than fits, once that is known."""
+        self.call_after_refresh(self.refresh_bindings)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to scroll only where there is more than fits."""
+        return action not in ("scroll", "page") or self._explanations.scrolls
 
     def action_scroll(self, lines: int) -> None:
         """Scroll; up is negative."""

@@ -380,7 +380,7 @@ class LiveScreen(Screen[None]):
         session = self._viewer.session
         return MachineView(
             history=session.machine,
-            facts=session.header.machine,
+            facts=session.facts,
             age_s=snapshot.machine_age_s if self._viewer.running else None,
             interval_s=session.machine.interval_s,
             gpu_index=gpu_that_trains(session.header, snapshot.model),
@@ -538,7 +538,7 @@ class LiveScreen(Screen[None]):
         session = self._viewer.session
         return MachineView(
             history=session.machine,
-            facts=session.header.machine,
+            facts=session.facts,
             age_s=snapshot.machine_age_s if self._viewer.running else None,
             interval_s=session.machine.interval_s,
             gpu_index=gpu_that_trains(session.header, snapshot.model),

@@ -15,7 +15,7 @@ from tui.machine_view import MachineView
 from tui.widgets.machine_detail import DETAIL_HELP, MachineDetail
 from tui.widgets.machine_panel import AboutLines
 from tui.widgets.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
-from tui.widgets.text_field import TextField
+from tui.widgets.text_field import WholeFilterField
 from tui.widgets.too_small import TooSmall
 
 # The readings come once a second, and a timer that is never quite on time shall miss none.
@@ -25,9 +25,10 @@ Look = Callable[[], MachineView]
 """Returns the machine as it is known now."""
 
 _ALWAYS: tuple[BindingType, ...] = (
-    Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="Explain this screen"),
-    Binding("q,escape", "leave", "Back", tooltip="Go back"),
+    Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+    Binding("q", "leave", "Back", tooltip="Go back"),
     Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+    Binding("escape", "leave", "Back", show=False),
     Binding("ctrl+p", "app.command_palette", "Commands", show=False),
     Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
 )
@@ -50,6 +51,7 @@ class MachineScreen(Screen[None]):
         self._compositor = SpansCompositor()
         self._look = look
         self._ascii = ascii
+        self._painted: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
@@ -57,16 +59,25 @@ class MachineScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Draw for the new size once all parts have theirs."""
-        self.call_after_refresh(self.tick)
+        self.call_after_refresh(self._paint_anew)
+
+    def _paint_anew(self) -> None:
+        self._painted = ()
+        self.tick()
 
     def on_screen_resume(self) -> None:
         """Show what came meanwhile."""
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
-        """Paint the machine as it is known now, be it behind the help."""
-        if self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen)):
-            self.paint(self._look())
+        """Paint the machine as it is known now, be it behind a menu, where that has changed."""
+        if not self.is_attached or not (self.is_active or isinstance(self.app.screen, ModalScreen)):
+            return
+        view = self._look()
+        told = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
+        if told != self._painted:
+            self._painted = told
+            self.paint(view)
 
     def paint(self, view: MachineView) -> None:
         """Show a machine."""
@@ -103,26 +114,38 @@ class GpusScreen(MachineScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
 
+    def __init__(self, look: Look, ascii: bool = False) -> None:
+        """Look at nothing before the screen is shown."""
+        super().__init__(look, ascii)
+        self._detail = MachineDetail(ascii=ascii, id="detail")
+        self._offers_scrolling = False
+
     def compose(self) -> ComposeResult:
         """Lay out what the machine is, and below it all parts."""
         yield AboutLines(ascii=self._ascii, id="about")
-        yield MachineDetail(ascii=self._ascii, id="detail")
+        yield self._detail
         yield Footer(show_command_palette=False)
         yield TooSmall()
 
     def paint(self, view: MachineView) -> None:
         """Show all parts."""
         self.query_one(AboutLines).show(view.facts, "")
-        self.query_one(MachineDetail).show(view)
+        self._detail.show(view)
+        if self._detail.scrolls != self._offers_scrolling:
+            self._offers_scrolling = self._detail.scrolls
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to scroll only where there is more than fits."""
+        return action not in ("scroll", "scroll_page") or self._detail.scrolls
 
     def action_scroll(self, lines: int) -> None:
         """Show what is above or below."""
-        self.query_one(MachineDetail).scroll_lines(lines)
+        self._detail.scroll_lines(lines)
 
     def action_scroll_page(self, pages: int) -> None:
         """Show the page above or below."""
-        detail = self.query_one(MachineDetail)
-        detail.scroll_lines(pages * max(1, detail.size.height - 1))
+        self._detail.scroll_lines(pages * max(1, self._detail.size.height - 1))
 
 
 class ProcessesScreen(MachineScreen):
@@ -137,7 +160,10 @@ class ProcessesScreen(MachineScreen):
             tooltip="Sort by the next column; < goes back, a click sorts as well",
         ),
         Binding("i", "turn_round", "Reverse", tooltip="Turn the order round"),
-        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth"),
+        Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
+        Binding("f4", "gpus", "GPU", show=False),
+        # Before the way back, which has the same key where there is no filter.
+        Binding("escape", "clear_filter", "Clear", tooltip="Forget the filter"),
         *_ALWAYS,
         Binding("p", "leave", "Back", show=False),
         Binding(
@@ -153,7 +179,6 @@ class ProcessesScreen(MachineScreen):
         Binding("pagedown", "move_page(1)", "A page down", show=False),
         Binding("home", "move(-1000000)", "To the first", show=False),
         Binding("end", "move(1000000)", "To the last", show=False),
-        Binding("enter", "keep_filter", "Keep the filter", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *PROCESS_HELP,
@@ -163,9 +188,16 @@ class ProcessesScreen(MachineScreen):
         ),
     )
 
+    def __init__(self, look: Look, ascii: bool = False) -> None:
+        """Show no filter before one is asked for."""
+        super().__init__(look, ascii)
+        self._filter = WholeFilterField(
+            placeholder="Type to filter", select_on_focus=False, id="filter"
+        )
+        self._filter.display = False
+
     def compose(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
-        self._filter = TextField(placeholder="Type to filter", select_on_focus=False, id="filter")
         yield self._filter
         yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
         yield ProcessDetails(ascii=self._ascii, id="details")
@@ -173,8 +205,7 @@ class ProcessesScreen(MachineScreen):
         yield TooSmall()
 
     def on_mount(self) -> None:
-        """Show no filter before one is asked for."""
-        self._filter.display = False
+        """Say how a process is chosen."""
         self.query_one(ProcessDetails).show(None)
         super().on_mount()
 
@@ -195,26 +226,27 @@ class ProcessesScreen(MachineScreen):
         self._table.filter(event.value)
 
     def on_input_submitted(self) -> None:
-        """Give the keys back to the table."""
-        self.action_keep_filter()
+        """Give the keys back to the table; what was typed goes on to filter it."""
+        self._filter.display = bool(self._filter.value)
+        self.set_focus(None)
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to clear the filter only where there is one, and none where one is typed."""
+        if action == "filter":
+            return self.focused is not self._filter
+        return action != "clear_filter" or self._filter.display
 
     def action_filter(self) -> None:
         """Ask what is to be shown."""
         self._filter.display = True
         self._filter.focus()
+        self.refresh_bindings()
 
-    def action_keep_filter(self) -> None:
-        """Give the keys back to the table; what was typed goes on to filter it."""
-        self._filter.display = bool(self._filter.value)
-        self.set_focus(None)
-
-    def action_leave(self) -> None:
-        """Clear the filter, where there is one; else go back."""
-        if self._filter.display:
-            self._filter.value = ""
-            self.action_keep_filter()
-        else:
-            super().action_leave()
+    def action_clear_filter(self) -> None:
+        """Show all processes again."""
+        self._filter.value = ""
+        self.on_input_submitted()
 
     def action_sort(self, step: int) -> None:
         """Sort by another column."""

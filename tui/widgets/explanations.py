@@ -40,6 +40,13 @@ class Explanations(Wheel, Lines):
         super().__init__(ascii=ascii, id=id, classes="panel")
         self._sections = sections
         self._first = 0
+        self._drawn_width = -1
+        self._drawn: list[Row] = []
+
+    @property
+    def scrolls(self) -> bool:
+        """Whether there is more than fits."""
+        return len(self._all_rows(self.size.width)) > self.size.height
 
     def scroll_lines(self, delta: int) -> None:
         """Scroll; up is negative."""
@@ -62,23 +69,29 @@ class Explanations(Wheel, Lines):
         return with_thumb(seen, first, len(rows), width, self.ascii)
 
     def _all_rows(self, width: int) -> list[Row]:
+        if width != self._drawn_width:
+            self._drawn_width, self._drawn = width, self._draw_all(width)
+        return self._drawn
+
+    def _draw_all(self, width: int) -> list[Row]:
         rows: list[Row] = []
         for heading, topics, apart in self._sections:
-            rows += [(), ((fit(heading, min(len(heading), width)), _HEADING),), ()]
+            rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), _HEADING),), ()]
             for name, sentence in topics:
-                rows += [*_topic_rows(name, sentence, width), *[()] * apart]
+                rows += [*_topic_rows(name, sentence, width, self.ellipsis), *[()] * apart]
         return rows[1:]
 
 
-def _topic_rows(name: str, sentence: str, width: int) -> list[Row]:
+def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[Row]:
     """Return a name beside its sentence, each wrapped in its own column."""
-    names = wrapped(name, _NAME_WIDTH, _MOST_ROWS)
+    names = wrapped(name, _NAME_WIDTH, _MOST_ROWS, ellipsis)
     # The last column is the thumb's.
-    sentences = wrapped(sentence, width - _NAME_WIDTH - 2 * _APART, _MOST_ROWS)
+    room = width - _NAME_WIDTH - 2 * _APART
+    sentences = wrapped(sentence, room, _MOST_ROWS, ellipsis)
     count = max(len(names), len(sentences))
     names += [""] * (count - len(names))
     sentences += [""] * (count - len(sentences))
     return [
-        ((fit(left, _NAME_WIDTH), STRONG), (" " * _APART, PLAIN), (right, PLAIN))
+        ((fit(left, _NAME_WIDTH, ellipsis), STRONG), (" " * _APART, PLAIN), (right, PLAIN))
         for left, right in zip(names, sentences, strict=True)
     ]

@@ -20,7 +20,7 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "held by",
-        "What keeps a GPU's clock down: its power limit is usual, thermal slowdown means that "
+        "What keeps a GPU's clock down: its power cap is usual, thermal slowdown means that "
         "it is too hot.",
     ),
     ("fan", "How fast a GPU's fan turns, of its fastest."),
@@ -37,9 +37,13 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
         "Errors of a GPU's memory since its driver was loaded; uncorrected ones mean that the card "
         "may be failing.",
     ),
-    ("energy", "What a GPU has taken since the run, or this screen, began."),
+    ("energy", "What a GPU has taken since the session, or this screen, began."),
     ("run", "The cores and the memory that the training and all that it started take."),
-    ("limited", "What a container may use of the CPU, or how often it wanted more."),
+    (
+        "limited, allowed",
+        "What a container may use of the CPU, how much of that it uses, and how often it wanted "
+        "more.",
+    ),
     (
         "faults",
         "Pages of memory that had to be read from a disk: many of them mean too little memory.",

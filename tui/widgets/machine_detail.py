@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tui.machine_detail import Section, sections
+from tui.machine_detail import Section, is_over, sections
+from tui.machine_figures import Figure
 from tui.machine_view import MachineView
 from tui.widgets.lines import (
     ACCENT,
@@ -19,7 +20,7 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.meters import meters_side_by_side
-from tui.widgets.rows import Row
+from tui.widgets.rows import Row, fit
 from tui.widgets.tail import Wheel
 
 DETAIL_HELP: tuple[tuple[str, str], ...] = (
@@ -31,7 +32,7 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("SM clock", "How fast the GPU's processors run now, of the fastest that they can."),
     (
         "held by",
-        "What keeps a GPU's clock down: its power limit is usual, thermal slowdown means that it "
+        "What keeps a GPU's clock down: its power cap is usual, thermal slowdown means that it "
         "is too hot.",
     ),
     (
@@ -48,20 +49,28 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "energy",
-        "What the GPU took since the run, or this screen, began; and in all since its driver was "
-        "loaded.",
+        "What the GPU took since the session began, or the home or watch screen that this one "
+        "was opened from; and in all since its driver was loaded.",
     ),
     ("MIG", "On where the card is divided into instances; then it tells no utilisation."),
     (
         "load average",
         "How many processes ran or waited for a core or a disk, over the last minute.",
     ),
-    ("allowed, held back", "What the container may use of the CPU, and how often it wanted more."),
+    (
+        "allowed, held back",
+        "What the container may use of the CPU, how much of that it uses, and how often it wanted "
+        "more.",
+    ),
     (
         "major faults",
         "Pages of memory that had to be read from a disk: many of them mean too little memory.",
     ),
-    ("GPUs used by", "How many processes were on the GPUs when the run, or dlmon, began."),
+    (
+        "GPUs used by",
+        "How many processes are on the GPUs now. Where that isn't read: at the start, how many "
+        "others were on them when the session, or dlmon, began.",
+    ),
     (
         "This run",
         "What the training and all that it started take together; top thread is its busiest one.",
@@ -69,6 +78,7 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("cost, late by", "What dlmon's own sensors take, and how late their last sample was."),
     ("unknown", "What can't be read, below each part with the reason."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
+    ("as last read", "The session is over: nothing has been read since."),
 )
 
 _LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4
@@ -76,6 +86,7 @@ _LABEL = 13
 _INDENT = 1
 _MARGIN = 2
 """Cells on the right, for the thumb that says which part is shown."""
+_HIGH: tuple[str, ...] = ("meters--high",)
 
 
 class MachineDetail(Wheel, Lines):
@@ -96,6 +107,8 @@ class MachineDetail(Wheel, Lines):
         super().__init__(ascii=ascii, id=id)
         self._view: MachineView | None = None
         self._first = 0
+        self.scrolls = False
+        """Whether there is more than fits."""
 
     def show(self, view: MachineView) -> None:
         """Show what is known now; what is seen of it stays in place."""
@@ -114,22 +127,25 @@ class MachineDetail(Wheel, Lines):
         rows = self._all_rows(self._view, width - _MARGIN)
         self._first = min(max(0, self._first), max(0, len(rows) - height))
         seen = rows[self._first : self._first + height]
-        if len(rows) > height:
+        self.scrolls = len(rows) > height
+        if self.scrolls:
             return with_thumb(seen, self._first, len(rows), width, self.ascii)
         return seen
 
     def _all_rows(self, view: MachineView, width: int) -> list[Row]:
         rows: list[Row] = []
         for section in sections(view):
-            rows += [self._heading(section, view.stale, width), *self._body(section, view, width)]
+            rows += [self._heading(section, view, width), *self._body(section, view, width)]
             rows.append(())
         return [cut(row, width, self.ellipsis) for row in rows[:-1]]
 
-    def _heading(self, section: Section, stale: str, width: int) -> Row:
+    def _heading(self, section: Section, view: MachineView, width: int) -> Row:
         """Return a title, a line, and at its end what has room of what the part is."""
         row: Row = ((f" {section.title}", ACCENT),)
-        if stale:
-            row = (*row, (f"  {stale}", BAD))
+        if view.stale:
+            row = (*row, (f"  {view.stale}", BAD))
+        elif is_over(view):
+            row = (*row, ("  as last read", MUTED))
         if section.about:
             row = (*row, (f"  {section.about[0]}", STRONG))
         for text in section.about[1:]:
@@ -147,13 +163,27 @@ class MachineDetail(Wheel, Lines):
             lines = wrapped(section.trouble, room, 3, self.ellipsis)
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
-        told = meters_side_by_side(
-            section.figures, in_a_row, room, self.ascii, _LABEL, stale=bool(view.stale)
-        )
+        each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL
+        long = [figure for figure in section.figures if _is_too_long(figure, each)]
+        short = [figure for figure in section.figures if figure not in long]
+        stale = bool(view.stale)
+        told = meters_side_by_side(short, in_a_row, room, self.ascii, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in told]
+        for figure in long:
+            rows += self._whole(figure, room, stale=stale)
         for reason, names in section.unknown:
             rows += self._unknown(reason, names, room)
         return rows
+
+    def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[Row]:
+        """Return a figure in rows of its own."""
+        style = {"": PLAIN, "high": _HIGH, "bad": BAD}[figure.level]
+        lines = wrapped(figure.text, width - _LABEL, 3, self.ellipsis)
+        names = [figure.label, *[""] * len(lines)]
+        return [
+            ((f" {fit(name, _LABEL)}", MUTED), (line, MUTED if stale else style))
+            for name, line in zip(names, lines, strict=False)
+        ]
 
     def _unknown(self, reason: str, names: str, width: int) -> list[Row]:
         """Return a reason, and what it is the reason of."""
@@ -165,3 +195,8 @@ class MachineDetail(Wheel, Lines):
         indent = " " * (_INDENT + cell_len(label))
         starts = [f" {label}", *[indent] * len(lines)]
         return [((f"{start}{line}", MUTED),) for start, line in zip(starts, lines, strict=False)]
+
+
+def _is_too_long(figure: Figure, room: int) -> bool:
+    """Tell whether a text without a bar is longer than its column."""
+    return figure.fraction is None and cell_len(figure.text) > room

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -127,7 +128,7 @@ class MachinePanel(Widget):
         self.query_one(CoreRows).set_titles("Cores")
         self.query_one(GpuRows).set_titles("GPUs")
         seconds = min(1.0, max(0.5, self._interval_s))
-        self._beat = self.set_interval(seconds, self.paint, pause=self._sensing is None)
+        self._beat = self.set_interval(seconds, self._paint_in_sight, pause=self._sensing is None)
 
     def on_unmount(self) -> None:
         """End the sensors with the panel."""
@@ -139,8 +140,10 @@ class MachinePanel(Widget):
         self.call_after_refresh(self.paint)
 
     def start(self) -> None:
-        """Start sampling and painting, unless that is on."""
-        if self._sensing is None:
+        """Start sampling and painting, unless that is on; then show what came meanwhile."""
+        if self._sensing is not None:
+            self.call_after_refresh(self.paint)
+        else:
             self._sensing = Sensing(
                 self._interval_s, self._take_facts, self._take, self._tell, pcie=self._pcie
             )
@@ -165,6 +168,11 @@ class MachinePanel(Widget):
         if latest is not None:
             age_s = (time.monotonic_ns() - max(latest.t, self._sampling_since_ns)) / 1e9
         return MachineView(self._history, self._facts, age_s, self._interval_s)
+
+    def _paint_in_sight(self) -> None:
+        """Paint, but not for nobody: another screen may show what is sensed here."""
+        if self.screen.is_active or isinstance(self.app.screen, ModalScreen):
+            self.paint()
 
     def paint(self) -> None:
         """Show the readings as they are."""

@@ -15,6 +15,7 @@ from dlmon.series import Series
 from tui import figures
 from tui.machine_figures import (
     BUSY_PCT,
+    LEVELS,
     Figure,
     Level,
     cpu_figures,
@@ -44,8 +45,9 @@ _WORDS_WIDTH = 36
 _DIGITS_WIDTH = 19
 _LABEL = 8
 _ROW_ORDER = (
-    *("MIG", "memory", "swap", "busy", "power", "temp", "clock", "run", "limited", "held by"),
+    *("MIG", "memory", "swap", "busy", "power", "temp", "clock", "run", "limited", "allowed"),
     *(
+        "held by",
         "ECC",
         "PCIe",
         "faults",
@@ -255,10 +257,10 @@ class ChartTile(Chart):
 
     @property
     def _ordered(self) -> list[Figure]:
-        """The figures in the order in which they stand in rows, what is bad before all."""
+        """The figures in the order in which they stand in rows, the worst before all."""
         by_label = {figure.label: figure for figure in self._told.figures}
         ordered = [by_label[label] for label in _ROW_ORDER if label in by_label]
-        return sorted(ordered, key=lambda figure: figure.level != "bad")
+        return sorted(ordered, key=lambda figure: -LEVELS.index(figure.level))
 
     @property
     def _digits_rows(self) -> int:

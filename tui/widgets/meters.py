@@ -90,24 +90,39 @@ def meter_rows(
     Their names take `label` cells at least. Stale ones are muted.
     """
     label = max((label, *(cell_len(figure.label) + 1 for figure in told)))
-    values = [cell_len(figure.text) for figure in told if figure.fraction is not None]
-    length = min(_LONGEST_BAR, width - label - 1 - max(values, default=0))
+    length = _bar_length([f for f in told if f.fraction is not None], width - label - 1)
     rows = [_meter(figure, label, length, width, ascii) for figure in told]
     return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
 
+def _bar_length(told: Sequence[Figure], room: int) -> int:
+    """Return how long bars are beside their values; a mark takes no more than they can spare."""
+    values = max((cell_len(figure.value) for figure in told), default=0)
+    marked = max((cell_len(figure.value + figure.mark) for figure in told), default=0)
+    return min(_LONGEST_BAR, max(room - marked, min(_LEAST_BAR, room - values)))
+
+
 def _meter(figure: Figure, label: int, length: int, width: int, ascii: bool) -> Row:
-    name: Row = ((fit(figure.label, label), MUTED),)
+    ellipsis = "..." if ascii else "…"
+    name: Row = ((fit(figure.label, label, ellipsis), MUTED),)
     room = width - label
     style = {"": PLAIN, "high": ("meters--high",), "bad": BAD}[figure.level]
     if figure.fraction is None or length < _LEAST_BAR:
-        return (*name, (fit(figure.text, room), style if figure.known else MUTED))
+        text = fit(_with_room(figure, room), room, ellipsis)
+        return (*name, (text, style if figure.known else MUTED))
     drawn = bar(figure.fraction, length, ascii).rstrip()
     track = ("." if ascii else "─") * (length - len(drawn))
     of_bar: tuple[str, ...] = ("meters--bar",) if not figure.level else style
+    room -= length + 1
     return (
         *name,
         (drawn, of_bar),
         (f"{track} ", ("meters--track",)),
-        (fit(figure.text, room - length - 1), style),
+        (fit(_with_room(figure, room), room, ellipsis), style),
     )
+
+
+def _with_room(figure: Figure, room: int) -> str:
+    """Return a value with its word, or with a mark in place of it; alone where neither fits."""
+    told = (figure.text, figure.value + figure.mark)
+    return next((text for text in told if cell_len(text) <= room), figure.value)

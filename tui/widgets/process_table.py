@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -9,12 +10,17 @@ from textual import events
 from textual.message import Message
 
 from dlmon.records import Process
+from tui.machine_detail import is_over
 from tui.machine_view import MachineView
 from tui.process_rows import (
     BY_NAME,
+    MOST_BUSIEST,
+    MOST_OF_RUN,
+    MOST_ON_GPUS,
     Column,
     columns_for,
     command_text,
+    gpus_text,
     in_order,
     matching,
     next_column,
@@ -38,16 +44,22 @@ from tui.widgets.tail import Wheel
 PROCESS_HELP: tuple[tuple[str, str], ...] = (
     (
         "Processes",
-        "The processes of the run, those on a GPU, and the busiest of the machine, read every 5 "
-        "seconds. Of a session that is over, the last ones that were read.",
+        f"The {MOST_OF_RUN} busiest processes of the run, the {MOST_ON_GPUS} that hold the most "
+        f"on GPUs, and the {MOST_BUSIEST} busiest others of the machine, read every 5 seconds. Of "
+        "a session that is over, the last ones that were read.",
     ),
     ("● this run", "A dot marks the training and what it started."),
     ("GPU, GPU mem", "The numbers of the GPUs that a process is on, and what it holds on all."),
     ("CPU %", "100 is one core, so several threads take more than 100."),
     (
-        "( … )",
+        "(in brackets)",
         "In place of a command, why it is unknown: a container tells the numbers of other "
         "processes than the driver does.",
+    ),
+    (
+        "–",
+        "Unknown; the screen of processes tells the reason of the one that is chosen. A blank "
+        "means none.",
     ),
 )
 
@@ -102,6 +114,8 @@ class ProcessTable(Wheel, Lines):
         self._nothing = _LATER
         self._stale = ""
         self._over = False
+        self._of_run = ""
+        self._taken: tuple[object, ...] = ()
         self._with_gpus = True
         self._by: str | None = None
         self._upside_down = False
@@ -113,11 +127,17 @@ class ProcessTable(Wheel, Lines):
     def show(self, view: MachineView) -> None:
         """Take the processes as they are now; what is chosen stays chosen while it lives."""
         latest = view.history.latest
-        self._stale = view.stale
-        self._all = latest.processes if latest is not None else None
-        self._with_gpus = bool(view.gpus) or any(process.gpus for process in self._all or ())
+        told = latest.processes if latest is not None else None
         why = latest.why.get("processes") if latest is not None else None
-        self._over = latest is not None and view.age_s is None
+        tree = latest.process if latest is not None else None
+        in_all = tree.processes if tree is not None else None
+        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus))
+        if taken == self._taken and told is self._all:
+            return
+        self._all, self._taken = told, taken
+        self._stale, self._over = view.stale, is_over(view)
+        self._of_run = _part_of_run(told or (), in_all)
+        self._with_gpus = bool(view.gpus) or any(process.gpus for process in told or ())
         self._nothing = why or ("No processes were recorded." if self._over else _LATER)
         self._arrange()
 
@@ -245,6 +265,7 @@ class ProcessTable(Wheel, Lines):
         last = "as they were last read" if self._over and total else ""
         below = "  ".join(filter(None, (typed, last, legend)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
+        title = ", ".join(filter(None, (title, self._of_run)))
         order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._upside_down}"
         right = self._stale or (order if total else "")
         self.set_titles(title, below, right=right, more=(order,) if self._stale and total else ())
@@ -325,7 +346,10 @@ class ProcessDetails(Lines):
     def show(self, process: Process | None) -> None:
         """Show a process, or how to choose one."""
         self._process = process
-        self.set_titles("Process" if process is None else f"Process {process.pid}")
+        if process is None:
+            self.set_titles("Process")
+        else:
+            self.set_titles(f"Process {process.pid}", right=_on_gpus(process))
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -335,8 +359,8 @@ class ProcessDetails(Lines):
             return []
         if process is None:
             return [cut((("Up and down choose a process.", MUTED),), width, self.ellipsis)]
-        why = wrapped(reasons(process), width, height - 1, self.ellipsis)
-        command = "" if process.command is None else process.command
+        command = process.command or ""
+        why = wrapped(reasons(process), width, height - bool(command), self.ellipsis)
         told = wrapped(command, width, height - len(why), self.ellipsis)
         owner = [((f"of {process.user}", MUTED),)] if process.user else []
         rows: list[Row] = [((line, PLAIN),) for line in told]
@@ -344,6 +368,18 @@ class ProcessDetails(Lines):
         if len(rows) < height:
             rows += owner
         return [cut(row, width, self.ellipsis) for row in rows]
+
+
+def _on_gpus(process: Process) -> str:
+    """Name the GPUs that a process is on, all of them: a column may have no room for that."""
+    word = "GPU" if len(set(process.gpus)) == 1 else "GPUs"
+    return f"{word} {gpus_text(process.gpus)}" if process.gpus else ""
+
+
+def _part_of_run(told: Sequence[Process], in_all: int | None) -> str:
+    """Say how many of the run's processes are told, where that is not all of them."""
+    count = sum(process.of_run is True for process in told)
+    return f"{count} of {in_all:,} of this run" if in_all and 0 < count < in_all else ""
 
 
 def _is_text(column: Column) -> bool:

@@ -35,6 +35,14 @@ class TextField(Input):
         self.cursor_blink = False
 
 
+class WholeFilterField(TextField):
+    """What a list is filtered by once that is asked for: every character is typed text here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Keep", tooltip="Keep the filter, and leave its field"),
+    ]
+
+
 class FilterField(TextField):
     """What a list is filtered by: typed at once, so letters are no commands here.
 

@@ -15,7 +15,8 @@ _OPENED = re.compile(r"nvidia(\d+|ctl|-uvm)")
 _OTHER_WAYS = ("dxg", "nvmap")
 # The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
-_CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+_SYSTEMDS_SIGN = "run/systemd/container"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class DeviceFiles:
         needed: whether CUDA goes by these files here; it does not in WSL.
         mig_parts: how many parts MIG divides GPUs into, 0 where it doesn't.
         in_container: whether the files are what a container was given.
+        in_wsl: whether this is WSL, where the driver is Windows'.
     """
 
     cards: int = 0
@@ -37,6 +39,7 @@ class DeviceFiles:
     needed: bool = True
     mig_parts: int = 0
     in_container: bool = False
+    in_wsl: bool = False
 
 
 def read_device_files(root: Path, environment: Mapping[str, str]) -> DeviceFiles:
@@ -56,6 +59,7 @@ def read_device_files(root: Path, environment: Mapping[str, str]) -> DeviceFiles
         needed=not any(name in names for name in _OTHER_WAYS),
         mig_parts=sum(1 for _ in parts),
         in_container=is_container(root, environment),
+        in_wsl=is_wsl(root),
     )
 
 
@@ -64,6 +68,11 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
     if any((root / name).exists() for name in _CONTAINER_FILES):
         return True
     if "KUBERNETES_SERVICE_HOST" in environment:
+        return True
+    # WSL has a namespace of its own, and is a container to systemd.
+    if is_wsl(root):
+        return False
+    if (root / _SYSTEMDS_SIGN).exists():
         return True
     try:
         return str((root / "proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE

@@ -14,7 +14,7 @@ from pathlib import Path
 import dlmon
 from dlmon.calibration import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.device import VISIBLE
-from dlmon.device_files import read_device_files
+from dlmon.device_files import is_wsl, read_device_files
 from dlmon.finding import Finding as Finding
 from dlmon.frameworks import Framework
 from dlmon.gpu_sight import HIDDEN, compare_sight
@@ -265,6 +265,11 @@ def _why_no_gpu(why: str, root: Path) -> Finding:
     if "nvidia-ml-py" in why:
         step = "python -m pip install nvidia-ml-py"
         return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
+    if is_wsl(root):
+        step = (
+            "Install NVIDIA's driver in Windows, none in WSL: its library is in /usr/lib/wsl/lib."
+        )
+        return Finding("gpu", "missing", f"No GPU can be used in WSL: {why}.", step)
     if control.exists() and not os.access(control, os.R_OK | os.W_OK):
         step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
         return Finding("gpu", "missing", f"No access to /dev/nvidiactl; {why}.", step)

@@ -216,6 +216,8 @@ def _no_driver_library(framework: Framework, files: DeviceFiles) -> Reason | Non
     if not any(_NO_DRIVER_LIBRARY.search(text) for text in framework.complaints):
         return None
     step = "Install it: Debian calls it libcuda1, Ubuntu libnvidia-compute-NNN."
+    if files.in_wsl:
+        step = "Install NVIDIA's driver in Windows, and let WSL's ldconfig know /usr/lib/wsl/lib."
     if files.in_container:
         step = "Start the container with `-e NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
     return Reason("it does not find the driver's library libcuda.so.1", step)

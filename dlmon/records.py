@@ -95,7 +95,11 @@ class SessionHeader:
 
 @dataclass(frozen=True)
 class Facts:
-    """The first line of a sensors process; the supervisor moves it into the header."""
+    """What a sensors process tells first, and again when a GPU was found later.
+
+    The supervisor moves the first into the header; later ones stand in the log, and the newest
+    counts.
+    """
 
     TYPE: ClassVar[str] = "facts"
     t: int
@@ -286,7 +290,7 @@ class Cpu:
 class Memory:
     """Memory in use, as `total - available`, swap, and pages read from disk.
 
-    In use, swapped and faults are the control group's where that limits memory.
+    All are the control group's where that limits memory.
     """
 
     used_mib: int | None = None
@@ -333,7 +337,8 @@ class Process:
 
     100 % is one core. `gpus` are NVML's indexes, and `gpu_memory_mib` what it holds on all of
     them together. `of_run` tells whether it belongs to the watched tree: None where nothing is
-    watched, or, with a reason, where its pid may be another namespace's.
+    watched, or, with a reason, where its pid may be another namespace's. A row without `user`,
+    `command` and any reason has those that were told of that pid in the table before.
     """
 
     pid: int
@@ -346,6 +351,11 @@ class Process:
     gpu_memory_mib: int | None = None
     of_run: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether who it is was told before, and so is left out."""
+        return self.user is None and self.command is None and not self.why
 
 
 @dataclass(frozen=True)
@@ -394,7 +404,7 @@ class Cost:
 class Machine:
     """One sample of the hardware. `gpus` is None, with a reason, when NVML can't be asked.
 
-    `processes` is told every few seconds, whole, when it changed; None: as before.
+    `processes` is told every few seconds, with every row, when it changed; None: as before.
     """
 
     TYPE: ClassVar[str] = "machine"

@@ -17,12 +17,16 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Evaluation,
+    Facts,
     Gpu,
+    GpuFacts,
     Machine,
+    MachineFacts,
     Model,
     Notice,
     Output,
     Phase,
+    Process,
     Record,
     Result,
     RunSeconds,
@@ -43,6 +47,8 @@ OUTPUT_LINES = 500
 NOTICES = 100
 LIMIT_SAMPLES = 300
 STRETCHES = 2000
+# A counter goes on while its GPU is left alone, or when a single reading fails: these begin why.
+COUNTS_ON = ("asleep", "idle", "timed out", "no data")
 RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
 
@@ -122,7 +128,8 @@ class _EnergySince:
     def fold(self, energy_j: float | None, why: str | None) -> None:
         if energy_j is None:
             # Before the first reading nothing is missed yet.
-            self.broken |= why is not None and self.first_j is not None
+            lost = why is not None and not why.startswith(COUNTS_ON)
+            self.broken |= lost and self.first_j is not None
             return
         if self.first_j is None:
             self.first_j = energy_j
@@ -195,7 +202,7 @@ class MachineHistory:
                     of_gpus[gpu.index].add(begin, sample.t, value)
 
     def _fold_energy(self, sample: Machine) -> None:
-        """Take the counters as they were told: a reason breaks what was counted."""
+        """Take the counters as they were told: a loss breaks what was counted."""
         if sample.cpu is not None:
             self._cpu_energy.fold(sample.cpu.energy_j, sample.cpu.why.get("energy_j"))
         for gpu in sample.gpus or ():
@@ -214,6 +221,8 @@ class Session:
 
     def __init__(self, header: SessionHeader) -> None:
         self.header = header
+        self.facts = header.machine
+        """What does not change about the machine: the newest that was told."""
         self.machine = MachineHistory(_interval_of(header))
         self.energy = EnergyMeter()
         self.throughput = Series()
@@ -250,6 +259,8 @@ class Session:
             self.machine.fold(record)
             self.energy.fold(record)
             self._keep_for_limit()
+        elif isinstance(record, Facts):
+            self.facts = _newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
             self._fold_phase(record)
         elif isinstance(record, Model):
@@ -413,7 +424,7 @@ class Session:
 
     def _limit(self) -> Limit | None:
         gpu_index = self.model.gpu_index if self.model is not None else None
-        return find_limit(tuple(self._training_samples), self.header.machine, gpu_index)
+        return find_limit(tuple(self._training_samples), self.facts, gpu_index)
 
     @property
     def _inference(self) -> bool:
@@ -550,6 +561,9 @@ def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
     if before is None:
         return sample
     merged = _merge(before, sample)
+    if sample.processes is not None:
+        rows = _name_again(before.processes or (), sample.processes)
+        merged = replace(merged, processes=rows)
     if sample.gpus is None:
         return merged
     known = {gpu.index: gpu for gpu in before.gpus or ()}
@@ -557,6 +571,28 @@ def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
         _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
     ]
     return replace(merged, gpus=tuple(gpus))
+
+
+def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
+    """Fill in who a process is where a row leaves out what was told of that pid before."""
+    known = {row.pid: row for row in before}
+    return tuple(
+        replace(row, user=old.user, command=old.command, why=old.why)
+        if row.is_unnamed and (old := known.get(row.pid)) is not None
+        else row
+        for row in rows
+    )
+
+
+def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
+    """Return what was told, but of a GPU that could not be asked what was known of it before."""
+    if told.gpus is None:
+        return replace(told, gpus=before.gpus)
+    known = {gpu.index: gpu for gpu in before.gpus or ()}
+    gpus: list[GpuFacts] = [
+        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in told.gpus
+    ]
+    return replace(told, gpus=tuple(gpus))
 
 
 def _merge(before: _T, after: _T) -> _T:

@@ -96,6 +96,7 @@ class Supervisor:
         self._writer: LogWriter | None = None
         self._session: Session | None = None
         self._early_notices: list[str] = []
+        self._later_facts: Facts | None = None
         self._workload: subprocess.Popen[bytes] | None = None
         self._reaped = asyncio.Event()
         self._open_pipes: dict[int, str] = {}
@@ -210,6 +211,8 @@ class Supervisor:
         self._writer = LogWriter(Path(job.log_dir), header)
         self._session = Session(header)
         self._answer(Started(header.id, str(self._writer.path)))
+        if self._later_facts is not None:
+            self._write(self._later_facts)
         for text in self._early_notices:
             self._notice(text)
         if device.notice:
@@ -348,8 +351,13 @@ class Supervisor:
             self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
 
     def _take_facts(self, facts: Facts) -> None:
-        if not self._facts.done():
+        if self._writer is not None:
+            if not self._ended:
+                self._write(facts)
+        elif not self._facts.done():
             self._facts.set_result(facts)
+        else:
+            self._later_facts = facts
 
     def _take_sample(self, sample: Machine) -> None:
         if self._session is not None:

@@ -7,6 +7,7 @@ one counts.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ from typing import TypeVar
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import files
 from dlmon.sensors.provider import Reading
-from dlmon.sensors.rates import BYTES_IN_MIB, Rates
+from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 Limit = TypeVar("Limit", int, float)
 
 UNIFIED = ""
+MACHINE_ONLY = "told for the whole machine only"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class CgroupProvider:
         self._cpu_time = Rates()
         self._memory: tuple[int, Path] | None = None
         self._why_no_limit = ""
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+        self._swapped = Rates()
         self._faults = Rates()
 
     def facts(self) -> MachineFacts:
@@ -89,11 +93,12 @@ class CgroupProvider:
         return Reading(cpu=self._cpu(t), memory=self._memory_used())
 
     def slow(self, t: int) -> Reading:
-        """Read the swap in use and the major faults of the group that a memory limit holds for."""
+        """Read the swap and the major faults of the group that a memory limit holds for."""
         if self._memory is None:
             return Reading()
         version, directory = self._memory
         swap_used_mib: int | None = None
+        swap_mib_s: float | None = None
         major_faults_s: float | None = None
         why: dict[str, str] = {}
         try:
@@ -101,11 +106,16 @@ class CgroupProvider:
         except (OSError, ValueError) as error:
             why["swap_used_mib"] = files.reason(error)
         try:
+            (pages_s,) = self._swapped.per_second(t, swapped_pages(version, directory))
+            swap_mib_s = mib_per_second(pages_s * self._page_bytes)
+        except (OSError, ValueError) as error:
+            why["swap_mib_s"] = files.reason(error)
+        try:
             faults = major_faults(version, directory)
             major_faults_s = round(self._faults.per_second(t, faults)[0], 1)
         except (OSError, ValueError) as error:
             why["major_faults_s"] = files.reason(error)
-        return Reading(memory=Memory(None, swap_used_mib, None, major_faults_s, why))
+        return Reading(memory=Memory(None, swap_used_mib, swap_mib_s, major_faults_s, why))
 
     def _find_cpu_limit(self, group: Group) -> float:
         limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
@@ -258,6 +268,21 @@ def swap_used(version: int, directory: Path) -> int:
         return int(files.read(directory / "memory.swap.current"))
     with_swap = int(files.read(directory / "memory.memsw.usage_in_bytes"))
     return max(0, with_swap - int(files.read(directory / "memory.usage_in_bytes")))
+
+
+def swapped_pages(version: int, directory: Path) -> int:
+    """Return how many pages of the group moved to and from swap.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it has no such counts, as of an older kernel or in version 1.
+    """
+    prefix = "" if version == 2 else "total_"
+    counts = _numbers(files.read(directory / "memory.stat"))
+    try:
+        return counts[f"{prefix}pswpin"] + counts[f"{prefix}pswpout"]
+    except KeyError:
+        raise ValueError(MACHINE_ONLY) from None
 
 
 def major_faults(version: int, directory: Path) -> int:

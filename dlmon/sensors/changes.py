@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from dlmon.records import Cpu, Disk, Gpu, Machine, Memory, Network, ProcessTree
+from dlmon.records import Cpu, Disk, Gpu, Machine, Memory, Network, Process, ProcessTree
 
 # A GPU's memory is not among them: frameworks take it once and keep it, and
 # eight unchanged numbers a second are a fifth of a record.
@@ -61,8 +61,28 @@ def _news(record: Any, told: dict[Any, Any]) -> Any:
         elif told.get(name) == value:
             changed[name] = None
         else:
+            if name == "processes" and isinstance(value, tuple):  # a tree tells their number
+                changed[name] = _unnamed(value, told.get(name))
             told[name] = value
     return replace(record, **changed, why=why)
+
+
+def _unnamed(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
+    """Return the rows, without who a process is where the table before told the same of its pid.
+
+    Names of users and commands would be most of a log.
+    """
+    known = {row.pid: row for row in before} if isinstance(before, tuple) else {}
+    return tuple(
+        replace(row, user=None, command=None, why={})
+        if row.pid in known and _who(row) == _who(known[row.pid])
+        else row
+        for row in rows
+    )
+
+
+def _who(row: Process) -> tuple[str | None, str | None, dict[str, str]]:
+    return row.user, row.command, row.why
 
 
 def _inner(told: dict[Any, Any], key: Any) -> dict[Any, Any]:

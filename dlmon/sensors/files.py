@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from dlmon.device_files import is_wsl
+
 _CHUNK = 65536
 _WORDS = {
     errno.ENOENT: "not told by this system",
@@ -64,9 +66,14 @@ def reason(error: Exception) -> str:
 
 
 def sees_every_process() -> bool:
-    """Tell whether this is the machine's first pid namespace, not a container's."""
+    """Tell whether this is the machine's first pid namespace: not a container's, nor WSL's."""
     try:
         # PROC_PID_INIT_INO in Linux, include/uapi/linux/nsfs.h and include/linux/proc_ns.h.
         return Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
     except OSError:
         return False
+
+
+def who_hides_processes(root: Path = Path("/")) -> str:
+    """Say who may hide processes where `sees_every_process` is false."""
+    return f"{'Windows' if is_wsl(root) else 'a container'} may hide other processes"

@@ -39,7 +39,6 @@ LONGEST_PAUSE_NS = 60_000_000_000
 
 # Beyond so many GPUs, their energy each second would make a record too large.
 _MOST_ENERGY_EACH_INTERVAL = 4
-_HIDDEN = "a container may hide other processes"
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
 
@@ -156,7 +155,9 @@ class NvidiaProvider:
                 pids.update(told)
             elif device.handle is not None:
                 return told
-        return Missing(_HIDDEN) if self._devices and _may_be_hidden(pids) else len(pids)
+        if self._devices and _may_be_hidden(pids):
+            return Missing(files.who_hides_processes())
+        return len(pids)
 
     def _processes(self) -> tuple[tuple[GpuProcess, ...] | None, dict[str, str]]:
         """Return what the GPUs that tell it tell, or the first one's reason if none does."""
@@ -170,7 +171,8 @@ class NvidiaProvider:
                 found += [GpuProcess(device.index, pid, mib) for pid, mib in told.items()]
         if len(reasons) < len(self._devices) and not _may_be_hidden(found):
             return tuple(found), {}
-        return None, {"gpu_processes": _HIDDEN if len(reasons) < len(self._devices) else reasons[0]}
+        some_told = len(reasons) < len(self._devices)
+        return None, {"gpu_processes": files.who_hides_processes() if some_told else reasons[0]}
 
     def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
         """Tell whether nobody uses a GPU, and one of them could sleep if it weren't for us."""

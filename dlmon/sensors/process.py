@@ -98,7 +98,8 @@ class ProcessProvider:
         self._find_members({pid: look.stat for pid, look in self.scan.looks.items()})
         busiest = self._find_busiest(t)
         if busiest is None:
-            return Reading()
+            why = {"busiest_thread_pct": "no earlier reading yet"}
+            return Reading(process=ProcessTree(why=why))
         return Reading(process=ProcessTree(busiest_thread_pct=busiest))
 
     def _forget(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from dlmon.device_files import is_wsl
 from dlmon.records import Process
 from dlmon.sanitize import clean
 from dlmon.sensors import files
@@ -22,10 +23,14 @@ MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 COMMAND_CHARACTERS = 120
 
 HOSTS_PID = "the driver tells the host's pid, which this container can't see"
+WINDOWS_PID = "the driver tells Windows' pid, which WSL can't see"
 HAS_ENDED = "the process has ended, but the driver still tells of it"
 HIDDEN = "this system hides other users' processes"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 UNTOLD = "not told by the driver"
+# These begin the reasons for no GPUs that leave no doubt that nothing runs on one.
+NO_DRIVER = ("no NVIDIA driver", "the NVIDIA driver is not loaded")
+ON_GPUS = ("gpus", "gpu_memory_mib")
 FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
 
@@ -46,7 +51,8 @@ class ProcessTable:
     """Rows for who computes here, and with what.
 
     A driver tells pids of the first namespace. Where `same_pids` is false, they mean
-    nothing here: what a row holds then is what the driver told, and no more.
+    nothing here: what a row holds then is what the driver told, and no more, and of
+    the processes seen here nothing is known on GPUs that are used.
     """
 
     def __init__(
@@ -55,10 +61,13 @@ class ProcessTable:
         same_pids: bool | None = None,
         exists: Callable[[int], bool] | None = None,
         user_name: Callable[[int], str] | None = None,
+        wsl: bool | None = None,
     ) -> None:
         self._tree = tree
         self._scan = tree.scan
         self._same_pids = files.sees_every_process() if same_pids is None else same_pids
+        in_wsl = is_wsl(Path("/")) if wsl is None else wsl
+        self._foreign_pid = WINDOWS_PID if in_wsl else HOSTS_PID
         self._exists = exists or _exists
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._commands = Answers(self._command)
@@ -78,12 +87,13 @@ class ProcessTable:
         rows = self._rows(here, t)
         if self._same_pids:
             rows = [_holding(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows]
-        else:
-            why = dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
+        elif on_gpus:
+            why = dict.fromkeys((*FROM_PROC, "of_run"), self._foreign_pid)
+            rows = _untold_on_gpus(rows, self._foreign_pid)
             rows += [_holding(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
-        if reading.gpus and reading.gpu_processes is None and "gpu_processes" in reading.why:
-            untold = dict.fromkeys(("gpus", "gpu_memory_mib"), reading.why["gpu_processes"])
-            rows = [replace(row, why=row.why | untold) for row in rows]
+        untold = _why_untold(reading)
+        if untold is not None:
+            rows = _untold_on_gpus(rows, untold)
         return Reading(processes=tuple(rows))
 
     def _of_run(self) -> list[int]:
@@ -187,6 +197,19 @@ def _holding(row: Process, held: dict[int, int | None]) -> Process:
     memory_mib = total_mib(held)
     why = row.why if memory_mib is not None else {**row.why, "gpu_memory_mib": UNTOLD}
     return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=why)
+
+
+def _why_untold(reading: Reading) -> str | None:
+    """Say why nobody tells who is on the GPUs; None where that is told, or there is none."""
+    if reading.gpus:
+        return None if reading.gpu_processes is not None else reading.why.get("gpu_processes")
+    no_gpus = reading.why.get("gpus")
+    return None if no_gpus is None or no_gpus.startswith(NO_DRIVER) else no_gpus
+
+
+def _untold_on_gpus(rows: Iterable[Process], reason: str) -> list[Process]:
+    why = dict.fromkeys(ON_GPUS, reason)
+    return [replace(row, why=row.why | why) for row in rows]
 
 
 def _exists(pid: int) -> bool:

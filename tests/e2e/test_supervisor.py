@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import metered_sensors
+from fakes import late_gpu_sensors, metered_sensors
 from fakes.sessions import eventually, is_alive, resume, suspend, wait_until_gone
 
 import dlmon.launch
@@ -20,6 +20,7 @@ from dlmon.launch import launch
 from dlmon.records import (
     Batches,
     Epoch,
+    Facts,
     Machine,
     Model,
     Output,
@@ -365,14 +366,26 @@ def test_output_after_the_last_record_is_kept(start):
     wait_until_gone(session._launch.process.pid)
 
 
-def test_the_energy_that_the_sensors_count_is_in_the_result(start, monkeypatch):
+def sense_by(monkeypatch, sensors):
     program = (
         "import functools, sys; from dlmon import supervisor as s; "
         "command = [sys.executable, '-P', sys.argv[1]]; "
         "s.Sensing = functools.partial(s.Sensing, command=command); s.main()"
     )
-    command = [sys.executable, "-P", "-c", program, metered_sensors.__file__]
+    command = [sys.executable, "-P", "-c", program, sensors.__file__]
     monkeypatch.setattr(dlmon.launch, "python_command", lambda module: command)
+
+
+def test_a_gpu_that_is_found_while_the_run_goes_on_stands_in_the_log(start, monkeypatch):
+    sense_by(monkeypatch, late_gpu_sensors)
+    session = start(epochs=3, steps=100, step_s=0.005)
+    assert session.header.machine.gpus is None
+    session.wait_for_end()
+    assert [facts.machine.gpus for facts in session.records(Facts)] == [(late_gpu_sensors.GPU,)]
+
+
+def test_the_energy_that_the_sensors_count_is_in_the_result(start, monkeypatch):
+    sense_by(monkeypatch, metered_sensors)
     session = start(epochs=3, steps=100, step_s=0.005)
     result = session.wait_for_end()
     epochs = session.records(Epoch)

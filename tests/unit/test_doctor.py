@@ -235,6 +235,14 @@ def test_the_next_step_fits_the_reason(tmp_path: Path, why, step):
     assert step in (look(tmp_path, replace(CPU_ONLY, why={"gpus": why}))["gpu"].next_step or "")
 
 
+def test_in_wsl_the_driver_is_windows(tmp_path: Path):
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/osrelease").write_text("5.15.90.1-microsoft-standard-WSL2\n")
+    gpu = look(tmp_path)["gpu"]
+    assert "in Windows" in (gpu.next_step or "")
+    assert "/usr/lib/wsl/lib" in (gpu.next_step or "")
+
+
 def test_a_driver_without_a_gpu_is_told(tmp_path: Path):
     gpu = look(tmp_path, replace(WITH_GPU, gpus=()))["gpu"]
     assert gpu.state == "missing"

@@ -67,3 +67,20 @@ def test_wsl_is_known_by_its_kernel(tmp_path: Path):
     make(tmp_path, release := "proc/sys/kernel/osrelease")
     (tmp_path / release).write_text("5.15.90.1-microsoft-standard-WSL2\n")
     assert is_wsl(tmp_path)
+
+
+def wsl(root: Path) -> None:
+    make(root, release := "proc/sys/kernel/osrelease")
+    (root / release).write_text("5.15.90.1-microsoft-standard-WSL2\n")
+
+
+@pytest.mark.parametrize("systemd", [False, True])
+def test_wsl_is_no_container_though_it_has_a_namespace_of_its_own(tmp_path: Path, systemd):
+    wsl(tmp_path)
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026532201]")
+    make(tmp_path, *(["run/systemd/container"] if systemd else []))
+    assert not is_container(tmp_path, {})
+    assert read_device_files(tmp_path, {}).in_wsl
+    make(tmp_path, ".dockerenv")
+    assert is_container(tmp_path, {})

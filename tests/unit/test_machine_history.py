@@ -1,6 +1,10 @@
 """What is kept of a machine's readings: each GPU's own series, gaps where nothing was told."""
 
+import pytest
+
 from dlmon.records import Cpu, Gpu, Machine, Process
+from dlmon.sensors.nvidia_device import ASLEEP, LET_GO, LOST
+from dlmon.sensors.nvidia_questions import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, WORDS
 from dlmon.session import MachineHistory
 
 SECOND_NS = 1_000_000_000
@@ -82,3 +86,55 @@ def test_a_counter_that_is_read_late_counts_from_then():
     history.fold(sample(3, Gpu(0, energy_j=14.0), cpu=Cpu(energy_j=7.0)))
     assert history.gpu_energy_j_since_begin == {0: 4.0}
     assert history.cpu_energy_j_since_begin == 2.0
+
+
+@pytest.mark.parametrize("why", [ASLEEP.reason, LET_GO.reason, WORDS[10], WORDS[21]])
+def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(why):
+    history = MachineHistory()
+    history.fold(sample(1, Gpu(0, energy_j=10.0)))
+    history.fold(sample(2, Gpu(0, why={"energy_j": why})))
+    history.fold(sample(3, Gpu(0, energy_j=14.0)))
+    assert history.gpu_energy_j_since_begin == {0: 4.0}
+    history.fold(sample(4, Gpu(0, energy_j=2.0)))
+    assert history.gpu_energy_j_since_begin == {}
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        LOST.reason,
+        WORDS[DRIVER_NOT_LOADED],
+        WORDS[LIB_RM_VERSION_MISMATCH],
+        "lost: the sensors ended",
+    ],
+)
+def test_nothing_is_known_of_a_counter_across_a_loss(why):
+    history = MachineHistory()
+    history.fold(sample(1, Gpu(0, energy_j=10.0)))
+    history.fold(sample(2, Gpu(0, why={"energy_j": why})))
+    history.fold(sample(3, Gpu(0, energy_j=14.0)))
+    assert history.gpu_energy_j_since_begin == {}
+
+
+def test_who_a_process_is_stands_until_it_is_told_anew():
+    history = MachineHistory()
+    whole = Process(1, "ada", "python", cpu_pct=5, why={"gpus": "denied"})
+    told = []
+    for second_of, row in (
+        (1, whole),
+        (2, Process(1, cpu_pct=6, of_run=True)),
+        (3, Process(1, cpu_pct=7)),
+        (4, Process(1, "eve", "sh")),
+        (5, Process(2)),
+        (6, Process(1)),
+    ):
+        history.fold(sample(second_of, processes=(row,)))
+        told += history.latest.processes
+    assert told == [
+        whole,
+        Process(1, "ada", "python", cpu_pct=6, of_run=True, why={"gpus": "denied"}),
+        Process(1, "ada", "python", cpu_pct=7, why={"gpus": "denied"}),
+        Process(1, "eve", "sh"),
+        Process(2),
+        Process(1),
+    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dlmon.records import Cpu, Memory
 from dlmon.sensors.cgroup import (
+    MACHINE_ONLY,
     UNIFIED,
     CgroupProvider,
     cpu_limit_v1,
@@ -22,6 +24,7 @@ from dlmon.sensors.cgroup import (
     throttled_pct,
     throttled_periods,
 )
+from dlmon.sensors.provider import Reading, merge
 
 CPU_FIELDS = ("throttled_pct", "limit_used_pct")
 MIB = 2**20
@@ -288,15 +291,31 @@ def test_a_groups_swap_and_major_faults_count_where_its_memory_is_limited(tmp_pa
         {
             "slice/job/memory.max": f"{512 * MIB}\n",
             "slice/job/memory.swap.current": f"{30 * MIB}\n",
-            "slice/job/memory.stat": "inactive_file 0\npgfault 900\npgmajfault 40\n",
+            "slice/job/memory.stat": "pgfault 900\npgmajfault 40\npswpin 100\npswpout 50\n",
         },
     )
     provider = CgroupProvider(root)
     provider.facts()
-    no_rate = {"major_faults_s": "no earlier reading yet"}
-    assert provider.slow(0).memory == Memory(swap_used_mib=30, why=no_rate)
-    (root / "sys/fs/cgroup/slice/job/memory.stat").write_text("pgmajfault 65\n")
-    assert provider.slow(5 * SECOND).memory == Memory(swap_used_mib=30, major_faults_s=5.0)
+    no_rates = dict.fromkeys(("swap_mib_s", "major_faults_s"), "no earlier reading yet")
+    assert provider.slow(0).memory == Memory(swap_used_mib=30, why=no_rates)
+    pages = 10 * MIB // os.sysconf("SC_PAGE_SIZE")
+    (root / "sys/fs/cgroup/slice/job/memory.stat").write_text(
+        f"pgmajfault 65\npswpin {100 + pages}\npswpout {50 + pages}\n"
+    )
+    assert provider.slow(5 * SECOND).memory == Memory(
+        swap_used_mib=30, swap_mib_s=4.0, major_faults_s=5.0
+    )
+
+
+def test_the_machines_swap_rate_is_not_taken_for_that_of_a_limited_group(tmp_path: Path):
+    limited = {"slice/job/memory.max": f"{512 * MIB}\n", "slice/job/memory.stat": "pgmajfault 4\n"}
+    provider = CgroupProvider(v2_machine(tmp_path, limited))
+    provider.facts()
+    machines = Reading(memory=Memory(swap_mib_s=70.0))
+    told = merge(machines, provider.slow(0)).memory
+    assert told is not None
+    assert told.swap_mib_s is None
+    assert told.why["swap_mib_s"] == MACHINE_ONLY
 
 
 def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
@@ -314,7 +333,9 @@ def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
     provider.slow(0)
     stat = root / "sys/fs/cgroup/memory/jobs/a/memory.stat"
     stat.write_text("pgmajfault 1\ntotal_pgmajfault 18\n")
-    assert provider.slow(5 * SECOND).memory == Memory(swap_used_mib=7, major_faults_s=2.0)
+    assert provider.slow(5 * SECOND).memory == Memory(
+        swap_used_mib=7, major_faults_s=2.0, why={"swap_mib_s": MACHINE_ONLY}
+    )
 
 
 def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):

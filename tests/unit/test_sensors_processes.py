@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Gpu, Process
-from dlmon.sensors import scan
+from dlmon.sensors import files, nvidia, scan
 from dlmon.sensors.answers import MOST_UNANSWERED, Answers
+from dlmon.sensors.nvidia_device import ASLEEP
+from dlmon.sensors.nvidia_questions import DRIVER_NOT_LOADED, WORDS
 from dlmon.sensors.process import ProcessProvider
 from dlmon.sensors.processes import (
     COMMAND_CHARACTERS,
@@ -25,7 +27,9 @@ from dlmon.sensors.processes import (
     MOST_OF_RUN,
     MOST_ON_GPUS,
     NO_ANSWER,
+    ON_GPUS,
     UNTOLD,
+    WINDOWS_PID,
     ProcessTable,
     memory_by_gpu,
     total_mib,
@@ -248,6 +252,33 @@ def test_in_a_container_a_drivers_pid_is_never_taken_for_ours(tmp_path: Path):
         assert row.why == dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
 
 
+@pytest.mark.parametrize(("wsl", "reason"), [(False, HOSTS_PID), (True, WINDOWS_PID)])
+def test_where_a_drivers_pids_mean_nothing_no_row_claims_to_be_on_no_gpu(
+    tmp_path: Path, wsl, reason
+):
+    machine = Machine(tmp_path, same_pids=False, wsl=wsl)
+    machine.process(20)
+    machine.tree.watch(20, 0)
+    unused = Reading(gpus=(Gpu(0),), gpu_processes=())
+    machine.look()
+    rows = machine.table.read(machine.t, unused).processes
+    assert rows is not None
+    assert "gpus" not in rows[0].why
+    ours, theirs = machine.look(GpuProcess(0, 99, 500)).processes or ()
+    assert (ours.why["gpus"], ours.why["gpu_memory_mib"]) == (reason, reason)
+    assert "gpus" not in theirs.why
+    assert theirs.why["command"] == reason
+
+
+def test_who_may_hide_processes_is_windows_in_wsl(tmp_path: Path):
+    release = tmp_path / "proc/sys/kernel/osrelease"
+    release.parent.mkdir(parents=True)
+    release.write_text("6.1.0-13-amd64\n")
+    assert files.who_hides_processes(tmp_path) == "a container may hide other processes"
+    release.write_text("5.15.90.1-microsoft-standard-WSL2\n")
+    assert files.who_hides_processes(tmp_path) == "Windows may hide other processes"
+
+
 def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
     machine.process(20)
     row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
@@ -266,6 +297,29 @@ def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gp
     told = machine.table.read(machine.t, denied)
     assert told.processes is not None
     assert told.processes[0].why["gpus"] == "denied"
+
+
+def without_gpus(machine: Machine, why: str) -> Process:
+    machine.process(10)
+    machine.tree.watch(10, 0)
+    machine.look()
+    told = machine.table.read(machine.t, Reading(why={"gpus": why})).processes
+    assert told is not None
+    return told[0]
+
+
+def test_while_no_gpu_is_asked_no_row_claims_to_be_on_none(machine: Machine):
+    for why in (ASLEEP.reason, "lost: the sensors gave no sample for 3 s"):
+        row = without_gpus(machine, why)
+        assert (row.why["gpus"], row.why["gpu_memory_mib"]) == (why, why)
+
+
+def test_without_a_driver_nothing_can_be_on_a_gpu(machine: Machine, monkeypatch):
+    monkeypatch.setattr(nvidia, "LIBRARY", "libno-such-driver.so.1")
+    with pytest.raises(nvidia.NoNvml) as no_driver:
+        nvidia.load_pynvml()
+    for why in (str(no_driver.value), WORDS[DRIVER_NOT_LOADED]):
+        assert without_gpus(machine, why).why.keys().isdisjoint(ON_GPUS)
 
 
 def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):

@@ -81,12 +81,15 @@ def test_small_rates_keep_more_digits():
 
 
 def test_only_the_named_disks_are_counted():
-    assert disk.bytes_moved(DISKSTATS, {"nvme0n1", "sda"}) == ((2048 + 8) * 512, (4096 + 16) * 512)
+    assert disk.bytes_moved(DISKSTATS, {"nvme0n1": "nvme0n1", "sda": "sda"}) == (
+        (2048 + 8) * 512,
+        (4096 + 16) * 512,
+    )
 
 
 def test_a_diskstats_that_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="understood"):
-        disk.bytes_moved("what is this", {"sda"})
+        disk.bytes_moved("what is this", {"sda": "sda"})
 
 
 def test_physical_disks_are_those_with_hardware_behind_them(tmp_path: Path):
@@ -94,8 +97,32 @@ def test_physical_disks_are_those_with_hardware_behind_them(tmp_path: Path):
         (tmp_path / name).mkdir()
     (tmp_path / "nvme0n1" / "device").mkdir()
     (tmp_path / "cciss!c0d0" / "device").mkdir()
-    assert disk.physical_disks(tmp_path) == {"nvme0n1", "cciss/c0d0"}
-    assert disk.physical_disks(tmp_path / "absent") == frozenset()
+    assert disk.physical_disks(tmp_path) == {"nvme0n1": "nvme0n1", "cciss/c0d0": "cciss/c0d0"}
+    assert disk.physical_disks(tmp_path / "absent") == {}
+
+
+def test_hidden_paths_belong_to_the_disk_that_they_lead_to(tmp_path: Path):
+    for name, hidden in (("nvme0n1", "0"), ("nvme0c0n1", "1"), ("nvme0c1n1", "1"), ("sda", None)):
+        (tmp_path / name / "device").mkdir(parents=True)
+        if hidden is not None:
+            (tmp_path / name / "hidden").write_text(f"{hidden}\n")
+    assert disk.physical_disks(tmp_path) == {
+        "nvme0n1": "nvme0n1",
+        "nvme0c0n1": "nvme0n1",
+        "nvme0c1n1": "nvme0n1",
+        "sda": "sda",
+    }
+
+
+@pytest.mark.parametrize("at_itself", [0, 30])
+def test_a_disk_with_several_paths_is_counted_once(at_itself):
+    counted = {"nvme0n1": at_itself, "nvme0c0n1": 10, "nvme0c1n1": 20, "sda": 5}
+    diskstats = "".join(
+        f" 259 0 {name} 1 0 {sectors} 0 1 0 {2 * sectors} 0 0 0 0\n"
+        for name, sectors in counted.items()
+    )
+    disks = {name: "nvme0n1" if name.startswith("nvme") else name for name in counted}
+    assert disk.bytes_moved(diskstats, disks) == (35 * 512, 70 * 512)
 
 
 def test_only_hardware_interfaces_are_counted_where_there_are_some():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -27,6 +27,7 @@ from dlmon.sensors.changes import ALWAYS_TOLD, Changes
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
+from dlmon.session import MachineHistory
 
 SECOND = 1_000_000_000
 
@@ -125,15 +126,38 @@ def test_no_gpus_at_all_is_told_each_time():
     assert [changes.only_news(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
 
 
-def test_the_table_of_processes_is_told_whole_when_it_changed():
+def test_the_table_of_processes_is_told_with_every_row_when_it_changed():
     changes = Changes()
-    table = (Process(10, command="python", cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
-    newer = (Process(10, command="python", cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
+    table = (Process(10, cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
+    newer = (Process(10, cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
     told = [
         changes.only_news(machine(processes=processes)).processes
         for processes in (table, None, table, newer, newer, ())
     ]
     assert told == [table, None, None, newer, None, ()]
+
+
+def test_who_a_process_is_is_told_again_only_when_it_is_another():
+    changes = Changes()
+    unseen = {"command": "it has ended", "user": "it has ended"}
+    told = [
+        json.loads(encode(changes.only_news(machine(processes=rows))))["processes"]
+        for rows in (
+            (Process(10, "ada", "python", 80), Process(20, why=unseen)),
+            (Process(10, "ada", "python", 81), Process(20, why=unseen)),
+            (Process(10, "ada", "sh", 81),),
+            (),
+            (Process(10, "ada", "sh", 81),),
+        )
+    ]
+    row = {"pid": 10, "user": "ada", "command": "python", "cpu_pct": 80, "gpus": []}
+    assert told == [
+        [row, {"pid": 20, "user": None, "command": None, "gpus": [], "why": unseen}],
+        [{"pid": 10, "cpu_pct": 81, "gpus": []}, {"pid": 20, "gpus": []}],
+        [row | {"command": "sh", "cpu_pct": 81}],
+        [],
+        [row | {"command": "sh", "cpu_pct": 81}],
+    ]
 
 
 numbers = st.sampled_from([None, 0, 1, 2])
@@ -161,6 +185,28 @@ def test_a_reader_of_every_record_knows_what_was_read(readings):
         from_news = merge(from_news, news) if news is not None else from_news
         from_all = merge(from_all, reading)
         assert from_news == from_all
+
+
+@st.composite
+def tables(draw):
+    """Rows of few pids; one pid may stand in a table twice, of two namespaces."""
+    rows = []
+    for pid in draw(st.lists(st.sampled_from([10, 10, 20]), max_size=3)):
+        user = draw(st.sampled_from([None, "ada", "eve"]))
+        why = {} if user else {"user": draw(reasons), "command": draw(reasons)}
+        of_run = draw(st.sampled_from([None, True, False]))
+        rows.append(Process(pid, user, user and "python", draw(numbers), of_run=of_run, why=why))
+    return tuple(rows)
+
+
+@given(st.lists(st.none() | tables(), min_size=1, max_size=8))
+def test_a_reader_of_every_record_knows_who_each_process_is(told):
+    changes, history = Changes(), MachineHistory()
+    for t, table in enumerate(told):
+        why = {"processes": "denied"} if table is None else {}
+        read = replace(machine(processes=table, why=why), t=t)
+        history.fold(decode(encode(changes.only_news(read))))
+        assert history.latest.processes == table
 
 
 def busy_second(t: int) -> Machine:

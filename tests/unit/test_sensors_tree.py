@@ -208,6 +208,15 @@ def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):
     assert provider.slow(10 * SECOND).process == ProcessTree(busiest_thread_pct=0.0)
 
 
+def test_without_a_window_the_busiest_thread_is_unknown_and_not_as_before(proc: Proc):
+    proc.stat(10, threads={10: 50})
+    provider = watching(proc, 10)
+    provider.slow(5 * SECOND)
+    provider.watch(10, 6 * SECOND)
+    told = provider.slow(6 * SECOND).process
+    assert told == ProcessTree(why={"busiest_thread_pct": "no earlier reading yet"})
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
 def test_this_process_is_found_in_the_real_proc():
     provider = ProcessProvider()

@@ -15,8 +15,11 @@ from dlmon.records import (
     Cpu,
     Epoch,
     Evaluation,
+    Facts,
     Gpu,
+    GpuFacts,
     Machine,
+    MachineFacts,
     Memory,
     Model,
     Notice,
@@ -550,6 +553,31 @@ def test_nothing_is_known_of_a_session_that_just_began():
 def test_a_stale_sample_tells_its_age():
     made = session(sample(5, cpu=Cpu(pct=1.0)))
     assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
+
+
+def told_facts(*gpus, t=2 * SECOND_NS, **changes):
+    return Facts(t, 0.0, "box", MachineFacts(gpus=gpus or None, **changes))
+
+
+def test_the_facts_are_the_headers_until_newer_ones_are_told():
+    first = MachineFacts(cores=2, why={"gpus": "asleep"})
+    made = session(machine=first)
+    assert made.facts == first
+    late = GpuFacts(0, "Late", uuid="GPU-a", memory_mib=100)
+    made.fold(told_facts(late, cores=2))
+    assert made.facts == MachineFacts(cores=2, gpus=(late,))
+    assert made.header.machine == first
+
+
+def test_what_is_known_of_a_gpu_stands_while_it_can_not_be_asked():
+    first, second = GpuFacts(0, "One", uuid="GPU-a"), GpuFacts(1, "Two", uuid="GPU-b")
+    made = session(machine=MachineFacts(gpus=(first,)))
+    lost = GpuFacts(0, "NVIDIA GPU", why={"uuid": "lost"})
+    made.fold(told_facts(lost, second))
+    assert made.facts.gpus == (first, second)
+    made.fold(told_facts(why={"gpus": "lost: the sensors ended"}, cores=4))
+    assert made.facts.gpus == (first, second)
+    assert made.facts.cores == 4
 
 
 def test_steady_training_says_what_limits_it():

@@ -45,6 +45,14 @@ def check_device_name(asked: str) -> None:
         )
 
 
+def gpu_to_wake(asked: str) -> int | None:
+    """Return NVML's number of the GPU that `--device` is going to use; None for no GPU."""
+    number = asked.partition(":")[2]
+    if asked == "cpu" or (number and not number.isdecimal()):
+        return None
+    return int(number or 0)
+
+
 def check_cpus(asked: int | None, allowed: Collection[int]) -> None:
     """Raise `DeviceError` unless `asked` of the CPUs that are allowed can be had; None is all."""
     if asked is not None and not 1 <= asked <= len(allowed):

@@ -34,6 +34,7 @@ BUSY_PCT = 25.0
 LEAST_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
 LONGEST_TEXT = 500
+_LEFT_ASLEEP = "it was not asked, nor the frameworks, so that it stays so"
 
 
 def examine(
@@ -94,6 +95,17 @@ def examine(
     findings.append(_sessions(session_directory))
     findings += what_ends_runs(root, environment, user)
     return tuple(_cleaned(finding) for finding in findings)
+
+
+def any_asleep(machine: MachineFacts) -> bool:
+    """Tell whether a GPU sleeps, which a framework that looks for GPUs would wake."""
+    reasons = [machine.why.get("gpus", ""), *(g.why.get("uuid", "") for g in machine.gpus or ())]
+    return any(is_asleep(why) for why in reasons)
+
+
+def is_asleep(why: str) -> bool:
+    """Tell by the sensors' reason whether a GPU is not told of because it sleeps."""
+    return why.startswith("asleep")
 
 
 def _cleaned(finding: Finding) -> Finding:
@@ -242,6 +254,8 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
 def _gpu(gpu: GpuFacts, driver: str) -> Finding:
     if gpu.uuid is None:
         why = gpu.why.get("uuid", gpu.why.get("name", "unknown"))
+        if is_asleep(why):
+            return Finding("gpu", "ok", f"GPU {gpu.index} is {why}; {_LEFT_ASLEEP}")
         return Finding(
             "gpu",
             "warning",
@@ -259,6 +273,8 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
 def _why_no_gpu(why: str, root: Path) -> Finding:
     """Tell apart no card, no driver, no permission, and a driver in two versions."""
     control = root / "dev/nvidiactl"
+    if is_asleep(why):
+        return Finding("gpu", "ok", f"The GPU is {why}; {_LEFT_ASLEEP}")
     if "differ in version" in why:
         step = "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded."
         return Finding("gpu", "missing", f"No GPU can be used: {why}.", step)

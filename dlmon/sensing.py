@@ -16,9 +16,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from dlmon.processes import die_with_parent, end_process, python_command
-from dlmon.records import Facts, Machine, Notice, RecordError, decode
+from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
 from dlmon.sanitize import clean
 
 # A driver without persistence mode wakes up for a second or two a GPU.
@@ -28,6 +29,7 @@ BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 SOUND_S = 60.0
 # A check that is so late was not made for want of our own running.
 ASLEEP_S = 1.0
+_DYING_S = 0.1
 LINE_BYTES = 4 << 20
 
 
@@ -41,6 +43,7 @@ class Sensing:
         on_sample: called with each sample.
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
         pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms a GPU.
+        wake: NVML's number of a GPU that is about to be used, and so may be woken.
     """
 
     def __init__(
@@ -51,12 +54,14 @@ class Sensing:
         on_notice: Callable[[str], None],
         command: list[str] | None = None,
         pcie: bool = False,
+        wake: int | None = None,
     ) -> None:
         self._command = command or [
             *python_command("dlmon.sensors"),
             "--interval",
             str(interval_s),
             *(["--pcie"] if pcie else []),
+            *(["--wake", str(wake)] if wake is not None else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)
         self._check_s = min(max(interval_s, 0.25), 1.0)
@@ -135,8 +140,8 @@ class Sensing:
     def _read(self, process: _Process) -> None:
         lines = process.read()
         if lines is None:
-            words = f" ({process.last_words})" if process.last_words else ""
-            self._lose(process, f"ended{words}")
+            words = _signal_that_ended(process.popen) or process.last_words
+            self._lose(process, f"ended ({words})" if words else "ended")
             return
         for line in lines:
             self._take(process, line)
@@ -145,8 +150,10 @@ class Sensing:
         try:
             record = decode(line)
         except RecordError:
-            process.last_words = clean(line.decode("utf-8", "replace"), 200)
+            process.last_words = clean(line.decode("utf-8", "replace"), 200) or process.last_words
             return
+        # What was said before the process went on is not why it ended.
+        process.last_words = ""
         process.heard_at = time.monotonic()
         if isinstance(record, Facts):
             process.facts = record
@@ -157,17 +164,21 @@ class Sensing:
         elif isinstance(record, Machine):
             process.has_sampled = True
             if process is self._probe:
-                self._promote(process)
+                self._promote(process, record)
             self._tell_back()
             self._on_sample(record)
 
-    def _promote(self, probe: _Process) -> None:
+    def _promote(self, probe: _Process, sample: Machine) -> None:
         """Let the process that the driver answers take the place of the one without GPUs."""
         if self._current is not None:
             self._leave(self._current)
         self._current, self._probe = probe, None
         self._no_gpus = None
-        self._on_notice("the sensors reach the GPUs again")
+        why = _why_no_gpu_answers(sample)
+        if why is None:
+            self._on_notice("the sensors reach the GPUs again")
+        else:
+            self._on_notice(f"the driver answers the sensors again, but: {why}")
         if probe.facts is not None:
             self._on_facts(probe.facts)
 
@@ -235,6 +246,27 @@ class Sensing:
         asyncio.get_running_loop().remove_reader(process.fd)
         if process.end():
             self._former.append(process.popen)
+
+
+def _why_no_gpu_answers(sample: Machine) -> str | None:
+    """Say why a sample holds no reading of any GPU; None where it holds one."""
+    if not sample.gpus:
+        return sample.why.get("gpus", "it has no GPU")
+    told = Gpu(0)
+    if any(replace(gpu, index=0, why={}) != told for gpu in sample.gpus):
+        return None
+    return next(iter(sample.gpus[0].why.values()), "no GPU is told of")
+
+
+def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:
+    """Return in words the signal that ended a process whose pipe has ended."""
+    # Its files are closed a moment before it can be waited for.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        popen.wait(_DYING_S)
+    if popen.returncode is None or popen.returncode >= 0:
+        return None
+    words = signal.strsignal(-popen.returncode)
+    return words.lower() if words else f"signal {-popen.returncode}"
 
 
 class _Process:

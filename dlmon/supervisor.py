@@ -28,7 +28,14 @@ from typing import Any
 
 import dlmon
 from dlmon.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.device import DeviceChoice, DeviceError, DeviceNotTold, check_cpus, choose_device
+from dlmon.device import (
+    DeviceChoice,
+    DeviceError,
+    DeviceNotTold,
+    check_cpus,
+    choose_device,
+    gpu_to_wake,
+)
 from dlmon.host import boot_id, host_name
 from dlmon.interpreter import (
     Interpreter,
@@ -91,7 +98,12 @@ class Supervisor:
         self._answer = answer
         self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
         self._sensing = Sensing(
-            job.interval_s, self._take_facts, self._take_sample, self._notice, pcie=job.pcie
+            job.interval_s,
+            self._take_facts,
+            self._take_sample,
+            self._notice,
+            pcie=job.pcie,
+            wake=gpu_to_wake(job.device),
         )
         self._writer: LogWriter | None = None
         self._session: Session | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.calibration import CalibrationError, calibrate, calibration_path
-from dlmon.doctor import BUSY_PCT, Finding, examine
+from dlmon.doctor import BUSY_PCT, Finding, any_asleep, examine
 from dlmon.frameworks import Framework, ask_framework, is_installed
 from dlmon.interpreter import TITLES
 from dlmon.records import Facts
@@ -50,7 +50,8 @@ def run_doctor(
         for complaint in found.complaints:
             calibrating(complaint)
     why_no_facts = answer if isinstance(answer, str) else None
-    frameworks = None if quick else _ask_frameworks(asking)
+    asleep = facts is not None and any_asleep(facts.machine)
+    frameworks = None if quick or asleep else _ask_frameworks(asking)
     return examine(facts, why_no_facts, directory, calibration=path, frameworks=frameworks)
 
 

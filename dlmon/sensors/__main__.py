@@ -42,7 +42,7 @@ def main() -> int:
         print(f"dlmon: the sensors need {name}: python -m pip install {name}", file=sys.stderr)
         return 1
     process = ProcessProvider()
-    providers = machine_providers(process, arguments.no_gpus, arguments.pcie)
+    providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
     sampler = Sampler(providers, ProcessTable(process))
     interval = int(arguments.interval * 1e9)
     try:
@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         "--pcie",
         action="store_true",
         help="measure what crosses each GPU's PCIe link, which takes 40 ms a GPU",
+    )
+    parser.add_argument(
+        "--wake", type=int, metavar="N", help="wake GPU N if it is asleep: it is to be used"
     )
     parser.add_argument(
         "--no-gpus", metavar="REASON", help="leave NVML alone, and tell REASON in its place"

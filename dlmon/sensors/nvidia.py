@@ -47,17 +47,29 @@ class NoNvml(Exception):
 
 
 class NvidiaProvider:
-    """Every GPU that NVML tells of. With `pcie`, what crosses their PCIe links is measured too."""
+    """Every GPU that NVML tells of.
+
+    Args:
+        load: returns the `pynvml` module.
+        pcie: measure what crosses their PCIe links too.
+        wake: NVML's number of a GPU that is about to be used, and so may be woken.
+        in_use: tells whether a run is watched, which may use a GPU at any time.
+        power: which of them are asleep.
+    """
 
     def __init__(
         self,
         load: Callable[[], Any] | None = None,
         *,
         pcie: bool = False,
+        wake: int | None = None,
+        in_use: Callable[[], bool] = lambda: False,
         power: RuntimePower | None = None,
     ) -> None:
         self._load = load or load_pynvml
         self._pcie = pcie
+        self._wake = wake
+        self._in_use = in_use
         self._power = power or RuntimePower()
         self._rests = Rests()
         self._nvml: Any = None
@@ -74,7 +86,7 @@ class NvidiaProvider:
         """Start NVML and tell the GPUs, the driver, and who else uses the GPUs."""
         self._power.look_for_cards()
         self._power.look()
-        if self._power.all_asleep:
+        if self._power.all_asleep and self._wake is None:
             self._why, self._waits_for_waking = ASLEEP.reason, True
         else:
             self._begin()
@@ -176,7 +188,11 @@ class NvidiaProvider:
 
     def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
         """Tell whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
-        unused = processes == () and all(d.is_asleep or d.is_unused for d in self._devices)
+        unused = (
+            processes == ()
+            and not self._in_use()
+            and all(d.is_asleep or d.is_unused for d in self._devices)
+        )
         return unused and self._power.may_fall_asleep()
 
     # ---- the driver's life cycle ----
@@ -191,7 +207,7 @@ class NvidiaProvider:
             self._waits_for_waking = False
             self._begin()
         elif self._rests.until is not None:
-            if self._rests.is_over(t):
+            if self._rests.is_over(t, at_once=self._in_use()):
                 self._open()
         elif self._all_answer():
             for device in self._devices:
@@ -241,7 +257,8 @@ class NvidiaProvider:
         # To be asked for its handle would wake it. NVML counts GPUs in their bus ids' order.
         cards = self._power.cards if len(self._power.cards) == count else ()
         for nvml_index in range(count):
-            if cards and cards[nvml_index] in self._power.asleep:
+            asleep = bool(cards) and cards[nvml_index] in self._power.asleep
+            if asleep and nvml_index != self._wake:
                 self._leave_asleep(nvml_index, cards[nvml_index])
             else:
                 self._attach(nvml_index)

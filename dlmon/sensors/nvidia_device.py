@@ -97,8 +97,9 @@ class Device:
 
     def facts(self, nvml: Any) -> GpuFacts:
         """Ask what does not change."""
-        self.has_told_facts = self.can_be_asked
         values, why = self._answers(nvml, FACTS)
+        # It may have been lost in between, and then has yet to be told.
+        self.has_told_facts = self.can_be_asked
         values.setdefault("name", "NVIDIA GPU")
         return GpuFacts(index=self.index, **values, why=why)
 

@@ -111,9 +111,9 @@ class Rests:
         self.until = t + REST_NS
         return True
 
-    def is_over(self, t: int) -> bool:
-        """Return whether the rest has lasted its time, and end it then."""
-        if self.until is None or t < self.until:
+    def is_over(self, t: int, at_once: bool = False) -> bool:
+        """Return whether the rest has lasted its time, and end it then, or `at_once`."""
+        if self.until is None or (t < self.until and not at_once):
             return False
         self.until = None
         return True

@@ -105,11 +105,12 @@ class Sampler:
 
 
 def machine_providers(
-    process: ProcessProvider, no_gpus: str | None, pcie: bool = False
+    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: int | None = None
 ) -> tuple[Provider, ...]:
     """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
 
-    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms a GPU.
+    `pcie` asks for the GPUs' PCIe throughput, which takes the driver 40 ms a GPU; `wake` is a
+    GPU that is about to be used, and so may be woken.
     The control group comes after memory: where it sets a limit, its usage is
     the one that counts. Another vendor's GPUs are one more provider here.
     """
@@ -121,5 +122,7 @@ def machine_providers(
         DiskProvider(),
         NetworkProvider(),
         process,
-        NvidiaProvider(pcie=pcie) if no_gpus is None else NoGpus(no_gpus),
+        NvidiaProvider(pcie=pcie, wake=wake, in_use=lambda: process.watching)
+        if no_gpus is None
+        else NoGpus(no_gpus),
     )

@@ -245,7 +245,9 @@ def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
     session.wait_for(
         Machine, lambda s: s.t > lost.t and s.cpu is not None and s.cpu.pct is not None
     )
-    assert any("they go on without the GPUs" in text for text in session.notices())
+    reason = "ended (segmentation fault)" if misbehaviour == "crash" else "gave no sample for"
+    (told,) = (text for text in session.notices() if "they go on without the GPUs" in text)
+    assert told.startswith(f"the sensors {reason}")
     driver.says("gpus 1")
     session.wait_for_notice("the sensors reach the GPUs again")
     session.wait_for(Machine, lambda s: s.t > lost.t and gpu_is_read(s))

@@ -13,7 +13,7 @@ from dlmon.sensing import Sensing
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
-LOST = 15
+LOST, VERSION_MISMATCH = 15, 18
 
 
 @pytest.fixture(scope="session")
@@ -80,3 +80,23 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(driver, pcie, m
 
     (gpu,) = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S)).samples[0].gpus
     assert gpu.pcie_receive_mib_s == mib_s
+
+
+def test_a_driver_that_comes_back_broken_is_not_called_well(driver):
+    async def listen():
+        heard = Heard()
+        heard.sensing.start()
+        await heard.until(lambda: heard.samples)
+        driver.says("gpus 1", "crash nvmlDeviceGetUtilizationRates")
+        await heard.until(lambda: heard.notices)
+        driver.says("gpus 1", f"answer nvmlInitWithFlags * {VERSION_MISMATCH}")
+        await heard.until(lambda: len(heard.notices) == 2)
+        heard.sensing.close()
+        return heard.notices
+
+    lost, back = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S))
+    assert lost.startswith("the sensors ended (segmentation fault)")
+    assert back == (
+        "the driver answers the sensors again, but: the NVIDIA driver and its library differ in "
+        "version"
+    )

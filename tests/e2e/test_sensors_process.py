@@ -589,7 +589,8 @@ def test_what_crosses_the_nvlinks_is_told_at_the_next_slow_reading(start, driver
     sensors.sample()
     driver.says("gpus 1", "set 0 nvlink_send_kib 1048576")
     told = sensors.sample_until(lambda known: known.gpus[0].nvlink_send_mib_s)
-    assert told.gpus[0].nvlink_send_mib_s <= 1024 / SLOW_TIER_S
+    # On a busy machine a reading is late, and its window longer or the next one's shorter.
+    assert told.gpus[0].nvlink_send_mib_s == pytest.approx(1024 / SLOW_TIER_S, rel=0.5)
     assert told.gpus[0].nvlink_receive_mib_s == 0.0
 
 

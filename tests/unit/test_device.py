@@ -10,6 +10,7 @@ from dlmon.device import (
     check_cpus,
     check_device_name,
     choose_device,
+    gpu_to_wake,
 )
 from dlmon.records import GpuFacts, MachineFacts
 
@@ -178,3 +179,11 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
         assert f"gpu:{choice.gpu_index}" == asked
     if choice.environment and asked != "cpu":
         assert choice.environment == {VISIBLE: f"GPU-{choice.gpu_index}"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [("auto", 0), ("gpu", 0), ("gpu:3", 3), ("cpu", None), ("gpu:x", None)],
+)
+def test_only_the_gpu_that_a_run_is_going_to_use_may_be_woken(asked, index):
+    assert gpu_to_wake(asked) == index

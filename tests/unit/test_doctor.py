@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.calibration import Peak, write_peaks
-from dlmon.doctor import LONGEST_TEXT, Finding, examine, installed_version
+from dlmon.doctor import LONGEST_TEXT, Finding, any_asleep, examine, installed_version
 from dlmon.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
 
@@ -195,6 +195,19 @@ def test_a_machine_without_a_card_trains_on_its_cpu(tmp_path: Path):
     gpu = look(tmp_path)["gpu"]
     assert (gpu.state, gpu.next_step) == ("missing", None)
     assert "CPU" in gpu.text
+
+
+def test_a_gpu_that_sleeps_is_not_called_broken(tmp_path: Path):
+    asleep = "asleep (runtime power management)"
+    alone = replace(CPU_ONLY, why={"gpus": asleep})
+    beside = replace(WITH_GPU, gpus=(GpuFacts(0, "NVIDIA GPU", why={"uuid": asleep}),))
+    for machine in (alone, beside):
+        gpu = look(tmp_path, machine)["gpu"]
+        assert (gpu.state, gpu.next_step) == ("ok", None)
+        assert "asleep" in gpu.text
+        assert any_asleep(machine)
+    assert not any_asleep(WITH_GPU)
+    assert not any_asleep(CPU_ONLY)
 
 
 def test_a_card_without_a_driver_is_told_apart(tmp_path: Path):

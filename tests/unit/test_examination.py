@@ -8,6 +8,7 @@ import pytest
 
 import tui.cli
 from dlmon.frameworks import Framework
+from dlmon.records import Facts, MachineFacts
 from tui import examination
 
 SILENT = "the sensors said nothing"
@@ -61,6 +62,17 @@ def test_quick_asks_no_framework(doctor, monkeypatch):
     exit_code, told, _ = doctor("--quick")
     assert exit_code == 0
     assert "frameworks" not in told
+
+
+def test_no_framework_is_let_wake_a_gpu_that_sleeps(doctor, monkeypatch):
+    asleep = MachineFacts(why={"gpus": "asleep (runtime power management)"})
+
+    async def say_so():
+        return Facts(0, 0.0, "box", asleep)
+
+    monkeypatch.setattr(examination, "_first_facts", say_so)
+    monkeypatch.setattr(examination, "ask_framework", lambda module: pytest.fail("it asked"))
+    assert "The GPU is asleep" in doctor()[1]
 
 
 def test_progress_is_told_in_a_terminal_alone(doctor, monkeypatch):

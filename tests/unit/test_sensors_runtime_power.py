@@ -180,6 +180,17 @@ def test_a_gpu_that_sleeps_at_the_start_is_not_asked_for_its_handle(machine, pow
     assert provider.later_facts().gpus[0].name == "GPU a"
 
 
+def test_the_gpu_that_a_run_is_going_to_use_may_be_woken_and_no_other(machine, power):
+    machine.card(A, "suspended")
+    machine.card(B, "suspended")
+    module = NvmlModule("a", "b")
+    provider = NvidiaProvider(lambda: module, power=power, wake=1)
+    asleep, woken = provider.facts().gpus
+    assert (asleep.uuid, asleep.why["name"]) == (None, ASLEEP)
+    assert woken.name == "GPU b"
+    assert not asked_of(module, "a")
+
+
 def test_a_lost_gpu_does_not_wake_the_one_that_sleeps(machine, power):
     machine.card(A)
     machine.card(B)
@@ -255,3 +266,19 @@ def test_a_gpu_that_is_used_or_cannot_sleep_is_never_let_go_of(machine, power, m
         monkeypatch.setattr(files, "sees_every_process", lambda: False)
     assert all(gpu.utilization_pct is not None for gpu in sampled(provider, 0, 60))
     assert "shutdown" not in module.calls
+
+
+def test_no_gpu_is_let_go_of_while_a_run_is_watched(machine, power):
+    machine.card(A)
+    watched = [True]
+    module = NvmlModule("a")
+    module.values["utilization"] = 0
+    module.computing = []
+    provider = NvidiaProvider(lambda: module, power=power, in_use=lambda: watched[0])
+    provider.facts()
+    assert all(gpu.utilization_pct == 0 for gpu in sampled(provider, 0, 60))
+    watched[0] = False
+    assert sampled(provider, 60, 75)[-1].why["power_w"] == LET_GO
+    watched[0] = True
+    # A run that begins ends the rest.
+    assert sampled(provider, 75, 76)[0].utilization_pct == 0

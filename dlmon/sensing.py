@@ -163,6 +163,7 @@ class Sensing:
             self._on_notice(record.text)
         elif isinstance(record, Machine):
             process.has_sampled = True
+            process.may_reopen = process.may_use_a_driver and not _every_gpu_answers(record)
             if process is self._probe:
                 self._promote(process, record)
             self._tell_back()
@@ -206,8 +207,10 @@ class Sensing:
         self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
 
     def _patience_s(self, process: _Process) -> float:
-        # The first sample comes an interval after the facts.
-        return self._deadline_s if process.facts is not None else START_S
+        # The first sample comes an interval after the facts. To reach a GPU again that was lost
+        # takes as long as at the start.
+        starts = process.facts is None or process.may_reopen
+        return START_S if starts else self._deadline_s
 
     def _lose(self, process: _Process, reason: str) -> None:
         self._leave(process)
@@ -248,12 +251,19 @@ class Sensing:
             self._former.append(process.popen)
 
 
+def _answers(gpu: Gpu) -> bool:
+    return replace(gpu, why={}) != Gpu(gpu.index)
+
+
+def _every_gpu_answers(sample: Machine) -> bool:
+    return bool(sample.gpus) and all(map(_answers, sample.gpus or ()))
+
+
 def _why_no_gpu_answers(sample: Machine) -> str | None:
     """Say why a sample holds no reading of any GPU; None where it holds one."""
     if not sample.gpus:
         return sample.why.get("gpus", "it has no GPU")
-    told = Gpu(0)
-    if any(replace(gpu, index=0, why={}) != told for gpu in sample.gpus):
+    if any(map(_answers, sample.gpus)):
         return None
     return next(iter(sample.gpus[0].why.values()), "no GPU is told of")
 
@@ -291,6 +301,7 @@ class _Process:
         self.started_at = self.heard_at = time.monotonic()
         self.facts: Facts | None = None
         self.has_sampled = False
+        self.may_reopen = False
         self.last_words = ""
         os.set_blocking(self.fd, False)
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from fake_nvml import FakeDriver, build
+from fakes import slow_driver_sensors
 from fakes.sessions import DEADLINE_S
 
 from dlmon.sensing import Sensing
@@ -100,3 +101,18 @@ def test_a_driver_that_comes_back_broken_is_not_called_well(driver):
         "the driver answers the sensors again, but: the NVIDIA driver and its library differ in "
         "version"
     )
+
+
+def test_a_gpu_that_takes_long_to_be_reached_again_is_waited_for():
+    async def listen():
+        heard = Heard(command=[sys.executable, "-P", slow_driver_sensors.__file__])
+        heard.sensing.start()
+        await heard.until(lambda: len(heard.samples) > 3)
+        heard.sensing.close()
+        return heard
+
+    heard = asyncio.run(asyncio.wait_for(listen(), DEADLINE_S))
+    assert [sample.gpus[0].utilization_pct for sample in heard.samples[:3]] == [50, None, 60]
+    assert heard.notices == []
+    gap_s = (heard.samples[2].t - heard.samples[1].t) / 1e9
+    assert gap_s >= slow_driver_sensors.REOPENING_S

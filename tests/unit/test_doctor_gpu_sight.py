@@ -203,6 +203,8 @@ def test_a_missing_driver_library(framework, complaint):
     assert "libcuda1" in why(complaining).next_step
     in_container = why(complaining, files=replace(FILES, in_container=True))
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in in_container.next_step
+    in_wsl = why(complaining, files=replace(FILES, in_wsl=True))
+    assert "/usr/lib/wsl/lib" in in_wsl.next_step
 
 
 def test_missing_cuda_libraries_are_named():

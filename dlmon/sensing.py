@@ -179,7 +179,7 @@ class Sensing:
         if why is None:
             self._on_notice("the sensors reach the GPUs again")
         else:
-            self._on_notice(f"the driver answers the sensors again, but: {why}")
+            self._on_notice(f"the sensors ask for the GPUs again, but: {why}")
         if probe.facts is not None:
             self._on_facts(probe.facts)
 

@@ -55,6 +55,7 @@ def main() -> int:
         while _listen(tick, words, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
+                sampler.afterwards()
                 for record in news.since():
                     _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())

@@ -24,6 +24,7 @@ from dlmon.sensors.nvidia_questions import (
     LIFE_CYCLE,
     MIG,
     PCIE,
+    PCIE_LATER,
     PCIE_LEFT_OUT,
     SLOW,
     Question,
@@ -79,6 +80,8 @@ class NvidiaProvider:
         self._waits_for_waking = False
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
+        self._unmeasured: list[Device] = []
+        self._unreached = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
 
@@ -96,6 +99,7 @@ class NvidiaProvider:
             device.is_due = False
         facts = self._gpu_facts()
         foreign = self._computing_processes()
+        self._note_losses()
         if isinstance(foreign, Missing):
             return replace(facts, why={**facts.why, "foreign_gpu_processes": foreign.reason})
         return replace(facts, foreign_gpu_processes=foreign)
@@ -108,6 +112,7 @@ class NvidiaProvider:
 
     def notices(self) -> list[str]:
         """Return a sentence for each loss and each return of GPUs since the last call."""
+        self._note_losses()
         notices, self._notices = self._notices, []
         return notices
 
@@ -117,7 +122,8 @@ class NvidiaProvider:
         for device in self._devices:
             device.heed(self._power.asleep)
         self._bring_up(t)
-        reading = self._read((*FAST, *ENERGY) if self._few() else FAST)
+        questions = (*FAST, *PCIE_LATER) if self._pcie else FAST
+        reading = self._read((*questions, *ENERGY) if self._few() else questions)
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
         self._note_losses()
@@ -126,7 +132,9 @@ class NvidiaProvider:
     def slow(self, t: int) -> Reading:
         """Read limits, errors and links, and who is on the GPUs; of many GPUs, energy too."""
         self._power.look_for_cards()
-        questions = (MIG, *SLOW, *(PCIE if self._pcie else PCIE_LEFT_OUT))
+        questions = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
+        if self._pcie and not self._unmeasured:
+            self._unmeasured = list(self._devices)
         reading = self._read(questions if self._few() else questions + ENERGY, slow=True)
         if not self._devices:
             return reading
@@ -134,6 +142,11 @@ class NvidiaProvider:
         if self._rests.begins(t, self._idle(processes)):
             self._shut_down(LET_GO)
         return replace(reading, gpu_processes=processes, why=why)
+
+    def afterwards(self) -> None:
+        """Measure one GPU's PCIe link, each in its turn, if they are to be measured."""
+        if self._unmeasured:
+            self._unmeasured.pop(0).measure(self._nvml, PCIE)
 
     def _few(self) -> bool:
         return len(self._devices) <= _MOST_ENERGY_EACH_INTERVAL
@@ -249,22 +262,33 @@ class NvidiaProvider:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             self._why = words(error)
+            self._unreached = not self._devices
             for device in self._devices:
                 device.detach(Missing(self._why))
             return
         for device in self._devices:
             device.detach(LOST)
-        # To be asked for its handle would wake it. NVML counts GPUs in their bus ids' order.
-        cards = self._power.cards if len(self._power.cards) == count else ()
-        for nvml_index in range(count):
-            asleep = bool(cards) and cards[nvml_index] in self._power.asleep
-            if asleep and nvml_index != self._wake:
-                self._leave_asleep(nvml_index, cards[nvml_index])
+        # To be asked for its handle would wake it.
+        asleep = self._power.asleep
+        for nvml_index, bus_id in enumerate(self._bus_ids(count)):
+            may_sleep = bool(asleep) if bus_id is None else bus_id in asleep
+            if may_sleep and nvml_index != self._wake:
+                self._leave_asleep(nvml_index, bus_id)
             else:
                 self._attach(nvml_index)
 
-    def _leave_asleep(self, nvml_index: int, bus_id: str) -> None:
-        known = [device for device in self._devices if device.bus_id == bus_id]
+    def _bus_ids(self, count: int) -> Sequence[str | None]:
+        """Return the bus ids of NVML's GPUs, which it counts in the order of these."""
+        if len(self._power.cards) == count:
+            return self._power.cards
+        # In a container Linux may tell of more cards than NVML.
+        if len(self._devices) == count:
+            by_number = sorted(self._devices, key=lambda device: device.nvml_index)
+            return [device.bus_id for device in by_number]
+        return [None] * count
+
+    def _leave_asleep(self, nvml_index: int, bus_id: str | None) -> None:
+        known = [device for device in self._devices if bus_id and device.bus_id == bus_id]
         device = known[0] if known else self._device(nvml_index, None)
         device.nvml_index, device.bus_id, device.is_asleep = nvml_index, bus_id, True
         device.detach(ASLEEP)
@@ -307,8 +331,13 @@ class NvidiaProvider:
             again = "it is" if len(indexes) == 1 else "they are"
             self._notices.append(f"{_named(indexes)}: {reason}; {again} tried again")
             self._lost.update(indexes)
-        back = [d.index for d in self._devices if d.answered and d.index in self._lost]
+        back = [
+            device.index
+            for device in self._devices
+            if device.answered and (self._unreached or device.index in self._lost)
+        ]
         if back:
+            self._unreached = False
             self._notices.append(f"{_named(back)}: back")
             self._lost.difference_update(back)
 

@@ -41,6 +41,7 @@ class Missing:
 
 LOST = Missing("lost")
 ASLEEP = Missing("asleep (runtime power management)")
+MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known")
 LET_GO = Missing("idle: left alone, so that it can fall asleep")
 
 
@@ -65,6 +66,7 @@ class Device:
     _mig: bool = False
     _settled: dict[str, Reader | Missing] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
+    _measured: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_lost(self) -> bool:
@@ -80,7 +82,7 @@ class Device:
         """Ask through `handle` from now on."""
         self.handle, self.uuid = handle, uuid or self.uuid
         self.is_asleep, self.is_due = False, True
-        self._settled, self._nvlinks = {}, NvLinks()
+        self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
         bus_id = self._ask(nvml, _BUS_ID)
         if not isinstance(bus_id, Missing):
             self.bus_id = bus_id
@@ -92,8 +94,11 @@ class Device:
 
     def heed(self, asleep: frozenset[str]) -> None:
         """Ask it, or not, by whether its bus id is among those of the sleeping cards."""
-        was_asleep, self.is_asleep = self.is_asleep, self.bus_id in asleep
-        self.is_due = self.is_due or (was_asleep and not self.is_asleep)
+        was_asleep = self.is_asleep
+        may_be_any = self.bus_id is None and self.handle is None and self.missing == ASLEEP
+        self.is_asleep = bool(asleep) if may_be_any else self.bus_id in asleep
+        if was_asleep and not self.is_asleep:
+            self.is_due, self._measured = True, {}
 
     def facts(self, nvml: Any) -> GpuFacts:
         """Ask what does not change."""
@@ -121,6 +126,10 @@ class Device:
             self._settled.clear()
         return Gpu(index=self.index, **values, why=why)
 
+    def measure(self, nvml: Any, questions: tuple[Question, ...]) -> None:
+        """Ask what takes too long for a reading; the next readings tell these answers."""
+        self._measured = {question.name: self._ask(nvml, question) for question in questions}
+
     def processes(self, nvml: Any) -> dict[int, int | None] | Missing:
         """Return the MiB that each process holds here, or why none are told."""
         compute = self._ask(nvml, COMPUTE)
@@ -140,7 +149,7 @@ class Device:
 
     def _why_not_asked(self) -> Missing | None:
         if self.is_asleep:
-            return ASLEEP
+            return MAY_SLEEP if self.bus_id is None else ASLEEP
         return self.missing if self.handle is None else None
 
     def _answers(
@@ -149,7 +158,9 @@ class Device:
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         for question in questions:
-            answer = self._ask(nvml, question)
+            answer = self._measured.get(question.name)
+            if answer is None:
+                answer = self._ask(nvml, question)
             if isinstance(answer, Missing):
                 why[question.name] = answer.reason
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from dlmon.records import Cost, Facts, Machine, MachineFacts
 from dlmon.sensors.cgroup import CgroupProvider
@@ -20,6 +21,14 @@ from dlmon.sensors.processes import ProcessTable
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
 FIRST_WINDOW_S = 0.25
+
+
+@runtime_checkable
+class LongReader(Protocol):
+    """A provider that reads some of what it tells between two samples."""
+
+    def afterwards(self) -> None:
+        """Read some of what takes too long for a sample."""
 
 
 class Sampler:
@@ -92,6 +101,12 @@ class Sampler:
                 why=reading.why,
             )
         )
+
+    def afterwards(self) -> None:
+        """Read what takes too long for a sample; call it once the sample is written."""
+        for provider in self._providers:
+            if isinstance(provider, LongReader):
+                provider.afterwards()
 
     def _read(self, t: int, slow: bool) -> Reading:
         reading = Reading()

@@ -579,6 +579,8 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(start, driver):
     sensors = start("--pcie", driver=driver)
     sensors.facts()
     sensors.sample()
+    assert set(sensors.gpu(0).why.values()) == {"not measured yet"}
+    sensors.sample()
     gpu = sensors.gpu(0)
     assert (gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s, gpu.why) == (2.0, 1.0, {})
 

@@ -297,8 +297,10 @@ def test_a_driver_that_is_loaded_later_is_found():
     assert facts.why["gpus"] == "the NVIDIA driver is not loaded"
     assert provider.fast(0).why == {"gpus": "the NVIDIA driver is not loaded"}
     module.errors.clear()
+    assert provider.notices() == []
     gpus(provider, 60 * SECOND)
     assert gpus(provider, 61 * SECOND) == (HEALTHY,)
+    assert provider.notices() == ["GPU 0: back"]
 
 
 def test_a_driver_that_was_replaced_is_said_so():
@@ -353,11 +355,46 @@ def test_what_crosses_the_pcie_link_is_measured_only_where_asked_for():
     provider.fast(0)
     assert provider.slow(0).gpus[0].pcie_send_mib_s is None
     assert not [call for call in module.calls if call[0].startswith("pcie")]
+    assert measured_since_last(module) == []
+
+
+def measured_since_last(module):
+    """Return the GPUs whose PCIe links were asked about since this was called last."""
+    calls = [call[1] for call in module.calls if call[0].startswith("pcie")]
+    module.calls.clear()
+    return calls
+
+
+def test_one_pcie_link_is_measured_after_each_sample_and_each_in_its_turn():
+    module = Module("a", "b")
     provider, _ = opened(module, pcie=True)
-    provider.fast(0)
-    assert not [call for call in module.calls if call[0].startswith("pcie")]
-    told = provider.slow(0).gpus[0]
-    assert (told.pcie_send_mib_s, told.pcie_receive_mib_s) == (2.0, 4.0)
+    provider.slow(0)
+    first = gpus(provider, 0)
+    assert [gpu.why["pcie_send_mib_s"] for gpu in first] == ["not measured yet"] * 2
+    assert measured_since_last(module) == []
+    provider.afterwards()
+    assert measured_since_last(module) == ["a", "a"]
+    a, b = gpus(provider, SECOND)
+    assert (a.pcie_send_mib_s, a.pcie_receive_mib_s, b.pcie_send_mib_s) == (2.0, 4.0, None)
+    provider.afterwards()
+    assert measured_since_last(module) == ["b", "b"]
+    assert [gpu.pcie_send_mib_s for gpu in gpus(provider, 2 * SECOND)] == [2.0, 2.0]
+    provider.afterwards()
+    assert measured_since_last(module) == []
+    provider.slow(5 * SECOND)
+    provider.afterwards()
+    assert measured_since_last(module) == ["a", "a"]
+
+
+def test_a_lost_gpu_does_not_keep_what_was_measured_before():
+    module = Module("a")
+    provider, _ = opened(module, pcie=True)
+    provider.slow(0)
+    provider.afterwards()
+    module.errors[None, "a"] = LOST
+    assert gpus(provider, 0)[0].why["pcie_send_mib_s"] == "lost"
+    module.errors.clear()
+    assert gpus(provider, 60 * SECOND)[0].why["pcie_send_mib_s"] == "not measured yet"
 
 
 def test_a_divided_gpu_says_so_where_its_utilisation_would_stand():
@@ -502,6 +539,26 @@ def test_a_gpu_that_was_lost_at_the_start_is_introduced_when_it_comes():
     assert [gpu.name for gpu in later.gpus] == ["GPU a", "GPU b"]
     assert later.foreign_gpu_processes is None
     assert provider.later_facts() is None
+
+
+def test_a_gpu_that_is_lost_while_it_is_introduced_is_introduced_again():
+    module = Module("a")
+    module.errors["max_clock1", "a"] = LOST
+    provider, facts = opened(module)
+    assert (facts.gpus[0].name, facts.gpus[0].why["sm_max_mhz"]) == ("GPU a", "lost")
+    module.errors.clear()
+    gpus(provider, 0)
+    assert provider.later_facts().gpus[0].sm_max_mhz == 1980
+    assert provider.notices() == ["GPU 0: lost; it is tried again", "GPU 0: back"]
+
+
+def test_what_is_lost_between_two_samples_is_told():
+    module = Module("a")
+    provider, _ = opened(module)
+    gpus(provider, 0)
+    module.errors["limit"] = LOST
+    provider.slow(0)
+    assert provider.notices() == ["GPU 0: lost; it is tried again"]
 
 
 def test_a_driver_that_is_loaded_later_introduces_its_gpus():

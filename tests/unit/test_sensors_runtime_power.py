@@ -12,6 +12,7 @@ from dlmon.sensors.runtime_power import FIRST_IDLE_NS, REST_NS, Rests, RuntimePo
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"
 ASLEEP = "asleep (runtime power management)"
+MAY_SLEEP = "asleep or not: which GPU sleeps is not known"
 LET_GO = "idle: left alone, so that it can fall asleep"
 
 
@@ -208,6 +209,50 @@ def test_a_lost_gpu_does_not_wake_the_one_that_sleeps(machine, power):
     module.errors.clear()
     machine.turns(B, "active")
     assert [gpu.power_w for gpu in provider.fast(90 * SECOND).gpus] == [118.0, 118.0]
+
+
+def test_where_it_is_not_known_which_gpu_sleeps_none_is_woken(machine, power):
+    machine.card(A, "suspended")
+    machine.card(B)
+    module = NvmlModule("b")  # as in a container that was given one of two GPUs
+    provider = NvidiaProvider(lambda: module, power=power)
+    assert provider.facts().gpus[0].why["uuid"] == MAY_SLEEP
+    for t in range(3):
+        assert provider.fast(t * SECOND).gpus[0].why["power_w"] == MAY_SLEEP
+    assert not asked_of(module, "b")
+    machine.turns(A, "active")
+    assert provider.fast(3 * SECOND).gpus[0].power_w == 118.0
+    assert provider.later_facts().gpus[0].name == "GPU b"
+    assert provider.notices() == []
+
+
+def test_gpus_that_were_seen_before_are_known_by_their_bus_ids(machine, power):
+    for card in (A, B, "0000:0c:00.0"):
+        machine.card(card)
+    module = NvmlModule("a", "b")
+    provider = NvidiaProvider(lambda: module, power=power)
+    provider.facts()
+    machine.turns(B, "suspended")
+    module.errors[None, "a"] = 15
+    provider.fast(0)
+    module.errors.clear()
+    module.calls.clear()
+    awake, asleep = provider.fast(60 * SECOND).gpus
+    assert (awake.power_w, asleep.why["power_w"]) == (118.0, ASLEEP)
+    assert "init" in module.calls
+    assert not asked_of(module, "b")
+
+
+def test_a_lost_gpu_is_not_taken_for_the_one_that_sleeps(machine, power):
+    machine.card(A)
+    machine.card(B, "suspended")
+    module = NvmlModule("a", "b")
+    module.errors["handle", "a"] = 15
+    provider = NvidiaProvider(lambda: module, power=power)
+    provider.facts()
+    for t in range(3):
+        lost, asleep = provider.fast(t * SECOND).gpus
+        assert (lost.why["power_w"], asleep.why["power_w"]) == ("lost", ASLEEP)
 
 
 def idle_provider(module, power):

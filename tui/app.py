@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tui.screens.starting import StartingScreen
     from tui.screens.sweep import SweepScreen
 
+_SCREENS = Path(__file__).parent / "screens"
 COMPLAINT_LENGTH = 400
 INTERRUPTED = 130
 
@@ -89,18 +90,7 @@ class DlmonApp(App[int]):
         settings: the user's own defaults.
     """
 
-    # The screens' too: one that is read when its screen opens has all the others read again.
-    CSS_PATH: ClassVar[list[str | PurePath]] = [
-        "dlmon.tcss",
-        "screens/home.tcss",
-        "screens/live.tcss",
-        "screens/sessions.tcss",
-        "screens/sweep_form.tcss",
-        "screens/sweep.tcss",
-        "screens/help.tcss",
-        "screens/quit.tcss",
-        "screens/machine_detail.tcss",
-    ]
+    CSS_PATH = "dlmon.tcss"
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -174,6 +164,14 @@ class DlmonApp(App[int]):
             self._show_machine(partial(self.exit, 0), self._watch_interval_s)
         else:
             self._show_home()
+        self.call_later(self.call_after_refresh, self._read_style_sheets)
+
+    def _read_style_sheets(self) -> None:
+        """Read those of the screens that may come, once the first one is painted.
+
+        One that is read when its screen opens has Textual read all others again.
+        """
+        self.stylesheet.read_all(sorted(_SCREENS.glob("*.tcss")))
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""

@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path, PurePath
-from typing import ClassVar
+from pathlib import Path
 
 from textual import events
 from textual.screen import Screen
@@ -129,9 +128,7 @@ class FakeSensing:
 class OneScreen(DlmonApp):
     """The app with a screen of the test's own, styled as ever."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [
-        Path(tui.app.__file__).parent / sheet for sheet in DlmonApp.CSS_PATH
-    ]
+    CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(Path("no-sessions"))

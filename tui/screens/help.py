@@ -24,6 +24,7 @@ class HelpScreen(Screen[None]):
         ascii: draw with plain characters.
     """
 
+    CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "close", "Close", key_display="esc"),
         Binding("ctrl+c,ctrl+q", "close", show=False),

@@ -45,6 +45,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         sweep: called with the workload that was picked, and the options that its runs share.
     """
 
+    CSS_PATH = "home.tcss"
     AUTO_FOCUS = "#filter"
     # Letters go to the filter, so no letter is a command; in order of importance for the footer.
     # A key that moves the focus goes before those that wait in the queue of a field, so that what

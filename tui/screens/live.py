@@ -95,6 +95,7 @@ class LiveScreen(Screen[None]):
         ascii: draw with plain characters.
     """
 
+    CSS_PATH = "live.tcss"
     # The app's own, and two more that only this screen has a layout for.
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
         (0, "-tiny"),

@@ -42,6 +42,7 @@ class MachineScreen(Screen[None]):
         ascii: draw with plain characters.
     """
 
+    CSS_PATH = "machine_detail.tcss"
     # Letters are commands until the filter is asked for.
     AUTO_FOCUS = ""
 

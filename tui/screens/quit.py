@@ -29,6 +29,7 @@ class QuitScreen(ModalScreen[str]):
         ("Leave", "it trains on; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
     )
+    CSS_PATH = "quit.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),

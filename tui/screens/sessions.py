@@ -35,6 +35,7 @@ class SessionsScreen(Screen[None]):
             screen says by which command one goes on with a sweep.
     """
 
+    CSS_PATH = "sessions.tcss"
     AUTO_FOCUS = "#filter"
     # Letters go to the filter, so no letter is a command while something is typed.
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -46,6 +46,7 @@ class SweepScreen(Screen[None]):
         clock: CLOCK_MONOTONIC in seconds.
     """
 
+    CSS_PATH = "sweep.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
         Binding("s", "stop_after_run", "Stop after this run", tooltip="Let no further run begin"),

@@ -28,6 +28,7 @@ class SweepForm(ModalScreen[Plan]):
         ascii: draw with plain characters.
     """
 
+    CSS_PATH = "sweep_form.tcss"
     AUTO_FOCUS = "#vary"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "Sweep", priority=True),

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from dlmon.records import GpuFacts, MachineFacts
 
 _NO_ANSWER = "the sensors did not answer"
+ANY = "any"
+"""Any GPU, where all of them sleep."""
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?")
 _SEVERAL = re.compile(r"gpu:\d{1,4}([+,]\d{1,4})+")
@@ -45,12 +48,15 @@ def check_device_name(asked: str) -> None:
         )
 
 
-def gpu_to_wake(asked: str) -> int | None:
-    """Return NVML's number of the GPU that `--device` is going to use; None for no GPU."""
-    number = asked.partition(":")[2]
-    if asked == "cpu" or (number and not number.isdecimal()):
+def gpu_to_wake(asked: str, environment: Mapping[str, str]) -> str | None:
+    """Return which GPU may be woken for `--device`: NVML's number of one, or `ANY`; None for none.
+
+    Any will do where none is named. A `CUDA_VISIBLE_DEVICES` of the user's own may hide it.
+    """
+    hidden = asked == "auto" and VISIBLE in environment
+    if asked == "cpu" or hidden or not _ASKED.fullmatch(asked):
         return None
-    return int(number or 0)
+    return asked.partition(":")[2] or ANY
 
 
 def check_cpus(asked: int | None, allowed: Collection[int]) -> None:
@@ -120,7 +126,7 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
 
 def _is_loss(reason: str) -> bool:
     """Tell from the sensors' reason whether they had it and lost it, so that it may come back."""
-    return reason.startswith("lost")
+    return reason.startswith(("lost", "asleep"))
 
 
 def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:

@@ -15,6 +15,9 @@ from dlmon.records import Epoch, Machine
 LEAST_READINGS = 3
 _MOST_POINTS = 4096
 
+# A counter goes on while its GPU is left alone, or when a single reading fails: these begin why.
+COUNTS_ON = ("asleep", "idle", "timed out", "no data")
+
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter began again"
 STANDS_STILL = "its energy counter stands still"
@@ -60,7 +63,7 @@ class EnergyMeter:
 class EnergyCounter:
     """What one counter said, and when: points of a line that only rises.
 
-    A reading that is missing, or lower than the one before, breaks the line:
+    A reading that is lost, or lower than the one before, breaks the line:
     nothing is known across a break. Where there are too many points, every
     second one is kept from then on, so memory stays flat; the energy of many
     epochs together stays as exact.
@@ -80,7 +83,7 @@ class EnergyCounter:
         if energy_j is None:
             if why is not None:
                 self._why = why
-                self._lines += 1
+                self._lines += not why.startswith(COUNTS_ON)
             return
         if self._t and t <= self._t[-1]:
             return

@@ -43,7 +43,7 @@ class Sensing:
         on_sample: called with each sample.
         on_notice: called with a sentence when the process, or a GPU, is lost or back.
         pcie: also measure what crosses each GPU's PCIe link, which takes 40 ms a GPU.
-        wake: NVML's number of a GPU that is about to be used, and so may be woken.
+        wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Sensing:
         on_notice: Callable[[str], None],
         command: list[str] | None = None,
         pcie: bool = False,
-        wake: int | None = None,
+        wake: str | None = None,
     ) -> None:
         self._command = command or [
             *python_command("dlmon.sensors"),
             "--interval",
             str(interval_s),
             *(["--pcie"] if pcie else []),
-            *(["--wake", str(wake)] if wake is not None else []),
+            *(["--wake", wake] if wake is not None else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)
         self._check_s = min(max(interval_s, 0.25), 1.0)

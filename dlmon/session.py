@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from dlmon.energy import EnergyMeter
+from dlmon.energy import COUNTS_ON, EnergyMeter
 from dlmon.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.records import (
     Batches,
@@ -47,8 +47,6 @@ OUTPUT_LINES = 500
 NOTICES = 100
 LIMIT_SAMPLES = 300
 STRETCHES = 2000
-# A counter goes on while its GPU is left alone, or when a single reading fails: these begin why.
-COUNTS_ON = ("asleep", "idle", "timed out", "no data")
 RATE_NOW_NS = 2_000_000_000
 _T = TypeVar("_T")
 

@@ -103,7 +103,7 @@ class Supervisor:
             self._take_sample,
             self._notice,
             pcie=job.pcie,
-            wake=gpu_to_wake(job.device),
+            wake=gpu_to_wake(job.device, os.environ),
         )
         self._writer: LogWriter | None = None
         self._session: Session | None = None

@@ -79,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
         help="measure what crosses each GPU's PCIe link, which takes 40 ms a GPU",
     )
     parser.add_argument(
-        "--wake", type=int, metavar="N", help="wake GPU N if it is asleep: it is to be used"
+        "--wake",
+        metavar="N|any",
+        help="wake GPU N if it sleeps, or any where all sleep: it is to be used",
     )
     parser.add_argument(
         "--no-gpus", metavar="REASON", help="leave NVML alone, and tell REASON in its place"

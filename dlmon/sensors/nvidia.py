@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from dlmon.device import ANY
 from dlmon.records import MachineFacts
 from dlmon.sensors import files
 from dlmon.sensors.nvidia_device import ASLEEP, LET_GO, LOST, Device, Missing
@@ -53,7 +54,7 @@ class NvidiaProvider:
     Args:
         load: returns the `pynvml` module.
         pcie: measure what crosses their PCIe links too.
-        wake: NVML's number of a GPU that is about to be used, and so may be woken.
+        wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
         in_use: tells whether a run is watched, which may use a GPU at any time.
         power: which of them are asleep.
     """
@@ -63,7 +64,7 @@ class NvidiaProvider:
         load: Callable[[], Any] | None = None,
         *,
         pcie: bool = False,
-        wake: int | None = None,
+        wake: str | None = None,
         in_use: Callable[[], bool] = lambda: False,
         power: RuntimePower | None = None,
     ) -> None:
@@ -272,7 +273,7 @@ class NvidiaProvider:
         asleep = self._power.asleep
         for nvml_index, bus_id in enumerate(self._bus_ids(count)):
             may_sleep = bool(asleep) if bus_id is None else bus_id in asleep
-            if may_sleep and nvml_index != self._wake:
+            if may_sleep and not self._may_wake(nvml_index):
                 self._leave_asleep(nvml_index, bus_id)
             else:
                 self._attach(nvml_index)
@@ -286,6 +287,11 @@ class NvidiaProvider:
             by_number = sorted(self._devices, key=lambda device: device.nvml_index)
             return [device.bus_id for device in by_number]
         return [None] * count
+
+    def _may_wake(self, nvml_index: int) -> bool:
+        """Tell whether a run needs this GPU: by its number, or as the first where all sleep."""
+        first = nvml_index == 0 and self._power.all_asleep
+        return self._wake == str(nvml_index) or (self._wake == ANY and first)
 
     def _leave_asleep(self, nvml_index: int, bus_id: str | None) -> None:
         known = [device for device in self._devices if bus_id and device.bus_id == bus_id]

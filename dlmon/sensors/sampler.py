@@ -120,7 +120,7 @@ class Sampler:
 
 
 def machine_providers(
-    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: int | None = None
+    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: str | None = None
 ) -> tuple[Provider, ...]:
     """Return this machine's providers; `no_gpus` says why GPUs must not be asked, if so.
 

@@ -122,6 +122,7 @@ def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason
         (MachineFacts(), True),
         (MachineFacts(why={"gpus": "lost: the sensors ended"}), True),
         (MachineFacts(gpus=(GpuFacts(0, "NVIDIA A", why={"uuid": "lost"}),)), True),
+        (MachineFacts(why={"gpus": "asleep (runtime power management)"}), True),
         (NO_DRIVER, False),
         (NO_GPU, False),
     ],
@@ -182,8 +183,16 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
 
 
 @pytest.mark.parametrize(
-    ("asked", "index"),
-    [("auto", 0), ("gpu", 0), ("gpu:3", 3), ("cpu", None), ("gpu:x", None)],
+    ("asked", "environment", "woken"),
+    [
+        ("auto", {}, "any"),
+        ("gpu", {}, "any"),
+        ("gpu:3", {}, "3"),
+        ("cpu", {}, None),
+        ("gpu:x", {}, None),
+        ("auto", {VISIBLE: "-1"}, None),
+        ("gpu", {VISIBLE: "GPU-aaaa"}, "any"),
+    ],
 )
-def test_only_the_gpu_that_a_run_is_going_to_use_may_be_woken(asked, index):
-    assert gpu_to_wake(asked) == index
+def test_only_a_gpu_that_a_run_is_going_to_use_may_be_woken(asked, environment, woken):
+    assert gpu_to_wake(asked, environment) == woken

@@ -96,6 +96,19 @@ def test_a_session_on_a_gpu_tells_that_gpu_and_the_cpu():
     assert on_cpu.energy_j_per_epoch == {"cpu": pytest.approx(400)}
 
 
+@pytest.mark.parametrize(
+    ("why", "known"),
+    [("timed out", True), ("asleep (runtime power management)", True), ("lost", False)],
+)
+def test_a_counter_goes_on_over_a_reading_that_failed_but_not_over_a_loss(why, known):
+    meter = EnergyMeter()
+    for t in range(11):
+        gpu = Gpu(1, why={"energy_j": why}) if t == 5 else Gpu(1, energy_j=300.0 * t)
+        meter.fold(Machine(t=t * SECOND, wall=0.0, gpus=(gpu,)))
+    told = measured(ON_GPU, [epoch(0, 1, 9)], meter).energy_j_per_epoch
+    assert (told == {"gpu": pytest.approx(2400)}) is known
+
+
 def test_what_is_not_measured_has_its_reason_beside_what_is():
     meter = EnergyMeter()
     for t in range(11):

@@ -185,11 +185,29 @@ def test_the_gpu_that_a_run_is_going_to_use_may_be_woken_and_no_other(machine, p
     machine.card(A, "suspended")
     machine.card(B, "suspended")
     module = NvmlModule("a", "b")
-    provider = NvidiaProvider(lambda: module, power=power, wake=1)
+    provider = NvidiaProvider(lambda: module, power=power, wake="1")
     asleep, woken = provider.facts().gpus
     assert (asleep.uuid, asleep.why["name"]) == (None, ASLEEP)
     assert woken.name == "GPU b"
     assert not asked_of(module, "a")
+
+
+def test_where_any_gpu_will_do_none_is_woken_beside_one_that_is_awake(machine, power):
+    machine.card(A, "suspended")
+    machine.card(B)
+    module = NvmlModule("a", "b")
+    provider = NvidiaProvider(lambda: module, power=power, wake="any")
+    assert [gpu.uuid for gpu in provider.facts().gpus] == [None, "b"]
+    assert not asked_of(module, "a")
+
+
+def test_where_any_gpu_will_do_and_all_sleep_the_first_is_woken(machine, power):
+    machine.card(A, "suspended")
+    machine.card(B, "suspended")
+    module = NvmlModule("a", "b")
+    provider = NvidiaProvider(lambda: module, power=power, wake="any")
+    assert [gpu.uuid for gpu in provider.facts().gpus] == ["a", None]
+    assert not asked_of(module, "b")
 
 
 def test_a_lost_gpu_does_not_wake_the_one_that_sleeps(machine, power):

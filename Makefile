@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast ui e2e clean
+.PHONY: run test setup lint fast ui e2e gpu-wheels clean
 
 run: setup
 	@$(BIN)/dlmon run mnist-mlp-small
@@ -40,6 +40,16 @@ ui: setup
 
 e2e: setup
 	$(BIN)/pytest tests/e2e
+
+# What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
+GPU_PYTHON ?= 3.12
+gpu-wheels: setup
+	rm -rf .wheels
+	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --dest .wheels \
+		--python-version $(GPU_PYTHON) --implementation cp --abi cp$(subst .,,$(GPU_PYTHON)) --abi abi3 --abi none \
+		$(addprefix --platform ,$(addsuffix _x86_64,manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014)) \
+		--requirement bench/gpu_wheels.txt
+	@du -sh .wheels
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

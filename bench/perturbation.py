@@ -82,6 +82,10 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workloads", default="mnist-mlp-small,cifar10-cnn", metavar="A,B,...")
+    parser.add_argument("--device", default="cpu", help="as for dlmon run")
+    parser.add_argument("--backend", help="as for dlmon run")
+    parser.add_argument("--interval", type=float, default=1.0, help="of the sensors, in seconds")
+    parser.add_argument("--pcie", action="store_true", help="measure PCIe links too")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each run with --separate")
     parser.add_argument("--plain", action="store_true", help="dlmon's plain lines, not its screen")
@@ -113,15 +117,16 @@ def _find(name: str) -> Workload:
         raise CannotRun(str(error)) from None
 
 
-def _options(workload: Workload) -> Options:
+def _options(workload: Workload, arguments: argparse.Namespace) -> Options:
     return {
         "workload": workload.name,
-        "device": "cpu",
+        "device": arguments.device,
+        "backend": arguments.backend,
         "data": "synthetic",
         "batch_size": workload.batch_size,
         "steps": None,
         "epochs": 1000,
-        "interval": 1.0,
+        "interval": arguments.interval,
     }
 
 
@@ -152,9 +157,11 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
                 str(times),
                 str(switch),
             ),
-            options=_options(workload),
+            options=_options(workload, arguments),
             log_dir=str(folder / "logs"),
-            device="cpu",
+            device=arguments.device,
+            interval_s=arguments.interval,
+            pcie=arguments.pcie,
         )
         (folder / "job").write_bytes(job.to_line())
         command = [sys.executable, harness.script("shown_job.py"), str(folder / "job")]
@@ -243,6 +250,8 @@ def _wait_until_steady(follower: LogFollower, terminal: Terminal) -> None:
         for record in follower.poll():
             if isinstance(record, Batches) and first_end is None:
                 first_end = record.t
+            elif isinstance(record, Result):
+                raise CannotRun(f"the run under dlmon ended too soon: {record.error}")
         if first_end is not None and time.monotonic_ns() > first_end + WARM_UP_NS:
             return
         time.sleep(POLL_S)
@@ -286,7 +295,7 @@ def _own_cpu_s(pids: dict[str, int]) -> float:
 
 def _compare_runs(workload: Workload, arguments: argparse.Namespace) -> None:
     order = random.Random(arguments.seed)
-    options = _options_for(workload, arguments.seconds)
+    options = _options_for(workload, arguments)
     side = "dlmon --plain" if arguments.plain else "dlmon"
     step_ms: dict[str, list[float]] = {"bare": [], side: []}
     own_pct: list[float] = []
@@ -296,22 +305,22 @@ def _compare_runs(workload: Workload, arguments: argparse.Namespace) -> None:
                 if one == "bare":
                     step_ms[one].append(steady_step_ms(_train_bare(options, Path(folder))))
                 else:
-                    ended, used_pct = _train_shown(options, Path(folder), arguments.plain)
+                    ended, used_pct = _train_shown(options, Path(folder), arguments)
                     step_ms[one].append(steady_step_ms(ended))
                     own_pct.append(used_pct)
     _print(workload.name, step_ms[side], step_ms["bare"], own_pct, side)
 
 
-def _options_for(workload: Workload, seconds: float) -> Options:
-    """Return the options of runs that train for about `seconds`, after a short run to find out.
+def _options_for(workload: Workload, arguments: argparse.Namespace) -> Options:
+    """Return the options of runs that train for about `--seconds`, after a short run to find out.
 
     That run also warms the caches.
     """
-    options = {**_options(workload), "steps": PROBE_STEPS, "epochs": 1}
+    options = {**_options(workload, arguments), "steps": PROBE_STEPS, "epochs": 1}
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
         ended = _train_bare(options, Path(folder))
     step_s = mean(durations_s(ended)[PROBE_STEPS // 2 :])
-    steps = max(2 * WARM_UP_BATCHES, math.ceil((seconds + WARM_UP_NS / 1e9) / step_s))
+    steps = max(2 * WARM_UP_BATCHES, math.ceil((arguments.seconds + WARM_UP_NS / 1e9) / step_s))
     most = -(-workload.samples // workload.batch_size)
     epochs = -(-steps // most)
     return {**options, "steps": -(-steps // epochs), "epochs": epochs}
@@ -335,12 +344,16 @@ def _train_bare(options: Options, folder: Path) -> Ended:
     return [(index, end) for index, end in json.loads(times.read_text())]
 
 
-def _train_shown(options: Options, folder: Path, plain: bool) -> tuple[Ended, float]:
+def _train_shown(
+    options: Options, folder: Path, arguments: argparse.Namespace
+) -> tuple[Ended, float]:
     """Train under dlmon; return its batches, and dlmon's own CPU in % of a core."""
     command = [harness.dlmon_command(), "run", str(options["workload"]), "--log-dir", str(folder)]
-    for name in ("device", "data", "batch_size", "steps", "epochs"):
-        command += [f"--{name.replace('_', '-')}", str(options[name])]
-    with Terminal([*command, *(["--plain"] if plain else [])]) as terminal:
+    for name in ("device", "backend", "data", "batch_size", "steps", "epochs", "interval"):
+        if options[name] is not None:
+            command += [f"--{name.replace('_', '-')}", str(options[name])]
+    command += [f"--{name}" for name in ("plain", "pcie") if getattr(arguments, name)]
+    with Terminal(command) as terminal:
         follower = _follow(folder, terminal)
         _wait_until_steady(follower, terminal)
         pids = processes_of(terminal.pid, "-m workloads")

@@ -23,7 +23,7 @@ ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
 
 
 class Terminal:
-    """A command whose stdin, stdout and stderr are a terminal of 120×40.
+    """A command whose stdin, stdout and stderr are a terminal, of 120×40 if nothing else is said.
 
     Use it as a context manager: leaving kills the command and all that it started.
 
@@ -31,6 +31,7 @@ class Terminal:
         command: what runs in it.
         marker: text whose arrival `first_seen` waits for.
         environment: on top of ours.
+        size: columns and rows.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Terminal:
         command: Sequence[str],
         marker: str | None = None,
         environment: Mapping[str, str] | None = None,
+        size: tuple[int, int] = (COLUMNS, ROWS),
     ) -> None:
         self._command = list(command)
         self._marker = marker.encode() if marker else None
@@ -47,7 +49,7 @@ class Terminal:
         self._tail = b""
         self.bytes_received = 0
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.started_at = time.monotonic()
         try:
             self.process = subprocess.Popen(
@@ -87,13 +89,21 @@ class Terminal:
         Raises:
             CannotRun: it never came.
         """
-        with self._lock:
-            self._seen.clear()
-            self._tail, self._marker = b"", marker.encode()
+        self.look_for(marker)
         pressed_at = time.monotonic()
         self.press(keys)
         self.first_seen(timeout_s)
         return self._seen_at - pressed_at
+
+    def look_for(self, marker: str) -> None:
+        """From now on wait for another text."""
+        with self._lock:
+            self._seen.clear()
+            self._tail, self._marker = b"", marker.encode()
+
+    def has_seen(self, timeout_s: float) -> bool:
+        """Wait a while for the marker, or the end; return whether one has come."""
+        return self._seen.wait(timeout_s)
 
     @property
     def last_words(self) -> str:

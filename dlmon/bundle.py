@@ -12,19 +12,36 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
-import tempfile
-from collections.abc import Iterator
+import stat
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
 
+from dlmon.private_files import (
+    NotPrivateError,
+    make_new_private_folder,
+    make_private_folder,
+    open_private,
+    others_may_write,
+    own_private_folder,
+)
+
 PACKAGES = ("dlmon", "workloads")
-# Python before 3.11 has no -P, so the working directory, which stands first, makes way here.
+_BUNDLE_NAME = re.compile("[0-9a-f]{32}")
+# Two versions of dlmon in turn don't write theirs again and again, and a session of a version
+# that knew no lock is over.
+_KEPT_S = 7 * 24 * 3600.0
+# Python before 3.11 has no -P, so the working directory, which stands first, makes way here,
+# before anything but `sys` is imported.
 _START = (
-    "import runpy, sys; "
+    "import sys; "
     "sys.path[:1] = [sys.argv.pop(1)] + [first for first in sys.path[:1] if first]; "
+    "import runpy; "
     "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
 )
 
@@ -34,13 +51,16 @@ class BundleError(Exception):
 
 
 def bundle_folder(cache: Path | None = None) -> Path:
-    """Return a folder with the packages, written unless a whole one is there.
+    """Return a folder with the packages, which stays there as long as this process.
+
+    Nobody but the user may write where it lies, and it is written anew where it
+    holds anything but what it should.
 
     Args:
         cache: where such folders are kept; by default the platform's cache directory.
 
     Raises:
-        BundleError: it can't be written there.
+        BundleError: it can't be written there, or others could change it.
     """
     files = _package_files()
     try:
@@ -50,23 +70,33 @@ def bundle_folder(cache: Path | None = None) -> Path:
             "there is no home directory to keep a copy of dlmon in; set XDG_CACHE_HOME"
         ) from None
     folder = where / _hash_of(files)
-    if not _is_whole(folder, files):
-        try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _held(folder.parent):
-                # Somebody else may have been faster.
-                if not _is_whole(folder, files):
-                    _write(folder, files)
-        except OSError as error:
-            raise BundleError(
-                f"another interpreter needs a copy of dlmon in {where}, which can't be written: "
-                f"{error.strerror}"
-            ) from None
+    try:
+        if cache is None:
+            own_private_folder(where.parent)
+        own_private_folder(where)
+        with _held(where):
+            if not _is_whole(folder, files):
+                _write(folder, files)
+            _keep(folder)
+            _remove_unused(where)
+    except NotPrivateError as error:
+        raise BundleError(
+            f"another interpreter needs a copy of dlmon, but {error.strerror}: remove it, or set "
+            "XDG_CACHE_HOME to a folder of your own"
+        ) from None
+    except OSError as error:
+        raise BundleError(
+            f"another interpreter needs a copy of dlmon in {where}, which can't be written: "
+            f"{error.strerror}"
+        ) from None
     return folder
 
 
 def bundled_command(python: str, module: str, bundle: Path) -> list[str]:
-    """Return the command that runs a module of a bundle in another interpreter."""
+    """Return the command that runs a module of a bundle in another interpreter.
+
+    Its environment needs `SAFE_PATH`: Python 3.13 imports modules before it runs any of this.
+    """
     return [python, "-c", _START.format(module=module), str(bundle)]
 
 
@@ -102,11 +132,37 @@ def _hash_of(files: dict[str, bytes]) -> str:
 
 
 def _is_whole(folder: Path, files: dict[str, bytes]) -> bool:
-    """Whether every file is there, for something may tidy the cache file by file."""
+    """Whether a folder holds these files and nothing else, and only its owner could change it.
+
+    Compiled modules are removed first: nobody can tell what they hold.
+    """
+    found = set()
+    folders = [folder]
     try:
-        return all((folder / name).read_bytes() == content for name, content in files.items())
+        while folders:
+            top = folders.pop()
+            _check_own(top, stat.S_ISDIR)
+            for path in top.iterdir():
+                name = str(path.relative_to(folder))
+                if path.name == "__pycache__":
+                    shutil.rmtree(path)
+                elif path.is_dir():
+                    folders.append(path)
+                else:
+                    _check_own(path, stat.S_ISREG)
+                    if path.read_bytes() != files.get(name):
+                        return False
+                    found.add(name)
     except OSError:
         return False
+    return found == files.keys()
+
+
+def _check_own(path: Path, is_kind: Callable[[int], bool]) -> None:
+    """Raise `NotPrivateError` for a link, another kind of file, or what others could change."""
+    found = path.lstat()
+    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or others_may_write(found):
+        raise NotPrivateError(None, f"{path} is not the user's alone")
 
 
 @contextmanager
@@ -121,16 +177,57 @@ def _held(where: Path) -> Iterator[None]:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write a bundle under a name of its own, then give it the right one in one step."""
-    being_made = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+    """Write a bundle under a name of its own, then give it the right one."""
+    being_made = folder.with_name(f".{os.urandom(8).hex()}")
+    make_new_private_folder(being_made)
     try:
         for name, content in files.items():
             path = being_made / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        if folder.exists():
-            # One that lost some of its files.
-            shutil.rmtree(folder)
+            make_private_folder(path.parent)
+            with os.fdopen(open_private(path, os.O_WRONLY), "wb") as file:
+                file.write(content)
+        if os.path.lexists(folder):
+            # What is wrong may be in use; it is removed like what a killed writer left.
+            folder.rename(folder.with_name(f".{os.urandom(8).hex()}"))
         being_made.rename(folder)
     finally:
         shutil.rmtree(being_made, ignore_errors=True)
+
+
+def _keep(folder: Path) -> None:
+    """Keep a bundle from being removed until this process ends, which drops the lock."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    os.utime(folder)
+
+
+def _remove_unused(where: Path) -> None:
+    """Remove bundles that no process has needed for a while, and what killed writers left."""
+    for path in where.iterdir():
+        unfinished = path.name.startswith(".")
+        if not unfinished and not _BUNDLE_NAME.fullmatch(path.name):
+            continue
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        elif (unfinished or _age_s(path) > _KEPT_S) and not _is_kept(path):
+            # What another user put there may not be ours to remove; it is never run.
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _age_s(folder: Path) -> float:
+    return time.time() - folder.stat().st_mtime
+
+
+def _is_kept(folder: Path) -> bool:
+    """Tell whether a process may still hold the lock of `_keep` on a bundle."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from dlmon.files import read_regular
+from dlmon.private_files import write_private
 from dlmon.processes import python_command
 from dlmon.sanitize import clean
 
@@ -180,8 +182,7 @@ def read_peaks(path: Path) -> tuple[Peak, ...]:
         CalibrationError: it can't be read, or is no calibration.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST_FILE + 1)
+        text = read_regular(path, _LARGEST_FILE)
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -204,13 +205,10 @@ def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
     """
     newest = {peak.key: peak for peak in peaks}
     told = {"schema": SCHEMA, "peaks": [asdict(peak) for peak in newest.values()]}
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    text = json.dumps(told, indent=2, allow_nan=False) + "\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        new.replace(path)
+        write_private(path, text.encode())
     except OSError as error:
-        new.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise CalibrationError(f"the calibration can't be kept in {path} ({reason})") from None
 

@@ -1,8 +1,8 @@
 """Put a run beside published numbers and earlier sessions: like with like.
 
 Every metric is a time, so less is faster. A time compares with another only
-where the work behind both is the same; where it is not, its row still stands
-in the table, says in a badge what differs, and yields no factor. Hardware,
+where the work behind both is the same; where it is not, its row stands
+after those that do, says in badges what differs, and yields no factor. Hardware,
 backend and threads are what a person compares, so they are never a difference.
 
 Pure, but for reading `published.csv` once.
@@ -19,11 +19,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from dlmon.claims import Interval
 from dlmon.price import parse_price
 from dlmon.records import (
     MachineFacts,
     Result,
     RunSeconds,
+    SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
     StepTime,
@@ -34,14 +36,19 @@ WEIGHT_UPDATE = "this run's time includes the weight update"
 # Which published metrics the time of a batch stands beside, by mode, and what differs from each.
 _OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {"train_step_ms": (), "forward_backward_ms": (WEIGHT_UPDATE,)},
+    "gradients": {"forward_backward_ms": ()},
     "inference": {"forward_ms": ()},
 }
+_MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
 
 KINDS = ("this", "earlier", "published")
 
 # Their vocabulary, and so their size, follows from the training text.
 SIZED_BY_DATA = frozenset({"imdb-fasttext"})
 VOCABULARY_ESTIMATED = "vocabulary estimated"
+
+# jcjohnson's ResNets stride in the 3×3 convolutions: so many % more operations than ours do.
+MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
 
 # Of the whole machine: on two cores, less than half of one.
 BUSY_CPU_PCT = 20
@@ -74,7 +81,7 @@ class Published:
     @property
     def mode(self) -> str:
         """What was timed, as `--mode` names it."""
-        return "inference" if self.metric == "forward_ms" else "train"
+        return _MODE_OF_METRIC.get(self.metric, "train")
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -83,30 +90,57 @@ class Published:
             return ("fused LSTM kernel",)
         return (self.note,) if self.device_kind == "tpu" else ()
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of the number, which still compares."""
+        if self.workload not in MORE_OPERATIONS_PCT or "jcjohnson" not in self.source:
+            return ()
+        share_pct = MORE_OPERATIONS_PCT[self.workload]
+        more = f"{share_pct} % more operations (stride in the 3×3)"
+        return (more, "forward in training mode") if self.metric == "forward_ms" else (more,)
+
 
 @dataclass(frozen=True)
 class StepMilliseconds:
-    """The median time of a batch in the steady state. A median of so many has no band to show."""
+    """The mean time of a batch in the steady state, as published times of a batch are means.
+
+    Its band is that of the throughput; None where that has none.
+    """
 
     value: float
-    low: None = None
-    high: None = None
+    low: float | None = None
+    high: float | None = None
     projected: bool = False
 
 
 Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds
 
 
-def timing_of_step(step: StepTime | None) -> StepMilliseconds | None:
-    """Return what of a batch's time is compared, None before there is one."""
-    return None if step is None else StepMilliseconds(step.median)
+def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
+    """Return what of a batch's time is compared, None before there is one.
+
+    A log without the mean step has the throughput's mean and median: of batches of
+    one size, their ratio is that of the steps.
+    """
+    if step is None:
+        return None
+    value = step.mean
+    if value is None:
+        if rate is None or not _is_time(rate.mean):
+            return None
+        value = step.median * rate.median / rate.mean
+    if rate is None or rate.band is None or not 0 <= rate.band < rate.mean:
+        return StepMilliseconds(value)
+    share = rate.band / rate.mean
+    return StepMilliseconds(value, value / (1 + share), value / (1 - share))
 
 
 def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, ...]]:
     """Return the metrics of `published.csv` that stand beside one of ours, with what differs.
 
-    The time of a batch is a forward pass in inference, and a whole training
-    step in training; while the mode isn't known, it may be any.
+    The time of a batch is a forward pass in inference, with the backward pass where
+    gradients are computed, and a whole training step in training; while the mode isn't
+    known, it may be any.
     """
     if metric != STEP_MS:
         return {metric: ()}
@@ -170,7 +204,8 @@ class Conditions:
 def conditions_of(result: Result, defaults: Conditions) -> Conditions:
     """Return the conditions of a recorded run: its options, else the workload's defaults.
 
-    An option of the wrong kind (a log is foreign) is not known.
+    An option of the wrong kind (a log is foreign) is not known. The samples are those of the
+    data that it read; an older log tells them only of synthetic data, which are always whole.
     """
 
     def whole_number(option: str, default: int | None) -> int | None:
@@ -188,7 +223,7 @@ def conditions_of(result: Result, defaults: Conditions) -> Conditions:
     return Conditions(
         workload=result.workload,
         batch_size=whole_number("batch_size", defaults.batch_size),
-        samples=defaults.samples,
+        samples=result.samples_per_epoch or (None if result.data == "real" else defaults.samples),
         epochs=whole_number("epochs", defaults.epochs),
         precision=word("precision", defaults.precision),
         mode=word("mode", defaults.mode),
@@ -202,6 +237,7 @@ class Run:
     """What one run of ours measured.
 
     Attributes:
+        missing: what `missing_part` says of its projection.
         busy: what `busy_at_start` says of its machine.
         vcpus: the CPUs that it may use.
         usd_per_hour: what `usd_per_hour_of` says of its price.
@@ -212,6 +248,7 @@ class Run:
     session: str | None = None
     year: int | None = None
     framework: str | None = None
+    missing: str | None = None
     busy: str | None = None
     vcpus: int | None = None
     usd_per_hour: float | None = None
@@ -230,10 +267,24 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         session=result.session,
         year=_year(header.wall if header else result.wall),
         framework=backend if isinstance(backend, str) else None,
+        missing=missing_part(timing, result.why),
         busy=busy_at_start(header.machine, result.device) if header else None,
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(result.options, vcpus),
     )
+
+
+def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
+    """Return what a projection leaves out, as it was never measured; None where it is whole.
+
+    Args:
+        timing: the time.
+        why: the reasons of the snapshot or the result that it is from.
+    """
+    if timing is None or not timing.projected:
+        return None
+    parts = ["validation", *(["evaluation"] if isinstance(timing, RunSeconds) else [])]
+    return " and ".join(part for part in parts if part in why) or None
 
 
 def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
@@ -262,7 +313,7 @@ def _timing_of(metric: str, result: Result) -> Timing | None:
     if metric == "seconds_per_epoch":
         return result.seconds_per_epoch
     if metric == STEP_MS:
-        return timing_of_step(result.step_ms)
+        return timing_of_step(result.step_ms, result.samples_per_second)
     return result.run_seconds if metric == "run_seconds" else None
 
 
@@ -300,13 +351,15 @@ class Row:
     Attributes:
         label: the device.
         kind: one of `KINDS`.
-        low, high: the band of `value`; None for a published one.
+        low, high: the band of `value`; None for a published one, and where it isn't known.
         projected: the value stands for an epoch or a run that has not ended.
+        missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
         vcpus: how many CPUs it had, where that is told.
         usd_per_hour: what an hour of the machine cost, where that is told.
         session: the id of the run.
+        published: what a published row was read from.
     """
 
     label: str
@@ -316,6 +369,7 @@ class Row:
     low: float | None = None
     high: float | None = None
     projected: bool = False
+    missing: str | None = None
     comparable: bool = True
     badges: tuple[str, ...] = ()
     year: int | None = None
@@ -325,11 +379,25 @@ class Row:
     vcpus: int | None = None
     usd_per_hour: float | None = None
     session: str | None = None
+    published: Published | None = None
 
     @property
     def unit(self) -> str:
         """The unit of `value`."""
         return "ms" if self.metric.endswith("_ms") else "s"
+
+    @property
+    def interval(self) -> Interval | None:
+        """The band of `value`, None where how sure it is isn't known.
+
+        A published figure has none and counts as exact. A band of no width is none: logs of
+        earlier versions have it where nothing was known.
+        """
+        if self.kind == "published":
+            return self.value, self.value
+        if self.low is None or self.high is None or self.low >= self.high:
+            return None
+        return self.low, self.high
 
     @property
     def cost_usd(self) -> float | None:
@@ -351,8 +419,10 @@ def compare(
     earlier: Sequence[Result] = (),
     headers: Mapping[str, SessionHeader] | None = None,
 ) -> tuple[Row, ...]:
-    """Return this run, earlier sessions and published times as rows, fastest first.
+    """Return this run, earlier sessions and published times as rows.
 
+    Those of the same work come first, then those of other work; each fastest first. A projection
+    that leaves out a part has no rank, so it comes last of its kind.
     A value that is no time (zero, negative, infinite) has no row.
 
     Args:
@@ -386,17 +456,24 @@ def compare(
         if row.metric in beside:
             rows.append(_published_row(row, metric, beside[row.metric], ours, defaults))
     rows = [row for row in rows if _is_time(row.value)]
-    return tuple(sorted(rows, key=lambda row: (row.value, KINDS.index(row.kind), row.label)))
+    return tuple(sorted(rows, key=_rank))
+
+
+def _rank(row: Row) -> tuple[bool, bool, float, int, str]:
+    incomplete = row.missing is not None
+    return not row.comparable, incomplete, row.value, KINDS.index(row.kind), row.label
 
 
 def factor(this: Row, other: Row, steady: bool) -> float | None:
     """Return how many times as fast as `other` this run is.
 
     None where the two are not like with like, and while this run's value is a
-    projection and the run not yet `steady`. A steady projection counts, and so
-    does a whole epoch that was measured.
+    projection that leaves out a part or the run is not yet `steady`. A steady
+    projection counts, and so does a whole epoch that was measured.
     """
     if other.kind == "this" or other.metric != this.metric or not other.comparable:
+        return None
+    if this.missing or other.missing:
         return None
     if this.projected and not steady:
         return None
@@ -435,6 +512,29 @@ def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple
         vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
         found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
     return tuple(difference for difference in found if difference)
+
+
+def published_differences(
+    row: Published, ours: Conditions, defaults: Conditions, of_metric: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Say in words why a published time doesn't compare with one under `ours`.
+
+    Args:
+        row: the published time.
+        ours: the conditions of a run.
+        defaults: the workload's own: what its published numbers were taken with.
+        of_metric: what `published_metrics` names as different of the row's metric.
+    """
+    theirs = replace(
+        defaults,
+        batch_size=row.batch_size,
+        precision=row.precision,
+        # Where modes differ and the times still stand side by side, `of_metric` says how.
+        mode=ours.mode if of_metric else row.mode,
+        data="real",
+        steps_cap=None,
+    )
+    return (*find_differences(row.metric, theirs, ours), *of_metric, *row.caveats)
 
 
 def _differs(
@@ -490,10 +590,14 @@ def _run_row(
     kind: str, metric: str, run: Run, conditions: Conditions, differences: tuple[str, ...]
 ) -> Row:
     badges = list(differences)
+    if run.missing:
+        badges.append(f"without {run.missing}")
     if run.timing.projected and _capped(conditions):
         badges.append(f"projected from {conditions.steps_cap} steps an epoch")
     elif run.timing.projected:
         badges.append("projected")
+    if _holds_compilation(run.timing):
+        badges.append("one epoch, compilation included")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
     if run.busy:
@@ -506,7 +610,8 @@ def _run_row(
         low=run.timing.low,
         high=run.timing.high,
         projected=run.timing.projected,
-        comparable=not differences,
+        missing=run.missing,
+        comparable=not differences and not run.missing,
         badges=tuple(dict.fromkeys(badges)),
         year=run.year,
         framework=run.framework,
@@ -516,6 +621,13 @@ def _run_row(
     )
 
 
+def _holds_compilation(timing: Timing) -> bool:
+    """Tell whether a time is that of a single epoch, which compiled."""
+    if not isinstance(timing, SecondsPerEpoch) or timing.projected:
+        return False
+    return timing.epochs == 1 and not timing.first_left_out
+
+
 def _published_row(
     row: Published,
     metric: str,
@@ -523,28 +635,21 @@ def _published_row(
     ours: Conditions,
     defaults: Conditions,
 ) -> Row:
-    theirs = replace(
-        defaults,
-        batch_size=row.batch_size,
-        precision=row.precision,
-        mode=row.mode,
-        data="real",
-        steps_cap=None,
-    )
-    badges = (*find_differences(row.metric, theirs, ours), *differences, *row.caveats)
+    unlike = published_differences(row, ours, defaults, differences)
     return Row(
         label=row.device,
         metric=metric,
         kind="published",
         value=row.value,
-        comparable=not badges,
-        badges=badges,
+        comparable=not unlike,
+        badges=(*unlike, *row.remarks),
         year=row.year,
         framework=row.framework,
         source=row.source,
         note=row.note or None,
         vcpus=row.vcpus,
         usd_per_hour=row.price_usd_per_hour,
+        published=row,
     )
 
 

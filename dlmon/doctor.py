@@ -242,8 +242,8 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
     if not machine.gpus:
         yield Finding(
             "gpu",
-            "missing",
-            f"The NVIDIA driver answers ({driver}), and has no GPU.",
+            "absent",
+            f"No NVIDIA GPU found: the driver answers ({driver}), and has none.",
             "In a container or virtual machine, ask for a GPU to be passed in.",
         )
         return
@@ -283,9 +283,10 @@ def _why_no_gpu(why: str, root: Path) -> Finding:
         return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
     if is_wsl(root):
         step = (
-            "Install NVIDIA's driver in Windows, none in WSL: its library is in /usr/lib/wsl/lib."
+            "If there is one, install its driver in Windows, none in WSL: "
+            "its library is in /usr/lib/wsl/lib."
         )
-        return Finding("gpu", "missing", f"No GPU can be used in WSL: {why}.", step)
+        return Finding("gpu", "absent", f"No NVIDIA GPU found in WSL: {why}.", step)
     if control.exists() and not os.access(control, os.R_OK | os.W_OK):
         step = "Ask for access to /dev/nvidia*, often by joining the group `video` or `render`."
         return Finding("gpu", "missing", f"No access to /dev/nvidiactl; {why}.", step)
@@ -298,7 +299,7 @@ def _why_no_gpu(why: str, root: Path) -> Finding:
     if _has_nvidia_card(root / "sys/bus/pci/devices"):
         step = "Install NVIDIA's driver for this system, and reboot."
         return Finding("gpu", "missing", f"There is an NVIDIA card without a driver; {why}.", step)
-    return Finding("gpu", "missing", f"No NVIDIA GPU: training runs on the CPU ({why}).")
+    return Finding("gpu", "absent", f"No NVIDIA GPU found: training runs on the CPU ({why}).")
 
 
 def _has_nvidia_card(devices: Path) -> bool:

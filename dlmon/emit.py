@@ -15,7 +15,7 @@ import select
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dlmon.records import (
@@ -28,7 +28,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.statistics import SteadyBatches
+from dlmon.statistics import STALL_FACTOR, SteadyBatches, StepHistogram
 
 FLUSH_S = 0.25
 SUMMARY_S = 1.0
@@ -41,6 +41,8 @@ WAITING_BYTES = 256 * 1024
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+# A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
+LEAST_PAUSE_NS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class EpochBegin:
 
     `stride` is Keras's steps_per_execution, `phase` what the compile phase
     turns into with the first batch that ends, and `capped` says that the epoch
-    is not a whole one.
+    is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
     """
 
     epoch: int
@@ -59,6 +61,23 @@ class EpochBegin:
     stride: int = 1
     phase: str = "training"
     capped: bool = False
+    follows: bool = False
+
+
+@dataclass(frozen=True)
+class EpochOpened:
+    """The first batch of an epoch that `follows` another is about to run."""
+
+    t: int
+
+
+@dataclass(frozen=True)
+class Pause:
+    """What follows is a phase of its own, unless something else is sent soon."""
+
+    t: int
+    phase: str
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +93,8 @@ class EpochEnd:
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Queued = tuple[int, int] | EpochBegin | EpochEnd | Record
+Mark = EpochBegin | EpochOpened | EpochEnd | Pause
+Queued = tuple[int, int] | Mark | Record
 
 
 def _samples_in(begin: EpochBegin, batches: int) -> int:
@@ -102,10 +122,24 @@ def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
 
 
 class _Summary:
-    """Folds batches whose single times are not kept."""
+    """Folds batches whose single times are not kept.
 
-    def __init__(self, epoch: int, first: int, t: int) -> None:
-        self.epoch, self.first, self.t, self.t_last = epoch, first, t, t
+    `first_us` are the times of an epoch's first execution, `opening_us` what came before it. In
+    an epoch that was cut short the two belong together, so that batch is no stalled step.
+    """
+
+    def __init__(
+        self,
+        begin: EpochBegin,
+        first: int,
+        t: int,
+        opening_us: int | None,
+        first_us: Sequence[int],
+    ) -> None:
+        self.epoch, self.first, self.t, self.t_last = begin.epoch, first, t, t
+        self.opening_us = opening_us
+        self.first_us = first_us
+        self._capped = begin.capped
         self.samples = 0
         self.time_us = 0
         self.counts: Counter[int] = Counter()
@@ -116,7 +150,14 @@ class _Summary:
         self.time_us += sum(dt_us)
         self.counts.update(dt_us)
 
-    def record(self) -> BatchSummary:
+    def _stalls(self, usual_us: float) -> int:
+        limit_us = STALL_FACTOR * usual_us
+        slow = sum(count for took_us, count in self.counts.items() if took_us > limit_us)
+        if self._capped:
+            slow -= sum(took_us > limit_us for took_us in self.first_us)
+        return slow
+
+    def record(self, usual_us: float) -> BatchSummary:
         return BatchSummary(
             epoch=self.epoch,
             first=self.first,
@@ -126,6 +167,10 @@ class _Summary:
             t_last=self.t_last,
             time_us=self.time_us,
             step_us=step_quantiles(self.counts),
+            stalls=self._stalls(usual_us),
+            opening_us=self.opening_us,
+            first_us=sum(self.first_us) if self.first_us else None,
+            first_steps=len(self.first_us) if len(self.first_us) > 1 else None,
         )
 
 
@@ -137,7 +182,8 @@ class BatchCollector:
     the rest back for one call of `take` at most. Durations are differences of
     whole microseconds, so that they add up without drift. A hook that stands
     for several batches (`stride`) becomes as many equal ones. The first batch
-    of an epoch that began in the compile phase ends that phase.
+    of an epoch that began in the compile phase ends that phase. A pause becomes a phase
+    once it has lasted for `LEAST_PAUSE_NS`.
     """
 
     def __init__(self) -> None:
@@ -152,6 +198,10 @@ class BatchCollector:
         self._last_us = 0
         self._phase = ""
         self._compiling = False
+        # A pause that is too short for a phase so far, and whether one became a phase.
+        self._pause: Pause | None = None
+        self._paused = False
+        self._opening_us: int | None = None
         self._kept = 0
         self._coalescing = False
         # Single times in `_records` that nobody has taken yet.
@@ -162,18 +212,27 @@ class BatchCollector:
         self._dt_us: list[int] = []
         self._summary: _Summary | None = None
         self._summary_since = 0
+        # Of the batches that were only summarised.
+        self._summarised = StepHistogram()
         self.coalesced = 0
         self.steady = SteadyBatches()
         self.steady_us = 0
         """How long the steady state has lasted, as far as it is packed."""
 
-    def take(self, queue: deque[Queued], coalesce: bool = False, finish: bool = False) -> None:
+    def take(
+        self,
+        queue: deque[Queued],
+        coalesce: bool = False,
+        finish: bool = False,
+        now: int | None = None,
+    ) -> None:
         """Move everything from `queue` into this collector.
 
         Args:
             queue: what the training thread appended; emptied from the left.
             coalesce: the pipe is full: fold batches beyond `WAITING_BATCHES`.
             finish: nothing more will come: hold nothing back.
+            now: a pause that has lasted long enough by then becomes a phase.
         """
         self._coalescing = coalesce
         self._overdue = self._early[-1][0] if self._early else -1
@@ -187,14 +246,22 @@ class BatchCollector:
             arrived = []
             if isinstance(item, EpochBegin):
                 self._begin(item)
+            elif isinstance(item, EpochOpened):
+                self._open(item)
             elif isinstance(item, EpochEnd):
                 self._end(item)
+            elif isinstance(item, Pause):
+                self._end_pause(item.t)
+                self._pause = item
             else:
                 if isinstance(item, Phase):
-                    self._phase = item.name
+                    self._end_pause(item.t)
+                    self._phase, self._paused = item.name, False
                 self._pack()
                 self._records.append(item)  # type: ignore[arg-type]
         self._place(arrived, everything=finish)
+        if now is not None and self._pause is not None and now - self._pause.t >= LEAST_PAUSE_NS:
+            self._end_pause(now)
         if self._must_coalesce():
             self._summarise()
 
@@ -209,13 +276,38 @@ class BatchCollector:
         return self._coalescing and self._backlog + len(self._dt_us) > WAITING_BATCHES
 
     def _begin(self, mark: EpochBegin) -> None:
+        self._end_pause(mark.t)
         self._pack(finish=True)
         self._epoch, self._next = mark, 0
         self._steps_due = -(-mark.samples // mark.batch_size)
         self._last_us = mark.t // 1000
-        self._compiling = self._phase == "compiling"
+        self._opening_us = None
+        self._compiling = self._phase == "compiling" and not mark.follows
+        if mark.follows:
+            self._pause, self._paused = Pause(mark.t, "opening", mark.epoch), False
+
+    def _open(self, mark: EpochOpened) -> None:
+        """Enter the epoch's own phase: where it was opened in no time, from its begin on."""
+        begin = self._epoch
+        if begin is None:
+            return
+        self._end_pause(mark.t)
+        opened = max(mark.t, begin.t)
+        self._records.append(Phase(t=opened if self._paused else begin.t, name=begin.phase))
+        self._phase, self._paused = begin.phase, False
+        self._opening_us = opened // 1000 - self._last_us
+        self._last_us += self._opening_us
+
+    def _end_pause(self, t: int) -> None:
+        """Write the pause that lasted until `t`, if it is worth a phase."""
+        pause, self._pause = self._pause, None
+        if pause is not None and t - pause.t >= LEAST_PAUSE_NS:
+            self._pack()
+            self._records.append(Phase(t=pause.t, name=pause.phase, epoch=pause.epoch))
+            self._phase, self._paused = pause.phase, True
 
     def _end(self, mark: EpochEnd) -> None:
+        self._end_pause(mark.t)
         self._pack(finish=True)
         begin = self._epoch
         if begin is None:
@@ -264,8 +356,7 @@ class BatchCollector:
             self._first_end_us = self._last_us + took_us // count
         if self._compiling:
             self._compiling = False
-            first_end_us = self._last_us + took_us // count
-            self._records.append(Phase(t=first_end_us * 1000, name=begin.phase))
+            self._records.append(Phase(t=end_us * 1000, name=begin.phase))
         if count == 1:
             self._dt_us.append(took_us)
         else:
@@ -305,6 +396,8 @@ class BatchCollector:
                             samples=self._samples_of(begin, first + start, len(part)),
                             t=end_us * 1000,
                             dt_us=tuple(part),
+                            opening_us=self._opening_us if first + start == 0 else None,
+                            per_execution=begin.stride if begin.stride > 1 else None,
                         )
                     )
                 self._kept += len(dt_us)
@@ -320,9 +413,17 @@ class BatchCollector:
         if begin is None or not self._dt_us:
             return
         if self._summary is None:
-            self._summary = _Summary(begin.epoch, self._first, self._first_end_us * 1000)
+            is_first = self._first == 0
+            self._summary = _Summary(
+                begin,
+                self._first,
+                self._first_end_us * 1000,
+                opening_us=self._opening_us if is_first else None,
+                first_us=self._dt_us[: begin.stride] if is_first else (),
+            )
             self._summary_since = self._summary.t
         self._count_steady(begin)
+        self._summarised.add(Counter(self._dt_us))
         after = self._first + len(self._dt_us)
         samples = _samples_in(begin, after) - _samples_in(begin, self._first)
         self._summary.add(self._last_us, self._dt_us, samples)
@@ -333,12 +434,18 @@ class BatchCollector:
     def _count_steady(self, begin: EpochBegin) -> None:
         first, dt_us = self._first, self._dt_us
         samples = self._samples_of(begin, first, len(dt_us))
-        opening = begin.capped and first == 0
-        self.steady_us += sum(self.steady.pick(samples, dt_us, opening))
+        steady_us = self.steady.pick(
+            samples,
+            dt_us,
+            opening=begin.capped and first == 0,
+            opening_us=self._opening_us if first == 0 else None,
+            per_execution=begin.stride,
+        )
+        self.steady_us += sum(steady_us)
 
     def _finish_summary(self) -> None:
         if self._summary is not None:
-            self._records.append(self._summary.record())
+            self._records.append(self._summary.record(self._summarised.quantile(0.5)))
             self._summary = None
 
 
@@ -378,7 +485,7 @@ class Emitter:
         warm_up_us = self._collector.steady.warm_up_left_us
         return warm_up_us + max(0, steady_us - self._collector.steady_us)
 
-    def send(self, item: EpochBegin | EpochEnd | Record) -> None:
+    def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark; never blocks, never dropped."""
         self._queue.append(item)
 
@@ -401,7 +508,7 @@ class Emitter:
             return
         collector = self._collector
         congested = len(self._unsent) > WAITING_BYTES and not finish
-        collector.take(self._queue, coalesce=congested, finish=finish)
+        collector.take(self._queue, coalesce=congested, finish=finish, now=self._clock())
         if not congested:
             if collector.coalesced > self._told:
                 count = collector.coalesced - self._told

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from dlmon.interpreter import TITLES
-from dlmon.processes import die_with_parent, end_group
+from dlmon.processes import SAFE_PATH, die_with_parent, end_group
 from dlmon.sanitize import clean
 
 DEADLINE_S = 60.0
@@ -34,6 +34,7 @@ _MARK = b"\x1edlmon "
 # Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow tells
 # which libraries it did not find only where its loader is asked to talk.
 _ENVIRONMENT = {
+    **SAFE_PATH,
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "TF_CPP_MIN_LOG_LEVEL": "0",
     "TF_CPP_VMODULE": "dso_loader=1",

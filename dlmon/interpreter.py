@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dlmon.processes import die_with_parent, end_group
+from dlmon.processes import SAFE_PATH, die_with_parent, end_group
 from dlmon.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)
@@ -38,11 +38,13 @@ _DISTRIBUTIONS = {
     ),
 }
 
-# Run by an interpreter of any age, so it is written for Python 2 up to the answer.
+# Run by an interpreter of any age, so it is written for Python 2 up to the answer. Nothing but
+# `sys` may be imported before the working directory is off the path.
 _QUESTION = """
-import json, sys
+import sys
 if sys.path[:1] == [""]:
     del sys.path[0]
+import json
 told = {"python": list(sys.version_info[:3]), "executable": sys.executable, "found": {}}
 if sys.version_info >= (3, 8):
     import importlib.util
@@ -167,6 +169,7 @@ def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, **SAFE_PATH},
             start_new_session=True,
             preexec_fn=die_with_parent(os.getpid()),
         )

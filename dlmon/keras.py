@@ -17,9 +17,13 @@ from typing import Any
 
 import keras
 
-from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.emit import Emitter, EpochBegin, EpochEnd, EpochOpened, Pause
 from dlmon.least_time import LeastTime
-from dlmon.records import Evaluation, Phase, Validation, finite
+from dlmon.records import Evaluation, Notice, Phase, Validation, finite
+
+# The cause of a pause is named from this length on, where the process was idle meanwhile.
+NAMED_PAUSE_NS = 500_000_000
+IDLE_SHARE = 0.2
 
 
 class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -33,6 +37,9 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         validation_steps: batches of a whole validation pass, if there is one.
         evaluation_samples: samples of the evaluation after training, if there is one.
         least_time: says which epoch is the last; without it, `fit` does.
+        phase: what the model does batch by batch.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+        cpu_clock: the CPU time of this process in nanoseconds.
     """
 
     async_safe = True
@@ -47,7 +54,9 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         validation_steps: int | None = None,
         evaluation_samples: int | None = None,
         least_time: LeastTime | None = None,
+        phase: str = "training",
         clock: Callable[[], int] = time.monotonic_ns,
+        cpu_clock: Callable[[], int] = time.process_time_ns,
     ) -> None:
         super().__init__()
         self._emitter = emitter
@@ -58,10 +67,15 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
         self._least_time = least_time
+        self._phase = phase
         self._clock = clock
+        self._cpu_clock = cpu_clock
+        self._takedowns: _Takedowns | None = None
         self._trained_model: Any = None
         self._fitting = False
         self._first_epoch = True
+        self._opening = False
+        self._epoch = 0
         self._epoch_begin = 0
         self._stride = 1
         self._test_begin = 0
@@ -78,15 +92,17 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the compile phase; the first batch that ends closes it."""
         self._fitting = self._first_epoch = True
+        self._takedowns = _Takedowns(self._cpu_clock) if _runs_on_tensorflow() else None
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Mark where the epoch's first batch is timed from."""
+        """Mark where the epoch begins; Keras sets up its data next."""
         now = self._epoch_begin = self._clock()
         self._validation = None
-        if not self._first_epoch:
-            self._emitter.send(Phase(t=now, name="training"))
-        self._first_epoch = False
+        self._opening, self._first_epoch = not self._first_epoch, False
+        self._epoch = epoch
+        if self._opening and self._takedowns is not None:
+            self._takedowns.may_begin()
         self._emitter.send(
             EpochBegin(
                 epoch=epoch,
@@ -94,9 +110,22 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 batch_size=self._batch_size,
                 samples=self._samples_per_epoch,
                 stride=self._stride,
+                phase=self._phase,
                 capped=self._capped,
+                follows=self._opening,
             )
         )
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Time the opening of a later epoch; Keras calls this for every batch, so be quick."""
+        if batch == 0 and self._opening:
+            self._opening = False
+            now = self._clock()
+            self._emitter.send(EpochOpened(now))
+            if self._takedowns is not None:
+                text = self._takedowns.name_cause(self._epoch, now - self._epoch_begin)
+                if text:
+                    self._emitter.send(Notice(now, text))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Time one batch: the fast path."""
@@ -125,13 +154,14 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_test_end(self, logs: Any = None) -> None:
         """Close validation or evaluation."""
         now = self._clock()
-        if not self._test_ends:
-            return
-        steps = max(batch for batch, _ in self._test_ends) + 1
-        if self._fitting:
-            self._end_validation(steps, now)
-        else:
-            self._end_evaluation(steps, now, logs)
+        if self._test_ends:
+            steps = max(batch for batch, _ in self._test_ends) + 1
+            if self._fitting:
+                self._end_validation(steps, now)
+            else:
+                self._end_evaluation(steps, now, logs)
+        # What follows in `fit` is the epoch's end: most often at once.
+        self._emitter.send(Pause(now, "closing") if self._fitting else Phase(now, "closing"))
 
     def _end_validation(self, steps: int, now: int) -> None:
         ends = [end for _, end in self._test_ends]
@@ -139,12 +169,15 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._validation_compiled = True
             self._emitter.send(Phase(t=min(ends), name="validating"))
         # With steps_per_execution the last hook may claim more batches than there are.
+        steps = min(steps, self._validation_steps or steps)
+        first_steps = min(min(batch for batch, _ in self._test_ends) + 1, steps)
         self._validation = Validation(
             begin=self._test_begin,
             first_end=min(ends),
             last_end=max(ends),
             end=now,
-            steps=min(steps, self._validation_steps or steps),
+            steps=steps,
+            first_steps=first_steps if first_steps > 1 else None,
         )
 
     def _end_evaluation(self, steps: int, now: int, logs: Any) -> None:
@@ -189,13 +222,62 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
                 self._trained_model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Leave `fit`: a test pass from here on is the evaluation."""
+        """Leave `fit`: it takes down its data yet; a test pass from here on is the evaluation."""
         self._fitting = False
+        now = self._clock()
+        if self._takedowns is not None and self._takedowns.count > 1:
+            self._emitter.send(Notice(now, self._takedowns.sum_up()))
+        self._emitter.send(Phase(now, "closing"))
 
     def _stop(self) -> None:
         """End training and any validation or evaluation after the current batch."""
         self._trained_model.stop_training = True
         self._trained_model.stop_evaluating = True
+
+
+class _Takedowns:
+    """Tells openings in which TensorFlow takes down the last epoch's input pipeline.
+
+    Keras replaces the iterator of the epoch before between the begin of an epoch and its first
+    batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
+    uses next to no CPU meanwhile.
+    """
+
+    def __init__(self, cpu_clock: Callable[[], int]) -> None:
+        self._cpu_clock = cpu_clock
+        self._cpu_begin = 0
+        self._took_ns = 0
+        self.count = 0
+
+    def may_begin(self) -> None:
+        """Mark the begin of an epoch that follows another."""
+        self._cpu_begin = self._cpu_clock()
+
+    def name_cause(self, epoch: int, took_ns: int) -> str:
+        """Count an opening of that length if it was one; return what to say of the first."""
+        if took_ns < NAMED_PAUSE_NS:
+            return ""
+        if self._cpu_clock() - self._cpu_begin > IDLE_SHARE * took_ns:
+            return ""
+        self.count += 1
+        self._took_ns += took_ns
+        if self.count > 1:
+            return ""
+        return (
+            f"{took_ns / 1e9:.1f} s at the start of epoch {epoch + 1}: "
+            "TensorFlow takes down the last epoch's input pipeline"
+        )
+
+    def sum_up(self) -> str:
+        """Return how many there were, and how long they took together."""
+        return (
+            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} epochs: "
+            "TensorFlow took down the input pipelines of the epochs before"
+        )
+
+
+def _runs_on_tensorflow() -> bool:
+    return bool(keras.backend.backend() == "tensorflow")
 
 
 class AskedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
@@ -303,6 +385,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._emitter.send(
             EpochEnd(epoch=self._passes, t=now, metrics={}, why={}, cut=self._capped)
         )
+        self._emitter.send(Pause(now, "closing"))
         self._passes += 1
         self.goes_on = self._least_time.goes_on(self._passes, now - self._pass_begin)
         self._predicting_model.predict_function = self._predict_function

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dlmon.job import Job, Refused, Started, answer_from_line
 from dlmon.processes import python_command
+from dlmon.records import Record, RecordError, decode
 from dlmon.sanitize import clean
 
 
@@ -18,14 +19,17 @@ class Launch:
     """A supervisor that has been started and not yet answered, and later its lifeline."""
 
     process: subprocess.Popen[bytes]
+    _answered: bool = False
+    _rest: bytes = b""
 
     def answer(self) -> Started | Refused:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         line = self.process.stdout.readline()
-        self.process.stdout.close()
         answer = answer_from_line(line)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self._answered = True
         if isinstance(answer, Refused):
             last_words = self.process.stderr.read().decode("utf-8", "replace").strip()
             self.process.wait()
@@ -36,8 +40,23 @@ class Launch:
         self.process.stderr.close()
         return answer
 
+    def said(self) -> list[Record]:
+        """Return what the supervisor has said since, because its log could not take it."""
+        assert self.process.stdout is not None
+        if not self._answered or self.process.stdout.closed:
+            return []
+        *lines, self._rest = (self._rest + (self.process.stdout.read() or b"")).split(b"\n")
+        records = []
+        for line in lines:
+            # Whatever else it may be, it is no answer of a supervisor of ours.
+            with contextlib.suppress(RecordError):
+                record = decode(line)
+                if record is not None:
+                    records.append(record)
+        return records
+
     def say(self, word: str) -> None:
-        """Say `stop` or `detach`."""
+        """Say `detach`, or one of the words of `dlmon.stop`."""
         assert self.process.stdin is not None
         # A supervisor that is gone needs no word.
         with contextlib.suppress(OSError, ValueError):
@@ -47,8 +66,12 @@ class Launch:
     def release(self) -> None:
         """Let go of the lifeline; without an earlier `detach`, that stops a local session."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
+        # Before the answer, another thread may be reading it.
+        if self._answered:
+            self.process.stdout.close()
 
 
 def launch(job: Job) -> Launch:

@@ -1,36 +1,79 @@
-"""Say in one sentence what limits a run, with the figures that show it.
+"""Say what limits a run, with the figures that show it.
 
-Pure. The rules are tried in order over the samples of the last half minute of
-steady training, and nothing is claimed that isn't measured: on TensorFlow the
-wait for input happens inside the training function and can't be seen.
+Pure. Every rule looks at the samples of the last half minute of steady training
+and states what was measured, no cause that wasn't: on TensorFlow the wait for
+input happens inside the training function and can't be seen. All rules that hold
+are kept, and the sentence names the two strongest.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import Gpu, Machine, MachineFacts
+from dlmon.records import Gpu, Machine, MachineFacts, Process
+from dlmon.sanitize import clean
 
 WINDOW_S = 30.0
 LEAST_SAMPLES = 5
 BUSY_PCT = 90.0
-IDLE_GPU_PCT = 60.0
-AT_LIMIT_SHARE = 0.95
+# Below this share of the time a GPU is said to wait, above it its clock matters.
+WORKING_GPU_PCT = 60.0
+NEAR_POWER_LIMIT = 0.95
+LOW_POWER = 0.5
 SWAPPING_MIB_S = 1.0
 CPU_THROTTLED_PCT = 5.0
+STEAL_PCT = 5.0
+PRESSURE_PCT = 10.0
+IDLE_CORES = 0.5
+# How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
+THREADS_TIME = (0.9, 1.25)
+SHARED_GPU_MIB = 512
+MOST_CORES = 1_000_000
+NAMED_CORES = 0.1
+NAMED_IN_FULL = 2
+NAME_CHARACTERS = 24
+
+_INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
+_TAKES_A_VALUE = ("-W", "-X")
+
+# What the records call a throttle reason, and what NVML does (nvmlClocksEventReasons).
+_HEAT = {
+    "thermal slowdown": "SW thermal slowdown",
+    "hardware thermal slowdown": "HW thermal slowdown",
+}
+_POWER_CAP, _POWER_BRAKE, _SLOWDOWN = "power cap", "power brake", "hardware slowdown"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One rule that holds: a clause that states what was measured, and its figure in short."""
+
+    rule: str
+    text: str
+    brief: str
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What limits a run: `rule` names the rule that held, `text` is for a person."""
+    """What limits a run: `rule` names the strongest that held, `text` is for a person.
+
+    `evidence` is all that held, the strongest first; none where it isn't clear.
+    """
 
     rule: str
     text: str
+    evidence: tuple[Evidence, ...] = ()
 
 
 def find_limit(
-    samples: Sequence[Machine], facts: MachineFacts, gpu_index: int | None
+    samples: Sequence[Machine],
+    facts: MachineFacts,
+    gpu_index: int | None,
+    cpus: object = None,
+    threads: object = None,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
@@ -38,122 +81,411 @@ def find_limit(
         samples: whole samples (nothing left out) of steady training, oldest first.
         facts: of the machine.
         gpu_index: the GPU that is trained on, by NVML's number; None on the CPU.
+        cpus: the CPUs that the run was given (`--cpus`), if it was.
+        threads: the threads that it was to compute with (`--threads`), if that was said.
     """
     if len(samples) < LEAST_SAMPLES:
         return None
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
-    return (
-        _gpu_at_its_limit(gpus)
-        or _gpu_busy(gpus)
-        or _cpu_throttled(samples, facts)
-        or _swapping(samples)
-        or _cores_busy(samples, facts)
-        or _host_too_slow(samples, gpus)
-        or _not_clear(samples, gpus)
+    use = _cpu_use(samples, facts, _count(cpus))
+    # What is used up comes first, then what was taken away, then what may be a sign of either.
+    found = (
+        _gpu(gpus),
+        _quota(samples, facts),
+        _other_programs(use, samples),
+        _own_cpus(use, facts),
+        _own_threads(use, _count(threads)),
+        _cores_of_whom(use, samples),
+        _swap(samples),
+        _memory_pressure(samples),
+        _steal(samples),
+        _one_thread(samples, gpus),
+        _io_pressure(samples),
+        _gpu_shared(samples, gpu_index),
+    )
+    evidence = tuple(one for one in found if one is not None)
+    if not evidence:
+        return Limit("not-clear", _not_clear(use, samples, gpus))
+    return Limit(evidence[0].rule, _sentence(evidence), evidence)
+
+
+def _sentence(evidence: Sequence[Evidence]) -> str:
+    """Name the strongest in full and the others in short: none hides another."""
+    sentences = [f"{one.text}." for one in evidence[:NAMED_IN_FULL]]
+    others = [one.brief for one in evidence[NAMED_IN_FULL:]]
+    return " ".join([*sentences, f"Also: {', '.join(others)}."] if others else sentences)
+
+
+# ---- the CPUs ----
+
+
+@dataclass(frozen=True)
+class _CpuUse:
+    """Who used a machine's cores, in cores; `own` and what follows are None where unknown.
+
+    `allowed` is how many of them the run may use, and `knows_steal` says that what the host of a
+    virtual machine took is not among the `others`.
+    """
+
+    cores: int
+    allowed: float
+    own: float | None = None
+    others: float | None = None
+    idle: float | None = None
+    knows_steal: bool = False
+
+
+def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -> _CpuUse | None:
+    per_core = [len(s.cpu.cores) for s in samples if s.cpu and s.cpu.cores]
+    cores = per_core[-1] if per_core else facts.cores
+    if not cores or cores < 1:
+        return None
+    limits = (cores, cpus, facts.cores, facts.cpu_limit)
+    allowed = min(float(limit) for limit in limits if limit is not None and limit > 0)
+    both = [
+        (s.process.cpu_pct / 100, s.cpu.pct * cores / 100, s.cpu.steal_pct)
+        for s in samples
+        if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
+    ]
+    if len(both) < LEAST_SAMPLES:
+        return _CpuUse(cores, allowed, own=_own_alone(samples))
+    own = sum(own for own, *_ in both) / len(both)
+    busy = sum(busy for _, busy, _ in both) / len(both)
+    steals = [steal for *_, steal in both if steal is not None]
+    stolen = sum(steals) / len(steals) * cores / 100 if steals else 0.0
+    return _CpuUse(
+        cores,
+        allowed,
+        own=own,
+        others=max(0.0, busy - stolen - own),
+        idle=max(0.0, cores - max(busy, own)),
+        knows_steal=len(steals) == len(both),
     )
 
 
-def _gpu_at_its_limit(gpus: Sequence[Gpu]) -> Limit | None:
-    busy_pct = _mean(gpu.utilization_pct for gpu in gpus)
-    if busy_pct is None or busy_pct < BUSY_PCT:
+def _own_alone(samples: Sequence[Machine]) -> float | None:
+    own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
+    return None if own_pct is None else own_pct / 100
+
+
+def _other_programs(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
+    """Hold when the others take more than the cores that the run leaves, or may not use, anyway."""
+    if use is None or use.own is None or use.others is None or use.idle is None:
         return None
-    name, busy = f"GPU {gpus[-1].index}", f"busy {busy_pct:.0f} % of the time"
-    often = len(gpus) / 2
-    heat = sum(any("thermal" in reason for reason in gpu.throttle or ()) for gpu in gpus)
-    temperature_c = _mean(gpu.temperature_c for gpu in gpus)
-    if heat > often:
-        at = f" at {temperature_c:.0f} °C" if temperature_c is not None else ""
-        return Limit("gpu-thermal", f"{name}: {busy}, slowed down by its temperature{at}.")
-    power_w = _mean(gpu.power_w for gpu in gpus)
-    limit_w = _mean(gpu.power_limit_w for gpu in gpus)
-    powered = sum(any("power" in reason for reason in gpu.throttle or ()) for gpu in gpus)
-    capped = powered > often
-    near = power_w is not None and limit_w and power_w >= AT_LIMIT_SHARE * limit_w
-    if capped or near:
-        limit = f" of {limit_w:.0f} W" if limit_w else ""
-        return Limit("gpu-power", f"{name}: {busy}, held at its power limit{limit}.")
+    spare = use.cores - BUSY_PCT / 100 * use.allowed
+    if use.others <= spare or use.idle > (1 - BUSY_PCT / 100) * use.cores:
+        return None
+    who = "Other programs take" if use.knows_steal else "Everything but this run takes"
+    took = f"{use.others:.1f} of {_cores(use.cores)}"
+    return Evidence(
+        "other-programs",
+        f"{who} {took}{_busiest_other(samples, use.others)}; this run {use.own:.1f}",
+        f"others on {took}",
+    )
+
+
+def _busiest_other(samples: Sequence[Machine], others: float) -> str:
+    """Name the busiest program that isn't the run's, as far as the process table knows one."""
+    took: dict[int, float] = {}
+    rows: dict[int, Process] = {}
+    for sample in samples:
+        for row in sample.processes or ():
+            if row.of_run is False and row.cpu_pct:
+                took[row.pid] = took.get(row.pid, 0.0) + row.cpu_pct / 100 / len(samples)
+                rows[row.pid] = row
+    if not took:
+        return ""
+    pid = max(took, key=lambda pid: took[pid])
+    name = program_name(rows[pid].command)
+    if name is None or took[pid] < NAMED_CORES:
+        return ""
+    # Others may not be seen from here: only what has half of it surely has the most.
+    share = "most" if took[pid] >= others / 2 else f"{took[pid]:.1f}"
+    return f" ({share}: {name}, pid {pid})"
+
+
+def program_name(command: str | None) -> str | None:
+    """Return what a person calls a program: without its folder, the script and not its interpreter.
+
+    None where the command isn't known.
+    """
+    first, *rest = (command or "").split() or [""]
+    name = first if first.startswith("[") else first.rpartition("/")[2]
+    if _INTERPRETER.fullmatch(name):
+        name = _script(rest) or name
+    return clean(name, NAME_CHARACTERS) or None
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """Return the module or the script that an interpreter was given; None for what is neither."""
+    following = iter(words)
+    for word in following:
+        if word == "-m":
+            return next(following, None)
+        if word in _TAKES_A_VALUE:
+            next(following, None)
+        elif word == "-c":
+            return None
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2]
     return None
 
 
-def _gpu_busy(gpus: Sequence[Gpu]) -> Limit | None:
-    busy_pct = _mean(gpu.utilization_pct for gpu in gpus)
-    if busy_pct is None or busy_pct < BUSY_PCT:
+def _own_cpus(use: _CpuUse | None, facts: MachineFacts) -> Evidence | None:
+    """Hold when the run itself takes what it may use of the CPUs."""
+    if use is None or use.own is None:
         return None
-    return Limit("gpu", f"GPU {gpus[-1].index}: busy {busy_pct:.0f} % of the time.")
+    pct = min(100.0, 100 * use.own / use.allowed)
+    if pct < BUSY_PCT:
+        return None
+    by_limit = facts.cpu_limit is not None and use.allowed == facts.cpu_limit
+    if use.allowed == use.cores:
+        whole = "its one core" if use.cores == 1 else f"all {use.cores} cores"
+        text = f"The run keeps {whole} busy {pct:.0f} % of the time"
+    elif by_limit:
+        text = f"The run takes {pct:.0f} % of the {_cores(use.allowed)} that its container may use"
+    else:
+        allowed = f"{use.allowed:.0f} allowed CPU{'' if use.allowed == 1 else 's'}"
+        text = f"The run keeps its {allowed} (of {use.cores}) busy {pct:.0f} % of the time"
+    return Evidence("cpu", text, f"the run's CPUs {pct:.0f} % busy")
 
 
-def _cpu_throttled(samples: Sequence[Machine], facts: MachineFacts) -> Limit | None:
-    throttled_pct = _mean(s.cpu.throttled_pct if s.cpu else None for s in samples)
-    if throttled_pct is None or throttled_pct < CPU_THROTTLED_PCT:
+def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
+    """Hold when the run takes the time of its threads, and more cores are there for it."""
+    if use is None or use.own is None or use.idle is None or threads is None:
         return None
-    allowed = f" of {facts.cpu_limit:g} cores" if facts.cpu_limit is not None else ""
-    return Limit(
-        "cpu-quota",
-        f"The container's CPU limit{allowed}: it held the run back in "
-        f"{throttled_pct:.0f} % of its periods.",
+    free = min(use.idle, use.allowed - use.own)
+    least, most = (share * threads for share in THREADS_TIME)
+    if not least <= use.own <= most or free < IDLE_CORES:
+        return None
+    its = f"{threads} thread{'' if threads == 1 else 's'} (--threads {threads})"
+    return Evidence(
+        "threads",
+        f"The run keeps its {its} busy: {use.own:.1f} cores of CPU time, while "
+        f"{use.idle:.1f} of {_cores(use.cores)} are idle",
+        f"--threads {threads} at {use.own:.1f} cores",
     )
 
 
-def _swapping(samples: Sequence[Machine]) -> Limit | None:
+def _cores_of_whom(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
+    """Hold when all cores are busy, and nobody knows by whom."""
+    if use is None or use.own is not None:
+        return None
+    pct = _mean(s.cpu.pct if s.cpu else None for s in samples)
+    if pct is None or pct < BUSY_PCT:
+        return None
+    return Evidence(
+        "cores",
+        f"{_cores(use.cores)} are busy {pct:.0f} % of the time, the run's share of it isn't known",
+        f"CPU {pct:.0f} %",
+    )
+
+
+def _quota(samples: Sequence[Machine], facts: MachineFacts) -> Evidence | None:
+    pct = _mean(s.cpu.throttled_pct if s.cpu else None for s in samples)
+    if pct is None or pct < CPU_THROTTLED_PCT:
+        return None
+    limit = f" of {_cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
+    return Evidence(
+        "cpu-quota",
+        f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods",
+        f"stopped by the CPU limit in {pct:.0f} % of periods",
+    )
+
+
+def _steal(samples: Sequence[Machine]) -> Evidence | None:
+    pct = _mean(s.cpu.steal_pct if s.cpu else None for s in samples)
+    if pct is None or pct < STEAL_PCT:
+        return None
+    return Evidence(
+        "steal",
+        f"The host of this virtual machine took {pct:.0f} % of its CPU time (steal)",
+        f"steal {pct:.0f} %",
+    )
+
+
+# ---- memory and disk ----
+
+
+def _swap(samples: Sequence[Machine]) -> Evidence | None:
     rate = _mean(s.memory.swap_mib_s if s.memory else None for s in samples)
     if rate is None or rate < SWAPPING_MIB_S:
         return None
-    return Limit("swap", f"Memory: the machine swaps {rate:.0f} MiB a second.")
-
-
-def _cores_busy(samples: Sequence[Machine], facts: MachineFacts) -> Limit | None:
-    """Hold when every core that the run may use is busy.
-
-    Where it may use only some of the machine's cores, which ones isn't told,
-    so the run's own CPU time is held against their number.
-    """
-    cores = facts.cores
-    if not cores:
-        return None
-    per_core = [s.cpu.cores for s in samples if s.cpu and s.cpu.cores]
-    if per_core and len(per_core[-1]) == cores:
-        same = [told for told in per_core if len(told) == cores]
-        means = [sum(told[core] for told in same) / len(same) for core in range(cores)]
-        if min(means) < BUSY_PCT:
-            return None
-        busy_pct = sum(means) / cores
-        return Limit("cpu", f"The CPU: all {cores} cores busy {busy_pct:.0f} % of the time.")
-    own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
-    if own_pct is None or own_pct / cores < BUSY_PCT:
-        return None
-    return Limit(
-        "cpu", f"The CPU: the run keeps its {cores} cores busy {own_pct / cores:.0f} % of the time."
+    return Evidence(
+        "swap",
+        f"Memory: {rate:.0f} MiB a second go to and from swap",
+        f"swap {rate:.0f} MiB/s",
     )
 
 
-def _host_too_slow(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Limit | None:
+def _memory_pressure(samples: Sequence[Machine]) -> Evidence | None:
+    pct = _mean(s.pressure.memory_pct if s.pressure else None for s in samples)
+    if pct is None or pct < PRESSURE_PCT:
+        return None
+    text = f"Memory: some program waited for it {pct:.0f} % of the time"
+    return Evidence("memory-pressure", text, f"memory pressure {pct:.0f} %")
+
+
+def _io_pressure(samples: Sequence[Machine]) -> Evidence | None:
+    pct = _mean(s.pressure.io_pct if s.pressure else None for s in samples)
+    if pct is None or pct < PRESSURE_PCT:
+        return None
+    text = f"Disk: some program waited for it {pct:.0f} % of the time"
+    return Evidence("io-pressure", text, f"I/O pressure {pct:.0f} %")
+
+
+# ---- the GPU ----
+
+
+def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
+    """Hold when the GPU's clock is held down while it works, or when it is busy."""
+    busy_pct = _mean(gpu.utilization_pct for gpu in gpus)
+    if not gpus or (busy_pct is not None and busy_pct < WORKING_GPU_PCT):
+        return None
+    name = f"GPU {gpus[-1].index}"
+    busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
+    power = _power(gpus)
+    slowed = _slowed_by(gpus)
+    if slowed:
+        rules, causes = zip(*slowed, strict=True)
+        parts = [*busy, f"slowed by {' and by '.join(causes)}", *([power] if power else [])]
+        return Evidence(rules[0], f"{name}: {', '.join(parts)}", f"{name} slowed by {causes[0]}")
+    if busy_pct is None or busy_pct < BUSY_PCT:
+        return None
+    brief = f"{name} {busy_pct:.0f} % busy"
+    share = _power_share(gpus)
+    if share is not None and share >= NEAR_POWER_LIMIT:
+        text = f"{name}: {busy[0]}, near its power limit ({power})"
+        return Evidence("gpu-near-power", text, f"{brief}, near its power limit")
+    text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
+    if share is not None and share < LOW_POWER:
+        text += ": busy says only that some kernel ran"
+    return Evidence("gpu", text, brief)
+
+
+def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
+    """Return the rule and the words for each throttle reason of most of the readings."""
+    readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
+    if len(readings) < LEAST_SAMPLES:
+        return []
+    times = Counter(reason for reasons in readings for reason in set(reasons))
+    shares = {reason: count / len(readings) for reason, count in times.items()}
+
+    def has(reason: str) -> bool:
+        return shares.get(reason, 0.0) > 0.5
+
+    found = []
+    heat = [reason for reason in _HEAT if has(reason)]
+    if heat:
+        names = " and ".join(_HEAT[reason] for reason in heat)
+        degrees = _mean(gpu.temperature_c for gpu in gpus)
+        at = f" at {degrees:.0f} °C" if degrees is not None else ""
+        often = _often(max(shares[reason] for reason in heat))
+        found.append(("gpu-thermal", f"{names}{at}{often}"))
+    if has(_POWER_BRAKE):
+        often = _often(shares[_POWER_BRAKE])
+        found.append(("gpu-power-brake", f"HW power brake (external){often}"))
+    if has(_SLOWDOWN) and not has("hardware thermal slowdown") and not has(_POWER_BRAKE):
+        often = _often(shares[_SLOWDOWN])
+        found.append(("gpu-slowdown", f"HW slowdown{often}"))
+    if has(_POWER_CAP):
+        found.append(("gpu-power-cap", f"SW power cap{_often(shares[_POWER_CAP])}"))
+    return found
+
+
+def _often(share: float) -> str:
+    """Say in how many of the readings, where it isn't all of them."""
+    return "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
+
+
+def _power(gpus: Sequence[Gpu]) -> str:
+    """Write the mean power, of its limit; empty where it isn't known."""
+    power_w, limit_w = _powers(gpus)
+    if power_w is None:
+        return ""
+    return f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
+
+
+def _power_share(gpus: Sequence[Gpu]) -> float | None:
+    power_w, limit_w = _powers(gpus)
+    return power_w / limit_w if power_w is not None and limit_w else None
+
+
+def _powers(gpus: Sequence[Gpu]) -> tuple[float | None, float | None]:
+    return _mean(gpu.power_w for gpu in gpus), _mean(gpu.power_limit_w for gpu in gpus)
+
+
+def _one_thread(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Evidence | None:
+    """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
     gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
     thread_pct = _mean(s.process.busiest_thread_pct if s.process else None for s in samples)
     if gpu_pct is None or thread_pct is None:
         return None
-    if gpu_pct >= IDLE_GPU_PCT or thread_pct < BUSY_PCT:
+    if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
         return None
-    return Limit(
-        "host",
-        f"The host: it feeds GPU {gpus[-1].index} too slowly. The GPU is busy {gpu_pct:.0f} % of "
-        f"the time, while one thread of the run takes {thread_pct:.0f} % of a core.",
+    beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
+    return Evidence(
+        "thread",
+        f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}",
+        f"one thread at {thread_pct:.0f} %, {beside}",
     )
 
 
-def _not_clear(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Limit:
-    figures: list[tuple[str, float | None, str]] = [
-        ("CPU", _mean(s.cpu.pct if s.cpu else None for s in samples), " %"),
-        ("GPU", _mean(gpu.utilization_pct for gpu in gpus), " %"),
-        (
-            "busiest thread",
-            _mean(s.process.busiest_thread_pct if s.process else None for s in samples),
-            " % of a core",
-        ),
+def _gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | None:
+    """Hold when another program has memory on the GPU that is trained on."""
+    rows = next((s.processes for s in reversed(samples) if s.processes is not None), ())
+    others = [
+        row
+        for row in rows
+        if row.of_run is False
+        and gpu_index in row.gpus
+        and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
     ]
-    told = [f"{name} {value:.0f}{unit}" for name, value, unit in figures if value is not None]
-    return Limit("not-clear", f"Not clear: {', '.join(told) or 'nothing is measured'}.")
+    if not others:
+        return None
+    most = max(others, key=lambda row: row.gpu_memory_mib or 0)
+    name = program_name(most.command) or "unnamed"
+    holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
+    return Evidence(
+        "gpu-shared",
+        f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})",
+        f"{name} on GPU {gpu_index}",
+    )
+
+
+# ---- when nothing holds ----
+
+
+def _not_clear(use: _CpuUse | None, samples: Sequence[Machine], gpus: Sequence[Gpu]) -> str:
+    figures: list[str] = []
+    if use is not None and use.own is not None:
+        figures.append(f"this run {use.own:.1f} of {_cores(use.cores)}")
+    if use is not None and use.others is not None:
+        figures.append(f"everything else {use.others:.1f}")
+    else:
+        cpu_pct = _mean(s.cpu.pct if s.cpu else None for s in samples)
+        figures += [] if cpu_pct is None else [f"CPU {cpu_pct:.0f} %"]
+    gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
+    if gpu_pct is not None:
+        figures.append(f"GPU {gpus[-1].index} {gpu_pct:.0f} %")
+    thread_pct = _mean(s.process.busiest_thread_pct if s.process else None for s in samples)
+    if thread_pct is not None:
+        figures.append(f"busiest thread {thread_pct:.0f} % of a core")
+    return f"Not clear: {', '.join(figures) or 'nothing is measured'}."
+
+
+def _cores(count: float) -> str:
+    return f"{count:g} core{'' if count == 1 else 's'}"
+
+
+def _count(value: object) -> int | None:
+    """Return a number of CPUs or threads from a log's options, which may hold anything."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_CORES:
+        return value
+    return None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean, None where too few readings are known to stand for the half minute."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return sum(known) / len(known) if len(known) >= LEAST_SAMPLES else None

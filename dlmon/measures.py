@@ -13,7 +13,6 @@ from dlmon.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 from dlmon.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
 
-INFERENCE_HAS_NO_EPOCHS = "inference has no epochs"
 NO_PRICE = "no price was given (--price)"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"
 
@@ -152,8 +151,8 @@ def cost_usd(price: str | None, wall_s: float, cpus: int | None) -> float:
 def _energy_by_device(
     model: Model | None, epochs: Sequence[Epoch], energy: EnergyMeter, why: dict[str, str]
 ) -> dict[str, float] | None:
-    if model is not None and model.mode == "inference":
-        why["energy_j_per_epoch"] = INFERENCE_HAS_NO_EPOCHS
+    if model is not None and model.why_no_epochs is not None:
+        why["energy_j_per_epoch"] = model.why_no_epochs
         return None
     whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
     if not whole:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
-from dlmon.sanitize import clean
+from dlmon.numbers import decimal_number
+from dlmon.sanitize import quoted
 
-_AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
+_MOST_USD_PER_HOUR = 1e9
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,16 @@ def parse_price(text: str) -> Price:
     Raises:
         ValueError: it is no price; the message is a sentence that says what one looks like.
     """
-    amount, slash, unit = text.strip().partition("/")
-    amount = amount.strip()
-    known_unit = not slash or unit.strip().lower() == "cpu"
-    if not known_unit or not _AMOUNT.fullmatch(amount) or float(amount) <= 0:
+    amount, slash, unit = text.partition("/")
+    try:
+        # Blanks may stand around the slash only.
+        usd_per_hour = decimal_number(amount.rstrip() if slash else amount)
+    except ValueError:
+        usd_per_hour = 0.0
+    known_unit = not slash or unit.lstrip().lower() == "cpu"
+    if not known_unit or not 0 < usd_per_hour <= _MOST_USD_PER_HOUR:
         raise ValueError(
-            f'"{clean(text, 40)}" is no price: give US dollars per hour, such as 0.5, '
+            f"{quoted(text)} is no price: give US dollars per hour, such as 0.5, "
             "or per hour of each CPU, such as 0.00795/cpu"
         )
-    return Price(float(amount), per_cpu=bool(slash))
+    return Price(usd_per_hour, per_cpu=bool(slash))

@@ -15,12 +15,13 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from dlmon.sanitize import clean
 
 SCHEMA = 1
 LARGEST = 2**63 - 1
+_T = TypeVar("_T")
 
 
 class RecordError(ValueError):
@@ -108,6 +109,8 @@ class Facts:
     machine: MachineFacts
 
 
+GRADIENTS_PHASE = "computing gradients"
+
 PHASES = (
     "importing",
     "loading",
@@ -117,16 +120,31 @@ PHASES = (
     "validating",
     "evaluating",
     "predicting",
+    GRADIENTS_PHASE,
+    "opening",
+    "closing",
 )
+
+WITHOUT_EPOCHS = {
+    "gradients": "computing gradients has no epochs: no weight is updated",
+    "inference": "inference has no epochs",
+}
+"""The modes in which nothing is learnt, and why a pass over the samples is no epoch there."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What the workload does from `t` on; one of `PHASES`, for a workload of ours."""
+    """What the workload does from `t` on; one of `PHASES`, for a workload of ours.
+
+    "opening" is the time before the first batch of a later epoch, and "closing" that after a
+    pass, where these are long enough to be seen: the input pipeline is set up or taken down.
+    `epoch` is the one that is opened.
+    """
 
     TYPE: ClassVar[str] = "phase"
     t: int
     name: str
+    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,8 +155,8 @@ class Model:
     long as `--seconds` says; the record is told again as often as more, or
     fewer, turn out to be needed, and the last one counts.
 
-    `mode` is train or inference, where an epoch is one pass over the samples
-    and `flops_per_sample` counts the forward pass alone. `precision` is
+    `mode` is train, gradients or inference; an epoch is one pass over the samples in
+    the latter two, and `flops_per_sample` counts the passes of the mode. `precision` is
     Keras's dtype policy, and `jit` whether the step is compiled as a whole. A
     workload without epochs has 0 `samples_per_epoch`.
     """
@@ -178,6 +196,11 @@ class Model:
         return self.steps_cap is not None and (endless or self.steps_cap < self.steps_per_epoch)
 
     @property
+    def why_no_epochs(self) -> str | None:
+        """Why a pass over the samples is no epoch in this mode; None where it is one."""
+        return WITHOUT_EPOCHS.get(self.mode or "")
+
+    @property
     def gpu_index(self) -> int | None:
         """NVML's number of the GPU that is trained on (`device` is gpu:N); None on the CPU."""
         number = (self.device or "").removeprefix("gpu:")
@@ -191,6 +214,10 @@ class Batches:
     `t` is when the first of them ended and `dt_us` each one's duration: the
     time since the batch before it ended, or since the epoch began. `samples`
     is one number when all batches hold as many, else one for each.
+
+    `opening_us` comes with the first batch of an epoch where the time before that batch is
+    known apart, and is not in its duration then. `per_execution` is Keras's
+    steps_per_execution above 1: so many batches end together and share their time equally.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -199,6 +226,8 @@ class Batches:
     samples: int | tuple[int, ...]
     t: int
     dt_us: tuple[int, ...]
+    opening_us: int | None = None
+    per_execution: int | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +237,10 @@ class BatchSummary:
     `t` and `t_last` are when the first and the last of them ended, `samples`
     is their sum, `time_us` the time that they took together, and `step_us`
     holds the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
+
+    `stalls` counts those that took over ten times the usual step. With the first batch of an
+    epoch come `opening_us`, as in `Batches`, and `first_us`, that batch's own duration; of
+    several batches an execution it is that of the execution, and `first_steps` is their number.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -219,17 +252,25 @@ class BatchSummary:
     t_last: int
     time_us: int
     step_us: tuple[int, ...]
+    stalls: int | None = None
+    opening_us: int | None = None
+    first_us: int | None = None
+    first_steps: int | None = None
 
 
 @dataclass(frozen=True)
 class Validation:
-    """One validation pass: its first and last batch ended at these times."""
+    """One validation pass: its first and last batch ended at these times.
+
+    `first_steps` is how many batches ended together first, where that is more than one.
+    """
 
     begin: int
     first_end: int
     last_end: int
     end: int
     steps: int
+    first_steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -270,8 +311,9 @@ class Cpu:
 
     `energy_j` counts what all packages together have taken; only differences mean something.
     `power_w` is their mean power since the sample before, and `load_1m` the kernel's load average.
-    Where the control group has a CPU limit, `limit_used_pct` is the share of it that the group
-    uses, and `throttled_pct` that of its periods in which it was stopped.
+    `steal_pct` is the share of all cores' time, in `pct` too, that the host of this virtual
+    machine gave to others. Where the control group has a CPU limit, `limit_used_pct` is the share
+    of it that the group uses, and `throttled_pct` that of its periods in which it was stopped.
     """
 
     pct: float | None = None
@@ -283,6 +325,7 @@ class Cpu:
     throttled_pct: float | None = None
     limit_used_pct: float | None = None
     energy_j: float | None = None
+    steal_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -297,6 +340,19 @@ class Memory:
     swap_used_mib: int | None = None
     swap_mib_s: float | None = None
     major_faults_s: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pressure:
+    """The share of time in which a program waited for the CPU, memory or a disk.
+
+    Of the control group where it counts that, else of the machine.
+    """
+
+    cpu_pct: float | None = None
+    memory_pct: float | None = None
+    io_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -417,6 +473,7 @@ class Machine:
     process: ProcessTree | None = None
     gpus: tuple[Gpu, ...] | None = None
     processes: tuple[Process, ...] | None = None
+    pressure: Pressure | None = None
     cost: Cost | None = None
     why: dict[str, str] = field(default_factory=dict)
 
@@ -452,22 +509,33 @@ class Failure:
 
 @dataclass(frozen=True)
 class SecondsPerEpoch:
-    """Wall time of a whole epoch, validation included; `epochs` whole ones stand behind it."""
+    """Wall time of the mean whole epoch, validation included.
+
+    `low`..`high` is the 95 % interval of that mean, of a projection too: a single epoch may lie
+    further off. They are None while nothing is known of how sure the value is. `epochs` whole
+    ones stand behind the value; where the first is left out, since it compiles, it is not
+    among them.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     epochs: int
     projected: bool
+    first_left_out: bool = False
 
 
 @dataclass(frozen=True)
 class RunSeconds:
-    """Wall time of build, every epoch and the final evaluation."""
+    """Wall time of build, every epoch and the final evaluation.
+
+    `low`..`high` is the 95 % interval of a projection, by what is still to come. A run that was
+    measured is a single one: nothing is known of how others would differ, and they are None.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     projected: bool
 
 
@@ -476,6 +544,7 @@ class SamplesPerSecond:
     """Steady-state throughput.
 
     `jitter` is 1.4826 × MAD over batches; `band` is the half-width of the mean's 95 % interval.
+    `standard_error` allows for noise that lasts for seconds.
     """
 
     median: float
@@ -487,10 +556,11 @@ class SamplesPerSecond:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Steady-state time of a batch in milliseconds."""
+    """Steady-state time of a batch in milliseconds; `mean` is None in older logs."""
 
     median: float
     p95: float
+    mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -500,6 +570,9 @@ class Result:
     `energy_j_per_epoch` holds what was measured, by "gpu" and "cpu"; `cost_usd`
     is the price times the wall time; `peak_share` is `effective_flop_s` as a
     share (0 to 1) of the matmul peak measured on that device in that precision.
+    `samples_per_epoch` is that of the model: the samples of a whole epoch of the
+    data that were read; older logs lack it. `opening_stalls` are those of the `stalls`
+    that were at the start of an epoch.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -522,10 +595,12 @@ class Result:
     epochs: int | None = None
     batches: int | None = None
     stalls: int | None = None
+    opening_stalls: int | None = None
     energy_j_per_epoch: dict[str, float] | None = None
     cost_usd: float | None = None
     effective_flop_s: float | None = None
     peak_share: float | None = None
+    samples_per_epoch: int | None = None
     t: int | None = None
     wall: float | None = None
     why: dict[str, str] = field(default_factory=dict)
@@ -593,7 +668,8 @@ def decode(line: bytes | str) -> Record | None:
             field is missing or of the wrong kind.
     """
     try:
-        loaded = json.loads(line, parse_constant=_refuse_constant)
+        text = line if isinstance(line, str) else str(line, "utf-8", "surrogatepass")
+        loaded = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a record: {error}") from None
     if not isinstance(loaded, dict) or not isinstance(loaded.get("type"), str):
@@ -633,11 +709,16 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+# One for all lines: json.loads would make another for each of them.
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def _check_batches(batches: Batches) -> None:
     sizes = (batches.samples,) if isinstance(batches.samples, int) else batches.samples
     if not batches.dt_us:
         raise RecordError("batches: dt_us is empty")
-    if min(batches.dt_us) < 0 or min(sizes, default=0) < 0 or batches.first < 0:
+    least = min(batches.first, batches.opening_us or 0, (batches.per_execution or 1) - 1)
+    if min(batches.dt_us) < 0 or min(sizes, default=0) < 0 or least < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
     if not isinstance(batches.samples, int) and len(sizes) != len(batches.dt_us):
         raise RecordError("batches: samples and dt_us differ in length")
@@ -646,34 +727,68 @@ def _check_batches(batches: Batches) -> None:
 def _check_summary(summary: BatchSummary) -> None:
     if summary.count < 1 or len(summary.step_us) != 7:
         raise RecordError("batches: a count and seven quantiles were expected")
-    if min(summary.first, summary.samples, summary.time_us, *summary.step_us) < 0:
+    told = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
+    known = [number for number in told if number is not None]
+    if min(summary.first, summary.samples, summary.time_us, *summary.step_us, *known) < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
 
 
 _Parser = Callable[[Any, str], Any]
-_FIELDS: dict[type[Any], list[tuple[str, _Parser, bool]]] = {}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the objects of one class are read: its fields' parsers, and what may be left out."""
+
+    parsers: dict[str, _Parser]
+    required: tuple[str, ...]
+    defaults: dict[str, Any]
+
+
+_FORMS: dict[type[Any], _Form] = {}
+
+
+def _form_of(cls: type[Any]) -> _Form:
+    hints, specs = get_type_hints(cls), fields(cls)
+    return _Form(
+        parsers={spec.name: _parser(hints[spec.name]) for spec in specs},
+        required=tuple(
+            spec.name
+            for spec in specs
+            if spec.default is MISSING and spec.default_factory is MISSING
+        ),
+        defaults={spec.name: None if spec.default is MISSING else spec.default for spec in specs},
+    )
 
 
 def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
     if not isinstance(loaded, dict):
         raise RecordError(f"{where}: an object was expected")
-    if cls not in _FIELDS:
-        hints = get_type_hints(cls)
-        _FIELDS[cls] = [
-            (
-                spec.name,
-                _parser(hints[spec.name]),
-                spec.default is MISSING and spec.default_factory is MISSING,
-            )
-            for spec in fields(cls)
-        ]
-    values = {}
-    for name, parse, required in _FIELDS[cls]:
-        if name in loaded:
-            values[name] = parse(loaded[name], f"{where}.{name}")
-        elif required:
+    form = _FORMS.get(cls)
+    if form is None:
+        form = _FORMS[cls] = _form_of(cls)
+    parsers, values = form.parsers, form.defaults.copy()
+    for name, value in loaded.items():
+        parse = parsers.get(name)
+        if parse is not None:
+            values[name] = parse(value, f"{where}.{name}")
+    for name in form.required:
+        if name not in loaded:
             raise RecordError(f"{where}.{name} is missing")
-    return cls(**values)
+    if "why" in parsers and "why" not in loaded:
+        values["why"] = {}
+    return filled(cls, values)
+
+
+def filled(cls: type[_T], values: dict[str, Any]) -> _T:
+    """Make a record from the values of all its fields.
+
+    A log of a day holds millions of values: the constructor of a frozen class takes them one
+    by one, this all at once.
+    """
+    made = object.__new__(cls)
+    made.__dict__.update(values)
+    return made
 
 
 def _parser(hint: Any) -> _Parser:
@@ -694,6 +809,9 @@ def _parser(hint: Any) -> _Parser:
 def _either(hint: Any, options: tuple[Any, ...]) -> _Parser:
     parsers = [(_parser(o), get_origin(o) is tuple) for o in options if o is not type(None)]
     nullable = type(None) in options
+    if nullable and len(parsers) == 1:
+        only = parsers[0][0]
+        return lambda value, where: None if value is None else only(value, where)
 
     def parse(value: Any, where: str) -> Any:
         if value is None:
@@ -712,7 +830,8 @@ def _items(parse_item: _Parser, plain_integers: bool) -> _Parser:
     def parse(value: Any, where: str) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise RecordError(f"{where}: a list was expected")
-        if plain_integers and all(type(v) is int and -LARGEST <= v <= LARGEST for v in value):
+        all_are_integers = plain_integers and set(map(type, value)) == {int}
+        if all_are_integers and min(value) >= -LARGEST and max(value) <= LARGEST:
             return tuple(value)
         return tuple(parse_item(v, where) for v in value)
 

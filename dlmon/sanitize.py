@@ -9,9 +9,12 @@ widgets show foreign text as `Content`, never as markup.
 
 from __future__ import annotations
 
+import os
 import re
 
 LINE_LIMIT = 64 * 1024
+SHOWN_LENGTH = 60
+"""How much a sentence repeats of a text that somebody typed."""
 
 # CSI, then OSC / DCS / PM / APC / SOS strings, then the two-byte escapes (ECMA-48, 5.4 to 5.6).
 # A string without its terminator ends with its line. No part may run over the next
@@ -46,3 +49,13 @@ def clean(text: str, limit: int = LINE_LIMIT) -> str:
     if len(text) <= limit >= len(cleaned):
         return cleaned
     return cleaned[: max(limit - 1, 0)] + "…"[:limit]
+
+
+def quoted(text: str) -> str:
+    """Return what somebody typed as a sentence repeats it: in quotes, cleaned and not too long."""
+    return f'"{clean(text, SHOWN_LENGTH)}"'
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as it may be shown or printed: whoever made a folder chose its name."""
+    return clean(os.fspath(path))

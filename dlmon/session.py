@@ -6,13 +6,15 @@ session, and every unknown is None with a reason.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from dlmon.energy import COUNTS_ON, EnergyMeter
 from dlmon.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.records import (
+    GRADIENTS_PHASE,
     Batches,
     BatchSummary,
     Epoch,
@@ -34,11 +36,13 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
     StepTime,
+    filled,
 )
 from dlmon.series import Series
 from dlmon.statistics import (
+    LEAST_OPENINGS,
     SteadyState,
-    ValidationTime,
+    ValidationPasses,
     epoch_interval,
     project_epoch,
 )
@@ -54,10 +58,16 @@ STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of train
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "the run was too short for a figure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
+NO_BAND = "how sure it is needs two seconds of steady training"
+ONE_RUN = "a run that was measured once does not show how runs differ"
+NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
 NO_EPOCHS = "this workload has no epochs"
-INFERENCE = "inference has no epochs"
+SUMMARISED = "some batches were written as summaries that don't count them"
+FEW_OPENINGS = (
+    f"fewer than {LEAST_OPENINGS} epochs have been opened, so the projection leaves that time out"
+)
 # The phases whose batches are the ones that count.
-STEADY_PHASES = ("training", "predicting")
+STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,7 @@ class Snapshot:
     step_ms: StepTime | None
     compile_s: float | None
     stalls: int | None
+    opening_stalls: int | None
     batches: int
     seconds_per_epoch: SecondsPerEpoch | None
     run_seconds: RunSeconds | None
@@ -151,6 +162,8 @@ class MachineHistory:
         self._interval_ns = max(int(interval_s * 1e9), 100_000_000)
         self.latest: Machine | None = None
         self.cpu_pct = self._series()
+        self.run_cpu_pct = self._series()
+        """The CPU time of the run alone; 100 % is one core. Empty where no run is watched."""
         self.cpu_power_w = self._series()
         self.memory_mib = self._series()
         self.gpu_utilization_pct: dict[int, Series] = {}
@@ -184,6 +197,8 @@ class MachineHistory:
         self._fold_energy(sample)
         if told.cpu is not None and told.cpu.pct is not None:
             self.cpu_pct.add(begin, sample.t, told.cpu.pct)
+        if told.process is not None and told.process.cpu_pct is not None:
+            self.run_cpu_pct.add(begin, sample.t, told.process.cpu_pct)
         if told.memory is not None and told.memory.used_mib is not None:
             self.memory_mib.add(begin, sample.t, told.memory.used_mib)
         if told.cpu is not None and told.cpu.power_w is not None:
@@ -233,8 +248,7 @@ class Session:
         self._epochs: list[Epoch] = []
         self._whole_s: list[float] = []
         self._evaluation: Evaluation | None = None
-        self._validation: ValidationTime | None = None
-        self._validation_compile_s = 0.0
+        self._validations = ValidationPasses()
         self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
@@ -276,14 +290,26 @@ class Session:
             self.result = record
             self._close_stretch(self.last_t)
 
+    def so_far(self) -> list[Record]:
+        """Return what a log that begins now has to know of what came before."""
+        facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
+        phase = self.stretches[-1] if self.stretches else None
+        return [
+            *([facts] if self.facts != self.header.machine else ()),
+            *([self.model] if self.model is not None else ()),
+            *([Phase(phase.begin, phase.phase)] if phase is not None else ()),
+            *self._epochs,
+            *([self._evaluation] if self._evaluation is not None else ()),
+        ]
+
     def _fold_batches(self, record: Batches) -> None:
         self._enter_epoch(record.epoch)
         begin = record.t - record.dt_us[0] * 1000
         if record.first == 0:
-            self._mark_epoch(record.epoch, begin)
+            self._mark_epoch(record.epoch, begin - (record.opening_us or 0) * 1000)
         compiling = self._steady.batches == 0
-        opening = record.first == 0 and self.model is not None and self.model.cut_short
-        self._steady.add(record.samples, record.dt_us, opening)
+        opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
+        self._steady.add(record.samples, record.dt_us, opening, record.opening_us, per_execution)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, begin + sum(record.dt_us) * 1000)
@@ -294,19 +320,24 @@ class Session:
         )
         dt_us = record.dt_us
         if compiling:
-            # The first batch's time is compilation: it says nothing of throughput.
-            begin, dt_us, samples = record.t, dt_us[1:], samples[1:]
+            # The first execution's time is compilation: it says nothing of throughput.
+            begin += sum(dt_us[:per_execution]) * 1000
+            dt_us, samples = dt_us[per_execution:], samples[per_execution:]
         self.throughput.add_batches(begin, dt_us, samples)
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
-        self._steady.add_summary(record.count, record.samples, record.time_us, record.step_us)
+        self._steady.add_summary(record, self._opens_cut_epoch(record))
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
         begin = record.t_last - record.time_us * 1000
         if record.time_us > 0:
             self.throughput.add(begin, record.t_last, record.samples / record.time_us * 1e6)
+
+    def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
+        """Whether an epoch that was cut short begins with these batches."""
+        return record.first == 0 and self.model is not None and self.model.cut_short
 
     def _enter_epoch(self, epoch: int) -> None:
         if epoch != self._epoch_now:
@@ -317,6 +348,10 @@ class Session:
             self.epoch_begins.append((epoch, begin))
 
     def _fold_phase(self, record: Phase) -> None:
+        now = self.stretches[-1] if self.stretches else None
+        if now is not None and (now.phase, now.begin) == (record.name, record.t):
+            # A log that went on in another file says it again there.
+            return
         self._close_stretch(record.t)
         self.stretches.append(Stretch(record.name, record.t, None))
         if record.name == "building" and self._build_begin is None:
@@ -331,24 +366,17 @@ class Session:
                 self._build_s += (end - open_stretch.begin) / 1e9
 
     def _fold_epoch(self, record: Epoch) -> None:
+        if self._epochs and record.end <= self._epochs[-1].end:
+            # It ended before one that is known: a log that went on in another file repeats it.
+            return
         self._epochs.append(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done = record.epoch + 1, 0
         if record.whole and record.end > record.begin:
             self._whole_s.append((record.end - record.begin) / 1e9)
-        validation = record.validation
-        if validation is None or validation.steps < 1:
-            return
-        between_s = (validation.last_end - validation.first_end) / 1e9
-        step_s = max(0.0, between_s / max(1, validation.steps - 1))
-        first_s = (validation.first_end - validation.begin) / 1e9 - step_s
-        closing_s = (validation.end - validation.last_end) / 1e9
-        first_pass = self._validation is None
-        if first_pass:
-            self._validation_compile_s = max(0.0, first_s)
-        opening_s = 0.0 if first_pass else first_s
-        self._validation = ValidationTime(max(0.0, opening_s + closing_s), step_s)
+        if record.validation is not None:
+            self._validations.add(record.validation)
 
     def snapshot(self, now_ns: int | None = None) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
@@ -357,15 +385,18 @@ class Session:
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
         why: dict[str, str] = {}
-        seconds_per_epoch = self._seconds_per_epoch(why)
+        compile_us = self._steady.compile_us()
+        compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
+        seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, why)
         samples_per_second = self._steady.samples_per_second()
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
             why["samples_per_second"] = why["step_ms"] = why["stalls"] = self._not_steady
         elif samples_per_second.standard_error is None:
-            why["samples_per_second.standard_error"] = "needs two seconds of steady training"
-        compile_us = self._steady.compile_us()
-        compile_s = None if compile_us is None else compile_us / 1e6 + self._validation_compile_s
+            why["samples_per_second.standard_error"] = NO_BAND
+        stalls = self._steady.stalls()
+        if samples_per_second is not None and stalls is None:
+            why["stalls"] = SUMMARISED
         if compile_s is None:
             why["compile_s"] = "no batch has ended yet"
         sample = self.machine.latest
@@ -380,7 +411,8 @@ class Session:
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
             step_ms=self._steady.step_time(),
             compile_s=compile_s,
-            stalls=self._steady.stalls(),
+            stalls=stalls,
+            opening_stalls=self._steady.opening_stalls(),
             batches=self._steady.batches,
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=self._run_seconds(seconds_per_epoch, compile_s, why),
@@ -422,11 +454,8 @@ class Session:
 
     def _limit(self) -> Limit | None:
         gpu_index = self.model.gpu_index if self.model is not None else None
-        return find_limit(tuple(self._training_samples), self.facts, gpu_index)
-
-    @property
-    def _inference(self) -> bool:
-        return self.model is not None and self.model.mode == "inference"
+        cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
+        return find_limit(tuple(self._training_samples), self.facts, gpu_index, cpus, threads)
 
     @property
     def phase(self) -> str | None:
@@ -437,14 +466,17 @@ class Session:
         """Return the time of a whole validation pass; None where it isn't known yet."""
         if steps is None or steps < 1:
             return 0.0
-        return None if self._validation is None else self._validation.seconds(steps)
+        return self._validations.seconds(steps)
 
-    def _seconds_per_epoch(self, why: dict[str, str]) -> SecondsPerEpoch | None:
-        if self._inference:
-            why["seconds_per_epoch"] = INFERENCE
+    def _seconds_per_epoch(self, compile_s: float, why: dict[str, str]) -> SecondsPerEpoch | None:
+        if self.model is not None and self.model.why_no_epochs is not None:
+            why["seconds_per_epoch"] = self.model.why_no_epochs
             return None
-        measured = epoch_interval(self._whole_s)
+        from_first = bool(self._epochs) and self._epochs[0].whole
+        measured = epoch_interval(self._whole_s, self._steady, compile_s, from_first)
         if measured is not None:
+            if measured.low is None:
+                why["seconds_per_epoch.band"] = NO_BAND
             return measured
         if self.model is None:
             why["seconds_per_epoch"] = "the model is not built yet"
@@ -453,15 +485,21 @@ class Session:
             why["seconds_per_epoch"] = NO_EPOCHS
             return None
         if self._validation_s(self.model.validation_steps) is None:
-            why["validation"] = "not measured yet, so the projection leaves it out"
+            why["validation"] = NOT_IN_PROJECTION
         projected = self._projected_epoch(self.model)
         if projected is None:
             why["seconds_per_epoch"] = self._not_steady
+        elif self._steady.openings.mean_us is None:
+            why["openings"] = FEW_OPENINGS
         return projected
 
     def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
-        validation_s = self._validation_s(model.validation_steps) or 0.0
-        return project_epoch(self._steady, model.samples_per_epoch, validation_s)
+        steps = model.validation_steps or 0
+        validation_s = self._validation_s(steps)
+        if not validation_s:
+            return project_epoch(self._steady, model.samples_per_epoch, 0.0)
+        half_s = self._validations.half_s(steps, self._steady)
+        return project_epoch(self._steady, model.samples_per_epoch, validation_s, half_s)
 
     def _run_seconds(
         self,
@@ -471,8 +509,8 @@ class Session:
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
         model, build = self.model, self._build_begin
-        if self._inference:
-            why["run_seconds"] = INFERENCE
+        if model is not None and model.why_no_epochs is not None:
+            why["run_seconds"] = model.why_no_epochs
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is None or build is None or evaluation_steps < 1:
@@ -488,27 +526,38 @@ class Session:
         whole = len(self._whole_s) == model.epochs
         if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
-            return RunSeconds(value=took_s, low=took_s, high=took_s, projected=False)
+            why["run_seconds.band"] = ONE_RUN
+            return RunSeconds(value=took_s, low=None, high=None, projected=False)
         if seconds_per_epoch is None:
             why["run_seconds"] = why.get("seconds_per_epoch", self._not_steady)
             return None
         # Epochs that have ended hold their compilation; before the first, it comes on top.
         fixed_s = self._build_s + (sum(asked_s) if asked_s else compile_s or 0.0)
+        evaluation_half_s: float | None = 0.0
         if evaluation is not None and evaluation.steps > 0:
             fixed_s += _projected_evaluation_s(evaluation, evaluation_steps)
+            if evaluation.steps < evaluation_steps:
+                # It counts as just as uneven as the steady training.
+                measured_s = max(0.0, (evaluation.end - evaluation.begin) / 1e9)
+                half_s = self._steady.band_of_stretch_s(measured_s)
+                scale = evaluation_steps / evaluation.steps
+                evaluation_half_s = None if half_s is None else half_s * scale
         else:
-            why["evaluation"] = "not measured yet, so the projection leaves it out"
+            why["evaluation"] = NOT_IN_PROJECTION
         coming = seconds_per_epoch
-        if coming.epochs < 3:
+        if not coming.first_left_out:
             # The first epoch compiled: it says too much of those to come.
             coming = self._projected_epoch(model) or coming
         epochs_left = max(0, model.epochs - len(asked_s))
-        return RunSeconds(
-            value=fixed_s + coming.value * epochs_left,
-            low=fixed_s + coming.low * epochs_left,
-            high=fixed_s + coming.high * epochs_left,
-            projected=True,
-        )
+        value = fixed_s + coming.value * epochs_left
+        if not epochs_left and evaluation_half_s == 0:
+            why["run_seconds.band"] = ONE_RUN
+        elif coming.high is None or evaluation_half_s is None:
+            why["run_seconds.band"] = NO_BAND
+        else:
+            half = math.hypot((coming.high - coming.value) * epochs_left, evaluation_half_s)
+            return RunSeconds(value, max(0.0, value - half), value + half, projected=True)
+        return RunSeconds(value, None, None, projected=True)
 
     def _progress(self) -> Progress | None:
         model = self.model
@@ -526,7 +575,8 @@ class Session:
         epoch_left_s = run_left_s = None
         if step_us is not None and self.result is None:
             validation_s = self._validation_s(validation_steps) or 0.0
-            epoch_s = (steps * step_us + self._steady.opening_us) / 1e6 + validation_s
+            opening_us = self._steady.openings.mean_us or 0.0
+            epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s
             epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
             run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
         return Progress(
@@ -575,7 +625,7 @@ def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple
     """Fill in who a process is where a row leaves out what was told of that pid before."""
     known = {row.pid: row for row in before}
     return tuple(
-        replace(row, user=old.user, command=old.command, why=old.why)
+        filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
         if row.is_unnamed and (old := known.get(row.pid)) is not None
         else row
         for row in rows
@@ -595,20 +645,20 @@ def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
 
 def _merge(before: _T, after: _T) -> _T:
     """Fill what `after` leaves out from `before`; a None with a reason is a change."""
-    reasons: dict[str, str] = getattr(after, "why", {})
-    changes: dict[str, Any] = {}
-    old_reasons: dict[str, str] = getattr(before, "why", {})
+    old, merged = vars(before), dict(vars(after))
+    reasons: dict[str, str] = merged.get("why", {})
+    old_reasons: dict[str, str] = old.get("why", {})
     kept_reasons = dict(reasons)
-    for spec in fields(after):  # type: ignore[arg-type]
-        if spec.name == "why":
-            continue
-        new, old = getattr(after, spec.name), getattr(before, spec.name)
-        if new is None and spec.name not in reasons:
-            changes[spec.name] = old
-            if spec.name in old_reasons:
-                kept_reasons[spec.name] = old_reasons[spec.name]
-        elif hasattr(new, "why") and old is not None:
-            changes[spec.name] = _merge(old, new)
-    if hasattr(after, "why"):
-        changes["why"] = kept_reasons
-    return replace(after, **changes)  # type: ignore[type-var]
+    for name, value in vars(after).items():
+        known = old[name]
+        if value is None:
+            if name in reasons:
+                continue
+            merged[name] = known
+            if name in old_reasons:
+                kept_reasons[name] = old_reasons[name]
+        elif known is not None and hasattr(value, "why"):
+            merged[name] = _merge(known, value)
+    if "why" in merged:
+        merged["why"] = kept_reasons
+    return filled(type(after), merged)

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import platformdirs
 
+from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log import LOG_NAME, LogError, LogFollower
+from dlmon.log import LogError, LogFollower, log_of
 from dlmon.records import Record, RecordError, Result, SessionHeader, decode
+from dlmon.sanitize import quoted
+from dlmon.stop import BY_COMMAND, signal_that_stops
 
 RUNNING, INTERRUPTED, UNKNOWN = "running", "interrupted", "unknown"
 _TAIL_BYTES = 1 << 16
@@ -112,9 +115,9 @@ def find_session(name: str, directory: Path) -> Path:
     """
     given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
     if os.sep in name or name.endswith(".jsonl"):
-        # Path.is_file raises for a name that is too long; this does not.
-        path = given / LOG_NAME if os.path.isdir(given) else given  # noqa: PTH112
-        if os.path.isfile(path):  # noqa: PTH113
+        # Path.exists raises for a name that is too long; this does not.
+        path = log_of(given) if os.path.isdir(given) else given  # noqa: PTH112
+        if os.path.exists(path):  # noqa: PTH110
             return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
         raise NoSuchSession(f"there is no log at {path}")
     paths = {path.parent.name: path for path in _log_paths(directory)}
@@ -129,19 +132,24 @@ def find_session(name: str, directory: Path) -> Path:
         return paths[meant[0]]
     if meant:
         shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
-        raise NoSuchSession(f'"{name}" could be any of {len(meant)} sessions: {shown}')
+        raise NoSuchSession(f"{quoted(name)} could be any of {len(meant)} sessions: {shown}")
     raise NoSuchSession(
-        f'there is no session "{name}" in {directory}; dlmon sessions lists what there is'
+        f"there is no session {quoted(name)} in {directory}; dlmon sessions lists what there is"
     )
 
 
-def stop_session(entry: SessionEntry) -> bool:
-    """Ask the supervisor of a running session to stop it; False when none runs here."""
+def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> bool:
+    """Ask the supervisor of a running session to stop it; False when none runs here.
+
+    Args:
+        entry: the session.
+        asked_by: the signal that tells the supervisor who asks.
+    """
     same_machine = entry.header.host == host_name() and entry.header.boot_id == boot_id()
     if entry.pid is None or entry.pid <= 0 or not same_machine:
         return False
     try:
-        os.kill(entry.pid, signal.SIGTERM)
+        os.kill(entry.pid, signal_that_stops(entry.pid, asked_by))
     except ProcessLookupError:
         return False
     return True
@@ -163,7 +171,7 @@ def _log_paths(directory: Path) -> Iterator[Path]:
     except OSError:
         return
     for folder in folders:
-        path = folder / LOG_NAME
+        path = log_of(folder)
         # Unlike Path.is_file, this says no to a folder that we may not enter.
         if os.path.isfile(path):  # noqa: PTH113
             yield path
@@ -171,7 +179,7 @@ def _log_paths(directory: Path) -> Iterator[Path]:
 
 def _last_result(path: Path) -> Result | None:
     """Read the last whole line that is a record, and return it if it is a result."""
-    with path.open("rb") as log:
+    with os.fdopen(open_regular(path), "rb") as log:
         size = log.seek(0, os.SEEK_END)
         tail_bytes = _TAIL_BYTES
         while True:

@@ -11,16 +11,26 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from dlmon.records import SamplesPerSecond, SecondsPerEpoch, StepTime
+from dlmon.records import BatchSummary, SamplesPerSecond, SecondsPerEpoch, StepTime, Validation
 
 WARM_UP_BATCHES = 10
 WARM_UP_US = 1_000_000
 BLOCK_US = 1_000_000
+"""How long a block is at first; see `docs/measuring.md`."""
+MOST_BLOCKS = 20
+MOST_LIKENESS = 0.9
+LEAST_PASSES = 3
+"""So many validation passes besides the first tell how much passes differ."""
 STALL_FACTOR = 10
+# So many epochs must have been opened before their openings are used.
+LEAST_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
-_GROWTH = math.log(1.01)
-_EXACT_BELOW_US = 200
+# A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
+_WIDEST = math.log(1.01)
+_FINEST = _WIDEST / 1024
+_MOST_BUCKETS = 128
 
 # Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _STUDENT_95 = (
@@ -38,9 +48,15 @@ def student_95(degrees: int) -> float:
 
 
 class StepHistogram:
-    """Durations in buckets 1 % wide, so a quantile is right to 0.5 % however long the run."""
+    """Durations in buckets, so that memory stays flat however long the run.
+
+    Their width grows with the duration: it is the finest share of it that needs no more than
+    128 buckets, and never above 1 %. So a quantile is right to 0.5 %, and durations that
+    hardly differ can still be told apart.
+    """
 
     def __init__(self) -> None:
+        self._width = _FINEST
         self._buckets: Counter[int] = Counter()
         self._ranked: list[tuple[float, int]] = []
         self.count = 0
@@ -48,15 +64,41 @@ class StepHistogram:
     def add(self, durations_us: Counter[int]) -> None:
         """Count durations; the counter says how many of each."""
         for duration, count in durations_us.items():
-            self._buckets[_bucket_of(duration)] += count
+            self._buckets[self._bucket_of(duration)] += count
             self.count += count
+            if len(self._buckets) > _MOST_BUCKETS:
+                self._widen()
         self._ranked = []
 
     def ranked(self) -> Sequence[tuple[float, int]]:
         """Return (duration in µs, count), shortest first."""
         if not self._ranked:
-            self._ranked = [(_middle_of(b), n) for b, n in sorted(self._buckets.items())]
+            self._ranked = [(self._middle_of(b), n) for b, n in sorted(self._buckets.items())]
         return self._ranked
+
+    def count_over(self, limit_us: float) -> int:
+        """Return how many durations are longer than that."""
+        return sum(count for duration, count in self.ranked() if duration > limit_us)
+
+    def _bucket_of(self, duration_us: int) -> int:
+        return 1 + int(math.log(duration_us) / self._width) if duration_us > 0 else 0
+
+    def _middle_of(self, bucket: int) -> float:
+        if bucket == 0:
+            return 0.0
+        low, high = (math.exp((bucket - 1 + edge) * self._width) for edge in (0, 1))
+        # Durations are whole microseconds.
+        only = round(high - 0.5)
+        return float(only) if high - low < 1 else (low + high) / 2
+
+    def _widen(self) -> None:
+        """Merge neighbouring buckets in pairs, as far as they may be so wide."""
+        while len(self._buckets) > _MOST_BUCKETS and self._width < _WIDEST:
+            self._width *= 2
+            merged: Counter[int] = Counter()
+            for bucket, count in self._buckets.items():
+                merged[(bucket - 1) // 2 + 1 if bucket else 0] += count
+            self._buckets = merged
 
     def quantile(self, share: float) -> float:
         """Return a quantile in µs (nearest rank); the histogram must not be empty."""
@@ -74,44 +116,98 @@ def weighted_quantile(ranked: Sequence[tuple[float, int]], share: float) -> floa
     return ranked[-1][0]
 
 
-def _bucket_of(duration_us: int) -> int:
-    if duration_us < _EXACT_BELOW_US:
-        return max(0, duration_us)
-    return _EXACT_BELOW_US + int(math.log(duration_us / _EXACT_BELOW_US) / _GROWTH)
+@dataclass(frozen=True)
+class Openings:
+    """What it takes to open an epoch: mean and standard error, None below three of them."""
+
+    count: int
+    mean_us: float | None = None
+    standard_error_us: float | None = None
+
+    @property
+    def half_us(self) -> float:
+        """Return the 95 % half-width of the mean; 0 where openings are not used."""
+        return student_95(self.count - 1) * (self.standard_error_us or 0.0)
 
 
-def _middle_of(bucket: int) -> float:
-    if bucket < _EXACT_BELOW_US:
-        return float(bucket)
-    return _EXACT_BELOW_US * math.exp((bucket - _EXACT_BELOW_US + 0.5) * _GROWTH)
+class _OpenedEpochs:
+    """How long the openings of later epochs took, with the first steps that were left out."""
+
+    def __init__(self) -> None:
+        self.histogram = StepHistogram()
+        self._mean_us = 0.0
+        self._squares = 0.0
+        self._steps = 0
+
+    def add(self, took_us: int, steps: int) -> None:
+        """Take one opening; `steps` of its time are first steps of an epoch."""
+        self.histogram.add(Counter((took_us,)))
+        self._steps += steps
+        beyond = took_us - self._mean_us
+        self._mean_us += beyond / self.histogram.count
+        self._squares += beyond * (took_us - self._mean_us)
+
+    def openings(self, step_us: float) -> Openings:
+        """Return what they took beyond usual steps of `step_us`."""
+        count = self.histogram.count
+        if count < LEAST_OPENINGS:
+            return Openings(count)
+        mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
+        return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
+
+
+def _as_far_as_known(value: float) -> float:
+    """Round what a bucket's middle says to four digits, the first finer than the bucket.
+
+    Three would be off by up to 0.5 % once more.
+    """
+    return float(f"{value:.4g}")
 
 
 class _Blocks:
-    """Means over stretches of at least a second: neighbouring batches aren't independent."""
+    """Samples and time of consecutive stretches, from which the error of the throughput follows.
+
+    Neighbouring batches aren't independent, nor are neighbouring seconds: noise may last for
+    seconds. The stretches get longer with the run, so that at any time 10 to 19 remain.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
-        self._mean = 0.0
-        self._squares = 0.0
-        self._open_us = 0
+        self._length_us = BLOCK_US
+        self._blocks: list[tuple[int, int]] = []
         self._open_samples = 0
+        self._open_us = 0
 
     def add(self, samples: int, time_us: int) -> None:
         self._open_samples += samples
         self._open_us += time_us
-        if self._open_us >= BLOCK_US:
-            rate = self._open_samples / (self._open_us / 1e6)
-            self.count += 1
-            step = rate - self._mean
-            self._mean += step / self.count
-            self._squares += step * (rate - self._mean)
-            self._open_us = self._open_samples = 0
+        if self._open_us < self._length_us:
+            return
+        self._blocks.append((self._open_samples, self._open_us))
+        self._open_samples = self._open_us = 0
+        if len(self._blocks) == MOST_BLOCKS:
+            pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
+            self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
+            self._length_us *= 2
 
-    @property
-    def standard_error(self) -> float | None:
-        if self.count < 2:
+    def relative_error(self) -> tuple[float, int] | None:
+        """Return the relative standard error of samples over time, with its degrees of freedom.
+
+        None below two blocks. Blocks don't last equally long, so it is the error of a ratio.
+        Where a block is like the one before it, as under noise that lasts longer than a block,
+        so many say only as much as fewer independent ones.
+        """
+        count = len(self._blocks)
+        samples = sum(block[0] for block in self._blocks)
+        if count < 2 or not samples:
             return None
-        return math.sqrt(self._squares / (self.count - 1) / self.count)
+        rate = samples / sum(block[1] for block in self._blocks)
+        residuals = [done - rate * time_us for done, time_us in self._blocks]
+        squares = math.fsum(residual**2 for residual in residuals)
+        products = math.fsum(a * b for a, b in pairwise(residuals))
+        likeness = min(max(products / squares, 0.0), MOST_LIKENESS) if squares else 0.0
+        independent = count * (1 - likeness) / (1 + likeness)
+        error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
+        return error, max(1, int(independent) - 1)
 
 
 class SteadyBatches:
@@ -124,12 +220,14 @@ class SteadyBatches:
 
     def __init__(self) -> None:
         self.batch_size: int | None = None
-        self.first_us: dict[int, int] = {}
-        """How long the first batch of each size took."""
+        self.first: list[tuple[int, float]] = []
+        """How long each execution took that held the first batch of a size, and for how many
+        usual batches; a short one is its share of one."""
         self.warm_up_batches = 0
         self.warm_up_us = 0
-        self.openings = StepHistogram()
-        """How long the first batches of later epochs took that were given as openings."""
+        self.opened = _OpenedEpochs()
+        """Openings of later epochs."""
+        self._sizes: set[int] = set()
 
     @property
     def warm(self) -> bool:
@@ -144,7 +242,12 @@ class SteadyBatches:
         return max(WARM_UP_US - self.warm_up_us, batches_left * step_us, 0)
 
     def pick(
-        self, samples: int | Sequence[int], dt_us: Sequence[int], opening: bool = False
+        self,
+        samples: int | Sequence[int],
+        dt_us: Sequence[int],
+        opening: bool = False,
+        opening_us: int | None = None,
+        per_execution: int = 1,
     ) -> list[int]:
         """Return the durations of those of consecutive batches that belong to the steady state.
 
@@ -153,30 +256,49 @@ class SteadyBatches:
             dt_us: the duration of each.
             opening: leave out the first: an epoch that was cut short begins with it, and what
                 it takes to open an epoch would weigh more than in a whole one.
+            opening_us: the time before the first of them in which an epoch was opened; None
+                where they open none, or where that is not known apart from the first batch.
+            per_execution: so many of them ended together, and one of those may have compiled.
         """
-        if isinstance(samples, int):
-            return list(self._pick_equal(samples, dt_us, opening))
-        steady: list[int] = []
-        start = 0
-        while start < len(dt_us):
-            stop = start + 1
-            while stop < len(dt_us) and samples[stop] == samples[start]:
-                stop += 1
-            steady += self._pick_equal(samples[start], dt_us[start:stop], opening and start == 0)
-            start = stop
-        return steady
-
-    def _pick_equal(self, size: int, dt_us: Sequence[int], opening: bool) -> Sequence[int]:
-        if size not in self.first_us:
-            self.first_us[size] = dt_us[0]
-            dt_us = dt_us[1:]
-        elif opening:
-            self.openings.add(Counter(dt_us[:1]))
-            dt_us = dt_us[1:]
         if self.batch_size is None:
-            self.batch_size = size
-        if size != self.batch_size:
-            return ()
+            self.batch_size = samples if isinstance(samples, int) else samples[0]
+        left_out = self._take_firsts(samples, dt_us, per_execution)
+        if 0 not in left_out and (opening or opening_us is not None):
+            steps = min(per_execution, len(dt_us)) if opening else 0
+            self.opened.add((opening_us or 0) + sum(dt_us[:steps]), steps)
+            left_out.update(range(steps))
+        if isinstance(samples, int):
+            # Of batches of one size only the first can be left out.
+            usual = dt_us[len(left_out) :] if samples == self.batch_size else ()
+        else:
+            usual = [
+                took_us
+                for number, (size, took_us) in enumerate(zip(samples, dt_us, strict=True))
+                if size == self.batch_size and number not in left_out
+            ]
+        return list(self._after_warm_up(usual))
+
+    def _take_firsts(
+        self, samples: int | Sequence[int], dt_us: Sequence[int], per_execution: int
+    ) -> set[int]:
+        """Take each execution that holds the first batch of a size; return their batches."""
+        taken: set[int] = set()
+        if isinstance(samples, int) and samples in self._sizes:
+            return taken
+        sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
+        for size in set(sizes) - self._sizes:
+            self._sizes.add(size)
+            begin = sizes.index(size) // per_execution * per_execution
+            if begin in taken:
+                continue
+            end = min(begin + per_execution, len(dt_us))
+            usual = self.batch_size or 1
+            steps = sum(min(1.0, size / usual) for size in sizes[begin:end])
+            self.first.append((sum(dt_us[begin:end]), steps))
+            taken.update(range(begin, end))
+        return taken
+
+    def _after_warm_up(self, dt_us: Sequence[int]) -> Sequence[int]:
         position = 0
         while position < len(dt_us) and not self.warm:
             self.warm_up_batches += 1
@@ -192,6 +314,9 @@ class SteadyState:
         self.batches = 0
         self._picked = SteadyBatches()
         self._histogram = StepHistogram()
+        # Of batches whose own times are not known.
+        self._summarised = StepHistogram()
+        self._summarised_stalls: int | None = 0
         self._blocks = _Blocks()
         self._steady_samples = 0
         self._steady_us = 0
@@ -211,15 +336,19 @@ class SteadyState:
         """Return the mean duration of a batch in the steady state."""
         if not self.steady:
             return None
-        return self._steady_us / self._histogram.count
+        return self._steady_us / self._steady_batches
 
     @property
-    def opening_us(self) -> float:
-        """Return what an epoch's first batch takes beyond a usual one, where it was told apart."""
-        openings, step_us = self._picked.openings, self.mean_step_us
-        if not openings.count or step_us is None:
-            return 0.0
-        return max(0.0, openings.quantile(0.5) - step_us)
+    def _steady_batches(self) -> int:
+        return self._histogram.count + self._summarised.count
+
+    @property
+    def openings(self) -> Openings:
+        """Return what it takes to open an epoch, beyond its steps, where that is known apart."""
+        step_us = self.mean_step_us
+        if step_us is None:
+            return Openings(self._picked.opened.histogram.count)
+        return self._picked.opened.openings(step_us)
 
     @property
     def rough_step_us(self) -> float | None:
@@ -227,15 +356,20 @@ class SteadyState:
 
         It is no figure to compare by, but all that a run tells that was too short for one.
         """
-        count = self._picked.warm_up_batches + self._histogram.count
+        count = self._picked.warm_up_batches + self._steady_batches
         return (self._picked.warm_up_us + self._steady_us) / count if count else None
 
     def add(
-        self, samples: int | Sequence[int], dt_us: Sequence[int], opening: bool = False
+        self,
+        samples: int | Sequence[int],
+        dt_us: Sequence[int],
+        opening: bool = False,
+        opening_us: int | None = None,
+        per_execution: int = 1,
     ) -> None:
-        """Fold consecutive batches; `opening` is as for `SteadyBatches.pick`."""
+        """Fold consecutive batches; the arguments are those of `SteadyBatches.pick`."""
         self.batches += len(dt_us)
-        steady_us = self._picked.pick(samples, dt_us, opening)
+        steady_us = self._picked.pick(samples, dt_us, opening, opening_us, per_execution)
         if not steady_us or not self.batch_size:
             return
         self._histogram.add(Counter(steady_us))
@@ -248,23 +382,33 @@ class SteadyState:
             for duration in steady_us:
                 self._blocks.add(self.batch_size, duration)
 
-    def add_summary(
-        self, count: int, samples: int, time_us: int, quantiles_us: Sequence[int]
-    ) -> None:
-        """Fold batches of which only the quantiles 0, 5, 25, 50, 75, 95, 100 % are known."""
+    def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
+        """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
+        count, samples, time_us = summary.count, summary.samples, summary.time_us
         self.batches += count
-        if not self.batch_size or not self._picked.warm or not count:
+        if not self.batch_size or not self._picked.warm:
+            return
+        if self._summarised_stalls is not None:
+            stalls = summary.stalls
+            self._summarised_stalls = None if stalls is None else self._summarised_stalls + stalls
+        if summary.first_us is not None and (opening or summary.opening_us is not None):
+            steps = min(summary.first_steps or 1, count) if opening else 0
+            first_us = summary.first_us if steps else 0
+            self._picked.opened.add((summary.opening_us or 0) + first_us, steps)
+            count -= steps
+            samples = max(0, samples - steps * self.batch_size)
+            time_us = max(0, time_us - first_us)
+        if not count:
             return
         shares = (0.025, 0.125, 0.225, 0.25, 0.225, 0.125, 0.025)
         durations: Counter[int] = Counter()
         left = count
-        for duration, share in zip(quantiles_us, shares, strict=False):
+        for duration, share in zip(summary.step_us, shares, strict=True):
             part = min(left, round(count * share))
             durations[duration] += part
             left -= part
-        if left and len(quantiles_us):
-            durations[quantiles_us[len(quantiles_us) // 2]] += left
-        self._histogram.add(durations)
+        durations[summary.step_us[len(shares) // 2]] += left
+        self._summarised.add(durations)
         self._steady_us += time_us
         self._steady_samples += samples
         self._blocks.add(samples, time_us)
@@ -275,44 +419,63 @@ class SteadyState:
             return None
         rates = [
             (self.batch_size / max(duration, 0.5) * 1e6, count)
-            for duration, count in reversed(self._histogram.ranked())
+            for duration, count in reversed(self._ranked())
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
         mean = self._steady_samples / (self._steady_us / 1e6)
-        band = self.relative_band()
+        error, band = self._blocks.relative_error(), self.relative_band()
         return SamplesPerSecond(
-            median=median,
+            median=_as_far_as_known(median),
             mean=mean,
-            standard_error=self._blocks.standard_error,
-            jitter=MAD_TO_SIGMA * weighted_quantile(deviations, 0.5),
+            standard_error=None if error is None else mean * error[0],
+            jitter=_as_far_as_known(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
             band=None if band is None else mean * band,
         )
 
     def step_time(self) -> StepTime | None:
         """Return the steady-state time of a batch, None before there is one."""
-        if not self.steady:
+        mean_us = self.mean_step_us
+        if mean_us is None:
             return None
+        ranked = self._ranked()
         return StepTime(
-            median=self._histogram.quantile(0.5) / 1000, p95=self._histogram.quantile(0.95) / 1000
+            median=_as_far_as_known(weighted_quantile(ranked, 0.5) / 1000),
+            p95=_as_far_as_known(weighted_quantile(ranked, 0.95) / 1000),
+            mean=mean_us / 1000,
         )
 
+    def _ranked(self) -> Sequence[tuple[float, int]]:
+        """Return (duration in µs, count) of all steady batches, shortest first."""
+        if not self._summarised.count:
+            return self._histogram.ranked()
+        return sorted([*self._histogram.ranked(), *self._summarised.ranked()])
+
     def stalls(self) -> int | None:
-        """Count steady batches that took more than ten times the median."""
-        if not self.steady:
+        """Count steady batches, and openings of epochs, that took over ten times the median.
+
+        None before there are any, and where some batches are only summarised without the count.
+        """
+        at_openings, limit_us = self.opening_stalls(), self._stall_limit_us()
+        if at_openings is None or limit_us is None or self._summarised_stalls is None:
             return None
-        limit = STALL_FACTOR * self._histogram.quantile(0.5)
-        return sum(count for duration, count in self._histogram.ranked() if duration > limit)
+        return at_openings + self._histogram.count_over(limit_us) + self._summarised_stalls
+
+    def opening_stalls(self) -> int | None:
+        """Count the stalls that were openings of epochs."""
+        limit_us = self._stall_limit_us()
+        return None if limit_us is None else self._picked.opened.histogram.count_over(limit_us)
+
+    def _stall_limit_us(self) -> float | None:
+        return STALL_FACTOR * weighted_quantile(self._ranked(), 0.5) if self.steady else None
 
     def compile_us(self) -> int | None:
         """Return what the first batch of each size took beyond a usual one."""
         if not self.batch_size:
             return None
-        usual = self._histogram.quantile(0.5) if self.steady else self._warm_up_mean_us()
-        extra = 0.0
-        for size, duration in self._picked.first_us.items():
-            extra += max(0.0, duration - usual * min(1.0, size / self.batch_size))
-        return int(extra)
+        ranked = self._ranked()
+        usual = weighted_quantile(ranked, 0.5) if ranked else self._warm_up_mean_us()
+        return int(sum(max(0.0, took - usual * steps) for took, steps in self._picked.first))
 
     def _warm_up_mean_us(self) -> float:
         count = self._picked.warm_up_batches
@@ -320,32 +483,67 @@ class SteadyState:
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""
-        error = self._blocks.standard_error
-        if error is None or not self._steady_us or not self._steady_samples:
+        found = self._blocks.relative_error()
+        if found is None:
             return None
-        mean = self._steady_samples / (self._steady_us / 1e6)
-        return student_95(self._blocks.count - 1) * error / mean
+        error, degrees = found
+        return student_95(degrees) * error
+
+    def band_of_stretch_s(self, stretch_s: float) -> float | None:
+        """Return the 95 % half-width of a stretch of training as far as it lasts by chance.
+
+        It goes by how the run's own steady windows differ: a stretch as long as all of them has
+        their band, a shorter one a relatively wider one. None below two blocks.
+        """
+        band = self.relative_band()
+        if band is None:
+            return None
+        return min(band * math.sqrt(self._steady_us / 1e6 * stretch_s), stretch_s)
 
 
-def epoch_interval(whole_s: Sequence[float]) -> SecondsPerEpoch | None:
-    """Summarise the wall times of whole epochs.
+def mean_half_width(values: Sequence[float]) -> float:
+    """Return the half-width of the 95 % t-interval of the mean of two or more values."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    deviation = math.hypot(*(value - mean for value in values)) / math.sqrt(count - 1)
+    return student_95(count - 1) * deviation / math.sqrt(count)
 
-    The value is their median; the band is min..max below three epochs, else
-    the 95 % t-interval of their mean, widened to hold the median.
+
+def epoch_interval(
+    whole_s: Sequence[float], steady: SteadyState, compile_s: float = 0.0, from_first: bool = True
+) -> SecondsPerEpoch | None:
+    """Return the mean of the wall times of whole epochs, with the 95 % interval of that mean.
+
+    The first epoch compiles, so it is left out as soon as there is another. How far the mean of
+    one or two can be off is known from how the windows of the run differ, and is at least as far
+    as the two lie from their mean: the t-interval of two values is twelve times that, whatever
+    else is known. That of three or more is the t-interval over epochs.
+
+    Args:
+        whole_s: the wall times, in order.
+        steady: what the run's batches told.
+        compile_s: how much of the first epoch went into compilation.
+        from_first: `whole_s` begins with the epoch that compiled.
     """
-    count = len(whole_s)
-    if not count:
+    left_out = from_first and len(whole_s) > 1
+    counted = whole_s[1:] if left_out else whole_s
+    if not counted:
         return None
-    ranked = sorted(whole_s)
-    middle = count // 2
-    value = ranked[middle] if count % 2 else (ranked[middle - 1] + ranked[middle]) / 2
-    low, high = ranked[0], ranked[-1]
-    if count >= 3:
-        mean = math.fsum(whole_s) / count
-        variance = math.fsum((s - mean) ** 2 for s in whole_s) / (count - 1)
-        half = student_95(count - 1) * math.sqrt(variance / count)
-        low, high = max(0.0, min(mean - half, value)), max(mean + half, value)
-    return SecondsPerEpoch(value=value, low=low, high=high, epochs=count, projected=False)
+    value = math.fsum(counted) / len(counted)
+    compiling_s = 0.0 if left_out or not from_first else compile_s
+    half = steady.band_of_stretch_s(max(0.0, math.fsum(counted) - compiling_s))
+    if len(counted) > 2 or (len(counted) == 2 and half is None):
+        half = mean_half_width(counted)
+    elif len(counted) == 2 and half is not None:
+        half = max(half / 2, (max(counted) - min(counted)) / 2)
+    return SecondsPerEpoch(
+        value=value,
+        low=None if half is None else max(0.0, value - half),
+        high=None if half is None else value + half,
+        epochs=len(counted),
+        projected=False,
+        first_left_out=left_out,
+    )
 
 
 @dataclass(frozen=True)
@@ -360,19 +558,99 @@ class ValidationTime:
         return self.fixed_s + self.step_s * steps
 
 
-def project_epoch(steady: SteadyState, samples: int, validation_s: float) -> SecondsPerEpoch | None:
-    """Project the wall time of a whole epoch: its batches at the mean step, and validation.
+class ValidationPasses:
+    """Folds validation passes, and says what a whole one takes.
 
-    The band is the 95 % interval of means over at least a second each, so there
-    is no projection before two of them.
+    Of the first pass only its later batches count, for the first compiles; once there is another
+    pass, nothing of the first counts.
+    """
+
+    def __init__(self) -> None:
+        self.compile_s = 0.0
+        self._passes = 0
+        self._first: ValidationTime | None = None
+        self._timed_s = 0.0
+        self._sums = [0.0] * 5
+
+    def add(self, validation: Validation) -> None:
+        """Take one pass."""
+        if validation.steps < 1:
+            return
+        self._passes += 1
+        first_s = (validation.first_end - validation.begin) / 1e9
+        between_s = (validation.last_end - validation.first_end) / 1e9
+        closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
+        first_steps = max(1, validation.first_steps or 1)
+        timed = max(0, validation.steps - first_steps)
+        step_s = max(0.0, between_s / timed if timed else first_s / first_steps)
+        opening_s = max(0.0, first_s - step_s * first_steps)
+        if self._passes == 1:
+            self.compile_s = opening_s if timed else max(0.0, first_s)
+            # One batch alone, which compiled, says nothing of another.
+            self._first = ValidationTime(closing_s, step_s) if timed else None
+            self._timed_s = step_s * timed
+            return
+        if self._passes == 2:
+            self._timed_s = 0.0
+        fixed_s = opening_s + closing_s
+        self._timed_s += fixed_s + step_s * validation.steps
+        terms = (fixed_s, step_s, fixed_s**2, fixed_s * step_s, step_s**2)
+        self._sums = [total + term for total, term in zip(self._sums, terms, strict=True)]
+
+    def seconds(self, steps: int) -> float | None:
+        """Return the mean time of a pass of `steps` batches; None before that is known."""
+        if self._passes > 1:
+            fixed_s, step_s = (total / (self._passes - 1) for total in self._sums[:2])
+            return ValidationTime(fixed_s, step_s).seconds(steps)
+        return None if self._first is None else self._first.seconds(steps)
+
+    def half_s(self, steps: int, steady: SteadyState) -> float:
+        """Return the half-width of that mean's 95 % interval.
+
+        It goes by how much passes differed where there are three or more besides the first,
+        else validation counts as just as uneven as the run's steady training.
+        """
+        mean_s, count = self.seconds(steps), self._passes - 1
+        if mean_s is None:
+            return 0.0
+        if count >= LEAST_PASSES:
+            squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
+            variance = max(0.0, squares - count * mean_s**2) / (count - 1)
+            return student_95(count - 1) * math.sqrt(variance / count)
+        band_s = steady.band_of_stretch_s(self._timed_s)
+        if band_s is None or not self._timed_s:
+            return mean_s
+        return band_s / self._timed_s * mean_s
+
+
+def project_epoch(
+    steady: SteadyState,
+    samples: int,
+    validation_s: float,
+    validation_half_s: float = 0.0,
+) -> SecondsPerEpoch | None:
+    """Project the wall time of the mean whole epoch: its opening, its batches, its validation.
+
+    The band is the 95 % interval of that mean, from what is known of each part; a single epoch
+    may lie further off. There is no projection before the throughput has a band. What it takes
+    to open the epoch is in value and band from three openings on.
+
+    Args:
+        steady: the run's batches.
+        samples: of a whole epoch.
+        validation_s: the mean time of its validation.
+        validation_half_s: the half-width of that mean's 95 % interval.
     """
     step_us = steady.mean_step_us
     band = steady.relative_band()
     if step_us is None or band is None or not steady.batch_size or samples < 1:
         return None
-    train_s = (samples / steady.batch_size * step_us + steady.opening_us) / 1e6
-    half = train_s * min(band, 1.0)
-    value = train_s + validation_s
+    openings = steady.openings
+    steps_s = samples / steady.batch_size * step_us / 1e6
+    opening_s = (openings.mean_us or 0.0) / 1e6
+    opening_half_s = min(openings.half_us / 1e6, opening_s)
+    half = math.hypot(steps_s * min(band, 1.0), validation_half_s, opening_half_s)
+    value = steps_s + opening_s + validation_s
     return SecondsPerEpoch(
-        value=value, low=value - half, high=value + half, epochs=0, projected=True
+        value=value, low=max(0.0, value - half), high=value + half, epochs=0, projected=True
     )

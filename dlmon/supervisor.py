@@ -1,8 +1,9 @@
 """Run one session: `python -P -m dlmon.supervisor`, the only writer of its log.
 
-stdin brings the job as one line, then the lifeline's words (`stop`, `detach`);
-its end without a word stops a session that must not outlive its viewer. stdout
-carries one line back: the session that was started, or why none was.
+stdin brings the job as one line, then the lifeline's words (`detach`, and those of
+`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
+carries one line back: the session that was started, or why none was. What the log
+can't take follows it there as records: why, and in the end the result.
 
 The supervisor merges the workload's records, the sensors' samples and the
 workload's output into the log. It touches neither NVML nor Keras, so it can't
@@ -23,6 +24,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,7 @@ from dlmon.interpreter import (
 from dlmon.job import Job, Refused, Started, answer_to_line
 from dlmon.log import LogError, LogWriter, new_session_id
 from dlmon.output import OutputLog
-from dlmon.processes import become_subreaper, die_with_parent, end_group, end_process
+from dlmon.processes import SAFE_PATH, become_subreaper, die_with_parent, end_group, end_process
 from dlmon.records import (
     SCHEMA,
     Batches,
@@ -68,9 +70,11 @@ from dlmon.records import (
     Result,
     SessionHeader,
     decode,
+    encode,
 )
 from dlmon.sensing import Sensing
 from dlmon.session import Session
+from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
 from dlmon.verdict import Ending, make_result, measure_session, oom_kills
 
 RECORDS_FD = "DLMON_RECORDS_FD"
@@ -93,9 +97,16 @@ WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Noti
 class Supervisor:
     """One session, from the job to its result record."""
 
-    def __init__(self, job: Job, answer: Callable[[Started | Refused], None]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        answer: Callable[[Started | Refused], None],
+        say: Callable[[Record], None],
+    ) -> None:
         self._job = job
         self._answer = answer
+        self._say = say
+        self._said_of_log = ""
         self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
         self._sensing = Sensing(
             job.interval_s,
@@ -132,7 +143,7 @@ class Supervisor:
         """Run the session to its end."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
-        loop.add_signal_handler(signal.SIGTERM, self._stop, "asked by a signal")
+        self._stop_on_signals()
         loop.add_reader(sys.stdin.fileno(), self._read_lifeline)
         self._sensing.start()
         try:
@@ -157,6 +168,15 @@ class Supervisor:
             await self._supervise(command, device)
         finally:
             self._sensing.close()
+
+    def _stop_on_signals(self) -> None:
+        """Have every signal that would end us end the session instead, with its result."""
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            # Whoever started us by nohup means it.
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
+            loop.add_signal_handler(number, self._stop, asked_by_signal(number))
 
     async def _interpreter(self) -> Interpreter | None:
         """Examine the interpreter that is asked for; None for our own, or when a stop comes sooner.
@@ -246,8 +266,19 @@ class Supervisor:
             self._write(line)
         self._tell_refused_records()
         self._tell_lost_lines()
-        self._write(self._result(now))
+        self._keep_log()
+        path, result = self._writer.path, self._result(now)
+        self._write(result)
         await self._write_out()
+        why = self._keep_log()
+        if self._writer.path != path:
+            # The log was lost only now, with its result.
+            result = replace(result, log=str(self._writer.path))
+            self._writer.write(result)
+        if why:
+            # The viewer that started us takes it, if it is still there.
+            self._say(Notice(now, why))
+            self._say(result)
         self._writer.close()
 
     def _spawn(self, command: list[str], device: DeviceChoice) -> None:
@@ -258,6 +289,7 @@ class Supervisor:
         environment = {
             **os.environ,
             "PYTHONUNBUFFERED": "1",
+            **SAFE_PATH,
             **job.environment,
             **device.environment,
             RECORDS_FD: str(child_fd),
@@ -400,8 +432,39 @@ class Supervisor:
             await asyncio.sleep(1.0)
             for line in self._output.tick(time.monotonic_ns()):
                 self._write(line)
+            self._keep_log()
             if self._writer.retry():
                 self._tell_lost_lines()
+
+    def _keep_log(self) -> str:
+        """See to it that the log lies where it is looked for.
+
+        Return why it can't be written, or nothing.
+        """
+        assert self._writer is not None
+        assert self._session is not None
+        old, loss, why = self._writer.path, self._writer.find_loss(), ""
+        if loss is not None:
+            try:
+                self._writer.go_on_in_next(self._session.so_far())
+            except LogError as error:
+                why = f"the log {loss}, and no other can be made beside it: {error}"
+            else:
+                self._notice(f"{old.name} {loss}: the rest is recorded in {self._writer.path.name}")
+        elif self._writer.failing is not None:
+            why = f"the log can't be written: {self._writer.failing}"
+        self._say_of_log(why)
+        return why
+
+    def _say_of_log(self, why: str) -> None:
+        """Let the viewer that started us know why the log can't be written, or that it can."""
+        assert self._writer is not None
+        said = f"{why}: make room" if why and self._writer.is_full else why
+        if said:
+            said += "; the result waits for it" if self._ended else "; training goes on"
+        if said != self._said_of_log:
+            self._said_of_log = said
+            self._say(Notice(time.monotonic_ns(), said))
 
     def _tell_lost_lines(self) -> None:
         assert self._writer is not None
@@ -409,7 +472,7 @@ class Supervisor:
         if lost:
             self._lost_lines_told = self._writer.lost_lines
             self._notice(
-                f"the disk took nothing for a while: {lost:,} lines of batches, samples or "
+                f"the log could not be written for a while: {lost:,} lines of batches, samples or "
                 "output are missing here; epochs are not"
             )
 
@@ -419,8 +482,8 @@ class Supervisor:
         for word in words:
             if word == b"detach":
                 self._detached = True
-            elif word == b"stop":
-                self._stop("asked by its viewer")
+            elif asked_by := ASKED_BY_WORD.get(word.decode("utf-8", "replace")):
+                self._stop(asked_by)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
@@ -501,9 +564,12 @@ class Supervisor:
             await asyncio.sleep(0.01)
 
     async def _write_out(self) -> None:
-        """Wait for a full disk as long as somebody may still make room on it."""
+        """Wait for a full disk as long as somebody may still make room on it, and for no more."""
         assert self._writer is not None
-        while not self._writer.retry(at_once=True) and not self._given_up.is_set():
+        while not self._writer.retry(at_once=True) and self._writer.is_full:
+            self._keep_log()
+            if self._given_up.is_set():
+                return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._given_up.wait(), 1.0)
 
@@ -582,6 +648,12 @@ def _read_job() -> Job:
     return Job.from_line(bytes(line))
 
 
+def _say_to(fd: int, record: Record) -> None:
+    """Say something to the viewer, which may be gone, or suspended with its pipe full."""
+    with contextlib.suppress(BrokenPipeError, BlockingIOError):
+        os.write(fd, encode(record))
+
+
 def _answer(answer: Started | Refused) -> None:
     """Answer on stdout and leave it: a viewer that goes away must not break us."""
     with contextlib.suppress(BrokenPipeError):
@@ -594,13 +666,22 @@ def _answer(answer: Started | Refused) -> None:
 
 def main() -> None:
     """Read a job from stdin and run it."""
+    # Until a session of ours listens to it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A write reports these as errors.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     become_subreaper()
     job = _read_job()
 
+    to_viewer = os.dup(1)
+    os.set_blocking(to_viewer, False)
+
+    def say(record: Record) -> None:
+        _say_to(to_viewer, record)
+
     async def run() -> None:
-        await Supervisor(job, _answer).run()
+        await Supervisor(job, _answer, say).run()
 
     asyncio.run(run())
 

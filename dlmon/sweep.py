@@ -16,8 +16,9 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+from dlmon.numbers import whole_number
 from dlmon.records import Result
-from dlmon.sanitize import clean
+from dlmon.sanitize import SHOWN_LENGTH, clean, quoted
 
 Value = str | int | float
 """A value that an option of `run` can have."""
@@ -31,7 +32,6 @@ MOST_RUNS = 10_000
 WORKLOAD_REFUSED = 69
 # How a workload, or the kernel's verdict on it, tells that memory ran out.
 _MEMORY_RAN_OUT = "memory ran out"
-_SHOWN_LENGTH = 24
 _LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 # What stands before the comma of a number that is written as 1,024.
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}", re.ASCII)
@@ -131,20 +131,27 @@ def read_variation(text: str, keys: Sequence[str], read: Callable[[str, str], Va
     """
     name, equals, listed = text.partition("=")
     if not equals:
-        raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {_quoted(text)}")
+        raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
     key = name.strip().lstrip("-").replace("-", "_")
     if key not in keys:
         raise SweepError(_unknown_key(key, keys))
-    texts = [part.strip() for part in listed.split(",")]
-    if not any(texts):
+    texts = listed.split(",")
+    if not listed.strip(", "):
         raise SweepError(f"--vary {key}= names no values: write {key}=A,B")
-    if not all(texts):
-        raise SweepError(f"--vary {key}={clean(listed, 60)} has an empty value: take a comma out")
+    if not all(text.strip() for text in texts):
+        raise SweepError(
+            f"--vary {key}={clean(listed, SHOWN_LENGTH)} has an empty value: take a comma out"
+        )
+    for text in texts:
+        if text != text.strip():
+            raise SweepError(
+                f"--vary {key} has blanks around {quoted(text.strip())}: leave them out"
+            )
     _refuse_leading_zeros(key, texts)
     values = tuple(read(key, part) for part in texts)
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise SweepError(f"--vary {key} names {value} twice")
+            raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
     return Variation(key, values)
 
 
@@ -158,7 +165,9 @@ def _refuse_leading_zeros(key: str, texts: Sequence[str]) -> None:
             write = f"{before}{part} without a comma"
         else:
             write = f"{part.lstrip('0') or '0'} without a zero before it"
-        raise SweepError(f"--vary {key} has the value {_quoted(part)}: write {clean(write, 60)}")
+        raise SweepError(
+            f"--vary {key} has the value {quoted(part)}: write {clean(write, SHOWN_LENGTH)}"
+        )
 
 
 def read_variations(
@@ -193,6 +202,20 @@ def combinations_of(
 def number_of_runs(workloads: Sequence[str], variations: Sequence[Variation], repeats: int) -> int:
     """Return how many runs there are."""
     return len(workloads) * prod(len(variation.values) for variation in variations) * repeats
+
+
+def read_repeats(text: str) -> int:
+    """Return how often each combination is run.
+
+    Raises:
+        SweepError: it is no whole number.
+    """
+    try:
+        return whole_number(text)
+    except (ValueError, OverflowError):
+        raise SweepError(
+            f"how often each combination is run is a whole number, not {quoted(text)}"
+        ) from None
 
 
 def check_number_of_runs(
@@ -414,8 +437,4 @@ def _unknown_key(key: str, keys: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
     part = [known for known in keys if key and key in known.split("_")]
     told = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
-    return f"there is no option {_quoted(key)} to vary; {told}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{clean(text, _SHOWN_LENGTH)}"'
+    return f"there is no option {quoted(key)} to vary; {told}"

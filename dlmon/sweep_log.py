@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlmon.files import MIB, open_regular, read_regular
 from dlmon.host import boot_id, host_name
 from dlmon.log import LogError, new_session_id, writer_pid
+from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.repeats import METRICS
-from dlmon.sanitize import clean
+from dlmon.sanitize import clean, quoted
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.sweep import (
     STATUSES,
@@ -40,6 +42,7 @@ from dlmon.sweep import (
 
 SWEEP_NAME = "sweep.jsonl"
 SCHEMA = 1
+_LARGEST_FILE = 1024 * MIB
 
 # The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
 # open their files, because closing any descriptor of them would drop the lock.
@@ -117,10 +120,9 @@ class SweepWriter:
         folder = log_dir / header.id
         path = folder / SWEEP_NAME
         try:
-            log_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            fd = os.open(path, flags, 0o600)
+            make_private_folder(log_dir)
+            make_new_private_folder(folder)
+            fd = open_private(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -152,7 +154,7 @@ class SweepWriter:
                 was begun on another machine.
         """
         try:
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            fd = open_regular(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
             raise LogError(f"{path} can't be written: {_reason(error)}") from None
         try:
@@ -253,7 +255,7 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
         LogError: it can't be read, or is no sweep of this version.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, _LARGEST_FILE)
     except OSError as error:
         raise LogError(f"{path} can't be read: {_reason(error)}") from None
     return _parsed(content, path)
@@ -268,7 +270,7 @@ def find_sweep(name: str, directory: Path) -> Path:
     if os.sep in name or name.endswith(".jsonl"):
         given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
         path = given / SWEEP_NAME if os.path.isdir(given) else given  # noqa: PTH112
-        if os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no error
+        if os.path.exists(path):  # noqa: PTH110 - a name that is too long is no error
             return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
         raise NoSuchSweep(f"there is no sweep at {path}")
     paths = {path.parent.name: path for path in _sweep_paths(directory)}
@@ -283,8 +285,8 @@ def find_sweep(name: str, directory: Path) -> Path:
         return paths[meant[0]]
     if meant:
         shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
-        raise NoSuchSweep(f'"{name}" could be any of {len(meant)} sweeps: {shown}')
-    raise NoSuchSweep(f'there is no sweep "{name}" in {directory}')
+        raise NoSuchSweep(f"{quoted(name)} could be any of {len(meant)} sweeps: {shown}")
+    raise NoSuchSweep(f"there is no sweep {quoted(name)} in {directory}")
 
 
 def refuse_second(directory: Path, own: Path | None = None) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dlmon.job import Job, Started
 from dlmon.launch import Launch, launch
-from dlmon.log import LOG_NAME, LogError
+from dlmon.log import LogError, log_of
 from dlmon.sessions import RUNNING, read_entry
+from dlmon.stop import BY_SWEEP
 from dlmon.sweep import (
     COMPLETED,
     IMPOSSIBLE,
@@ -124,7 +125,7 @@ class SweepRun:
         """Stop the run that is being made, after its batch, and the sweep."""
         self._stop_asked = True
         if self._launch is not None:
-            self._launch.say("stop")
+            self._launch.say(BY_SWEEP)
 
     def stop_after_run(self, stop: bool = True) -> None:
         """Let the run that is being made be the last one, or take that back."""
@@ -151,7 +152,7 @@ class SweepRun:
 
     def _outcome_of_orphan(self, began: Began) -> Outcome:
         try:
-            entry = read_entry(self.directory / began.session / LOG_NAME)
+            entry = read_entry(log_of(self.directory / began.session))
         except (LogError, OSError):
             return outcome_of(None, began.session, None, "its session is gone")
         if entry.status == RUNNING:
@@ -181,7 +182,7 @@ class SweepRun:
 
     async def _follow(self, log: Path, session: str) -> Outcome:
         """Follow a session to its end."""
-        self.viewer = viewer = Viewer(log)
+        self.viewer = viewer = Viewer(log, launch=self._launch)
         try:
             while True:
                 records = viewer.poll()

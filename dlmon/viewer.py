@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.host import boot_id, host_name
-from dlmon.log import LogFollower
-from dlmon.records import Record, Result
+from dlmon.launch import Launch
+from dlmon.log import LogError, LogFollower, next_log
+from dlmon.processes import is_suspended
+from dlmon.records import Notice, Record, Result
 from dlmon.session import Session, Snapshot
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
 
@@ -22,12 +24,19 @@ class Viewer:
     Args:
         path: the log.
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
+        launch: its supervisor, where it is ours; it says what its log can't take.
 
     Raises:
         LogError: not a log that can be read.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], int] = time.monotonic_ns,
+        launch: Launch | None = None,
+    ) -> None:
+        self._launch = launch
         self._follower = LogFollower(path)
         self._clock = clock
         self.path = path
@@ -42,28 +51,75 @@ class Viewer:
         self._heard_at = clock()
         self.status = RUNNING
         self.trouble: str | None = None
+        self.read_share: float | None = None
+        """How much of the log is read, 0 to 1, while there is more of it; else None."""
+        self.why_result_unwritten: str | None = None
+        """Why the log has no result, where the supervisor has said it to us alone."""
+        self._why_unwritten: str | None = None
         self._unreadable: str | None = None
 
-    def poll(self) -> list[Record]:
-        """Fold what is new, decide how the session stands, and return the new records."""
+    def poll(self, most_s: float | None = None) -> list[Record]:
+        """Fold what is new, decide how the session stands, and return the new records.
+
+        Args:
+            most_s: leave what is not folded by then to the next call; `read_share` tells of it.
+        """
         ending = self.status != RUNNING or self.session.result is not None
         status = RUNNING if ending else standing_without_result(self._follower)[0]
-        # The lock was read first: what was written before it was dropped is read now.
-        try:
-            records = self._follower.poll()
-        except OSError as error:
-            self._unreadable = f"the log can't be read any more: {error.strerror}"
-            self.status, records = UNKNOWN, []
-        for record in records:
-            self.session.fold(record)
+        following = None if ending else next_log(self.path)
+        # The lock was read first: what was written before it was dropped is read now, and so is
+        # what was written before the log went on in another file.
+        records = self._read(most_s)
         if records:
             self._heard_at = self._clock()
+        self._listen()
+        at_end = not records and self._unreadable is None and self.read_share is None
         if self.session.result is not None:
             self.status = self.session.result.status
-        elif not ending and not records and self._unreadable is None:
+        elif not ending and at_end and not self._go_on_in(following):
             self.status = status
         self.trouble = self._find_trouble()
         return records
+
+    def _read(self, most_s: float | None) -> list[Record]:
+        """Fold what the log holds more, as much as there is time for, and return it."""
+        until = None if most_s is None else time.monotonic() + most_s
+        records: list[Record] = []
+        try:
+            for record in self._follower.new_records():
+                self.session.fold(record)
+                records.append(record)
+                if until is not None and time.monotonic() >= until:
+                    break
+            self.read_share = self._follower.read_share
+        except OSError as error:
+            self._unreadable = f"the log can't be read any more: {error.strerror}"
+            self.status, records, self.read_share = UNKNOWN, [], None
+        return records
+
+    def _listen(self) -> None:
+        """Take what the supervisor says because its log can't take it."""
+        for record in self._launch.said() if self._launch is not None else ():
+            if isinstance(record, Notice):
+                self._why_unwritten = record.text or None
+            elif isinstance(record, Result):
+                self.session.fold(record)
+                self.why_result_unwritten = self._why_unwritten or "the log can't be written"
+
+    def _go_on_in(self, path: Path | None) -> bool:
+        """Follow the log that goes on where ours ended, if it does."""
+        if path is None:
+            return False
+        try:
+            following = LogFollower(path)
+        except LogError:
+            return False
+        if following.header.id != self.session.header.id:
+            following.close()
+            return False
+        self._follower.close()
+        self._follower, self.path = following, path
+        return True
 
     @property
     def running(self) -> bool:
@@ -81,8 +137,11 @@ class Viewer:
         return self.session.result
 
     def now(self) -> int:
-        """Return the time on the session's own clock; where that can't be told, its last moment."""
-        if self._same_clock and self.running:
+        """Return the time on the session's own clock.
+
+        Where that can't be known, or the log is not read to its end, it is the last moment that is.
+        """
+        if self._same_clock and self.running and self.read_share is None:
             return self._clock()
         return self.session.last_t
 
@@ -95,23 +154,41 @@ class Viewer:
         self._follower.close()
 
     def _find_trouble(self) -> str | None:
-        """Say why nothing comes any more from a session that still runs."""
+        """Say why nothing comes any more from a session that still runs, or what is missing."""
         if self._unreadable is not None:
             return self._unreadable
+        if self.why_result_unwritten is not None:
+            return f"{self.why_result_unwritten}: the result is not recorded"
         if self.status == UNKNOWN:
             host = self.session.header.host
             return f"recorded on {host}: whether it still runs can't be told from here"
         if self.status == INTERRUPTED:
+            if self._follower.was_cut:
+                return "the log was cut short by another program, and holds no result"
             return "interrupted: its supervisor is gone and left no result"
-        silent_s = (self._clock() - self._heard_at) / 1e9
-        if not self.running or silent_s < self._silence_s:
+        if not self.running:
             return None
+        if self._why_unwritten is not None:
+            return self._why_unwritten
+        if self._follower.was_cut:
+            return "the log was cut short by another program: some of it is missing here"
+        silent_s = (self._clock() - self._heard_at) / 1e9
+        return self._why_silent(silent_s) if silent_s >= self._silence_s else None
+
+    def _why_silent(self, silent_s: float) -> str:
         if _free_bytes(self.path) < LEAST_FREE_BYTES:
             return (
                 "the disk that holds the log is full: make room on it; training goes on, and its "
                 "epochs are kept until they can be written"
             )
-        return f"no new record for {silent_s:.0f} s: the supervisor may be suspended"
+        silent = f"no new record for {silent_s:.0f} s"
+        pid = self.writer_pid
+        suspended = is_suspended(pid) if pid is not None and self._same_clock else None
+        if suspended is None:
+            return f"{silent}: the supervisor may be suspended"
+        if suspended:
+            return f"{silent}: the supervisor is suspended"
+        return f"{silent}, though the supervisor runs: it may be unable to write"
 
 
 def _free_bytes(path: Path) -> int:

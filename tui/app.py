@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
-from dlmon.sanitize import clean
+from dlmon.sanitize import clean, shown_path
 from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
+from dlmon.stop import TERMINAL_CLOSED
 from dlmon.viewer import Viewer
+from tui.hang_up import before_hang_up
 from tui.jobs import make_job, recorded_options
+from tui.reading import SLICE_S, read_to_end
 from tui.run_options import RunOptions
 from tui.settings import Settings, remember_theme, remembered_theme
 from tui.themes import DARK, OWN_THEMES
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from tui.screens.starting import StartingScreen
     from tui.screens.sweep import SweepScreen
 
+# The workers that read a log, of which there is one at most.
+_READING = "reading"
 _SCREENS = Path(__file__).parent / "screens"
 COMPLAINT_LENGTH = 400
 INTERRUPTED = 130
@@ -126,7 +131,7 @@ class DlmonApp(App[int]):
             os.environ["NO_COLOR"] = no_color
         self.settings = settings or Settings()
         self._directory = directory
-        self._first_viewer = Viewer(log) if log is not None else None
+        self._first_viewer = Viewer(log, launch=started) if log is not None else None
         self._first_launch = started
         self._watch_interval_s = watch_interval_s
         self._sweep = sweep
@@ -139,6 +144,7 @@ class DlmonApp(App[int]):
         self._home: HomeScreen | None = None
         self._bell = self.settings.bell
         self._notification = self.settings.notification
+        self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
         if self.settings.ascii:
             from tui.plain_characters import PlainCharacters
@@ -153,7 +159,10 @@ class DlmonApp(App[int]):
         """Show the first screen."""
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
+        before_hang_up(self._say_that_terminal_is_closed)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        # At once: what is said of a change itself comes after it.
+        self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
         if self._first_viewer is not None:
             self._read_session(self._first_viewer)
         elif self._first_launch is not None:
@@ -165,6 +174,18 @@ class DlmonApp(App[int]):
         else:
             self._show_home()
         self.call_later(self.call_after_refresh, self._read_style_sheets)
+
+    def _clear_toasts(self, screen: Screen[object]) -> None:
+        """Take toasts away with the screen that they were about; a question lies over the same."""
+        if isinstance(screen, ModalScreen) or screen is self._toasted_screen:
+            return
+        self._toasted_screen = screen
+        self.clear_notifications()
+
+    def _say_that_terminal_is_closed(self) -> None:
+        for shown in self._shown:
+            if shown.launch is not None and shown.needs_us:
+                shown.launch.say(TERMINAL_CLOSED)
 
     def _read_style_sheets(self) -> None:
         """Read those of the screens that may come, once the first one is painted.
@@ -186,7 +207,7 @@ class DlmonApp(App[int]):
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
-            _say_goodbye(shown)
+            _say_goodbye(shown, self.settings.ascii)
         return self.return_code or 0 if code is None else code
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -380,17 +401,29 @@ class DlmonApp(App[int]):
         """Show a recorded session once it is read: one of a day takes a while."""
         from tui.screens.starting import StartingScreen
 
-        waiting = StartingScreen(f"reading {viewer.session.header.id} …", partial(self.exit, 0))
+        first = viewer is self._first_viewer
+        name = viewer.session.header.id
+        waiting = StartingScreen(f"reading {name} …", partial(self._stop_reading, viewer))
 
         async def read() -> None:
-            await asyncio.to_thread(viewer.poll)
+            viewer.poll(SLICE_S)
+            await read_to_end(viewer, lambda text: waiting.say(f"{name}\n{text}"))
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
-            self.switch_screen(self._session_screen(viewer, self._first_launch))
+            self.switch_screen(self._session_screen(viewer, self._first_launch if first else None))
 
         self.push_screen(waiting)
         # Nothing is painted before the app's own queue is read.
-        self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read()))
+        self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
+
+    def _stop_reading(self, viewer: Viewer) -> None:
+        """Don't wait until a session is read."""
+        if viewer is self._first_viewer:
+            self.exit(0)
+            return
+        self.workers.cancel_group(self, _READING)
+        self.pop_screen()
+        viewer.close()
 
     async def _take_answer(self, starting: _Starting) -> None:
         answer = await asyncio.to_thread(starting.launch.answer)
@@ -399,7 +432,8 @@ class DlmonApp(App[int]):
         self._starting = None
         try:
             if isinstance(answer, Started):
-                self._show_started(Viewer(Path(answer.log)), starting)
+                viewer = Viewer(Path(answer.log), launch=starting.launch)
+                self._show_started(viewer, starting)
                 return
         except LogError as error:
             answer = Refused(str(error), 1)
@@ -498,6 +532,8 @@ class DlmonApp(App[int]):
         options = recorded_options(header)
         if workload is None or options is None or options.complaint(workload) is not None:
             return None
+        if self._sweep_runs:  # what else runs would spoil its figures
+            return None
 
         def again() -> None:
             shown = self._shown[-1]
@@ -514,9 +550,15 @@ class DlmonApp(App[int]):
                     self._pop()
                 return
         try:
-            self.push_screen(self._session_screen(Viewer(log), None))
+            viewer = Viewer(log)
         except LogError as error:
             self._complain(str(error))
+            return
+        viewer.poll(SLICE_S)
+        if viewer.read_share is None:
+            self.push_screen(self._session_screen(viewer, None))
+        else:
+            self._read_session(viewer)
 
     def _pop(self) -> None:
         """Take the topmost screen off, and its session with it."""
@@ -639,6 +681,8 @@ def _exit_code(shown: _Shown) -> int:
     """Return what leaving dlmon from a session amounts to."""
     if shown.screen.stop_asked:
         return INTERRUPTED
+    if shown.viewer.why_result_unwritten is not None:
+        return 1
     return 0 if shown.viewer.status in (RUNNING, UNKNOWN, "completed") else 1
 
 
@@ -646,20 +690,25 @@ def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _say_goodbye(shown: _Shown) -> None:
-    """Leave one line in the shell: how a session stands and where it is recorded."""
+def _say_goodbye(shown: _Shown, ascii: bool) -> None:
+    """Leave in the shell what came of a session and where it is recorded, or how to come back."""
+    from tui.plain import print_outcome
+
     viewer = shown.viewer
     stops = shown.needs_us
     viewer.poll()
-    session = viewer.session.header.id
-    if viewer.running and stops:
-        print(f"{session} is stopping; it is recorded in {viewer.path}")
+    session, path = viewer.session.header.id, shown_path(viewer.path)
+    if viewer.why_result_unwritten is not None:
+        from tui.plain import unrecorded_result
+
+        print(unrecorded_result(viewer), file=sys.stderr)
+    elif viewer.running and stops:
+        print(f"{session} is stopping; it is recorded in {path}")
     elif viewer.running:
         print(f"{session} is still running; dlmon attach {session} shows it")
-    elif viewer.result is not None and viewer.result.error:
-        print(f"dlmon: {session} failed: {viewer.result.error}", file=sys.stderr)
     else:
-        print(f"{session} {viewer.status}; recorded in {viewer.path}")
+        print_outcome(viewer, ascii)
+        print(f"\n{session} {viewer.status}; recorded in {path}")
     viewer.close()
 
 
@@ -676,4 +725,4 @@ def _say_goodbye_to_sweep(run: SweepRun) -> None:
     if left:
         print(f"{name} has {runs_text(left)} left: dlmon sweep --resume {name}")
     else:
-        print(f"{name} completed; recorded in {run.writer.path}")
+        print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

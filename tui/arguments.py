@@ -11,13 +11,30 @@ from typing import Annotated
 import typer
 
 from dlmon.sessions import log_directory
+from tui.run_options import NO_DIRECTORY
 from tui.settings import Settings
 
 DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
+# As the shell says of a program that wrote into a pipe that nobody reads any more (SIGPIPE).
+READER_LEFT = 141
+
+
+def _log_dir(text: str) -> Path:
+    """Return the directory that `--log-dir` names; without a name it would be the working one."""
+    if not text.strip():
+        raise UserError(NO_DIRECTORY)
+    return Path(text)
+
 
 LogDir = Annotated[
     Path | None,
-    typer.Option("--log-dir", metavar="DIR", help="Where sessions are kept.", show_default=False),
+    typer.Option(
+        "--log-dir",
+        metavar="DIR",
+        help="Where sessions are kept.",
+        show_default=False,
+        parser=_log_dir,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of the live screen.")]

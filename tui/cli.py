@@ -6,14 +6,16 @@ Whatever a user can do wrong ends in one sentence on stderr and an exit code:
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import re
+import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -21,7 +23,7 @@ from dlmon import __version__
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
-from dlmon.sanitize import clean
+from dlmon.sanitize import SHOWN_LENGTH, clean
 from dlmon.sessions import (
     RUNNING,
     NoSuchSession,
@@ -34,6 +36,7 @@ from tui.arguments import (
     DONE,
     FAILED,
     INTERRUPTED_BY_USER,
+    READER_LEFT,
     WRONG_ARGUMENTS,
     Ascii,
     Json,
@@ -46,11 +49,11 @@ from tui.arguments import (
     in_terminal,
 )
 from tui.jobs import make_job
-from tui.run_options import CHOICES, interval_complaint
+from tui.run_options import CHOICES, LEAST_TIME_IN_SWEEP_S, interval_complaint
 from tui.settings import Settings, SettingsError, read_settings
 from tui.sweep_command import HELP as HELP_OF_SWEEP
 from tui.sweep_command import with_options_of
-from tui.typed_options import UnreadableOption, read_arguments
+from tui.typed_options import UnreadableOption, read_arguments, read_interval
 from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 
 app = typer.Typer(
@@ -67,6 +70,9 @@ _MISSING = {
     "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
 }
 _UNKNOWN_COMMAND = re.compile(r"No such command '.*'\.")
+
+# Why stdout may take nothing; logs and other files of ours tell such a thing themselves.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 # Typer keeps click's exceptions to itself; all that complain of arguments share this base.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -122,7 +128,7 @@ def run(
     ] = None,
     batch_size: Annotated[str | None, typer.Option(metavar="N", help="Samples in a batch.")] = None,
     epochs: Annotated[
-        str | None, typer.Option(metavar="N", help="Epochs to train; in inference, passes.")
+        str | None, typer.Option(metavar="N", help="Epochs to train; in other modes, passes.")
     ] = None,
     steps: Annotated[
         str | None,
@@ -136,7 +142,7 @@ def run(
         typer.Option(
             metavar="SECONDS",
             help="Train at least so long once it is steady: more epochs follow while it was less "
-            "(0; in a sweep with --steps, 3).",
+            f"(0; in a sweep {LEAST_TIME_IN_SWEEP_S:g}).",
         ),
     ] = None,
     threads: Annotated[
@@ -153,7 +159,11 @@ def run(
     ] = None,
     mode: Annotated[
         str | None,
-        typer.Option(metavar=_one_of("mode"), help="inference: forward passes, nothing is learnt."),
+        typer.Option(
+            metavar=_one_of("mode"),
+            help="gradients: forward and backward without the weight update; inference: forward "
+            "only.",
+        ),
     ] = None,
     precision: Annotated[
         str | None,
@@ -231,6 +241,9 @@ def run(
     if plain or as_json or not in_terminal():
         from tui.plain import follow
 
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _end_before_start)
         answer = _started(started)
         raise typer.Exit(follow(Path(answer.log), started, as_json=as_json))
     from tui.app import DlmonApp
@@ -304,13 +317,18 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
 
 @app.command()
 def watch(
-    interval: Annotated[float | None, typer.Option(help="Seconds between samples (1).")] = None,
+    interval: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Between samples (1).")
+    ] = None,
     pcie: Pcie = None,
     ascii: Ascii = None,
 ) -> None:
     """Watch this machine, without a session."""
     settings = _settings(ascii)
-    interval_s = settings.run.interval if interval is None else interval
+    try:
+        interval_s = settings.run.interval if interval is None else read_interval(interval)
+    except UnreadableOption as error:
+        raise UserError(str(error)) from None
     pcie = settings.run.pcie if pcie is None else pcie
     complaint = interval_complaint(interval_s)
     if complaint:
@@ -406,6 +424,11 @@ def _find(session: str, log_dir: Path | None) -> Path:
         raise UserError(str(error)) from None
 
 
+def _end_before_start(number: int, frame: object) -> None:
+    # Without its lifeline the supervisor starts nothing.
+    raise UserError("the run was ended by a signal before it started", FAILED)
+
+
 def _started(started: Launch) -> Started:
     answer = started.answer()
     if isinstance(answer, Refused):
@@ -416,7 +439,7 @@ def _started(started: Launch) -> Started:
 def _sentence(error: Exception) -> str:
     """Return what was wrong with the arguments, as one line."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
-    sentence = " ".join(str(message).split())
+    sentence = " ".join(clean(word, SHOWN_LENGTH) for word in str(message).split())
     if _UNKNOWN_COMMAND.fullmatch(sentence):
         return f"{sentence} dlmon --help lists them"
     return _MISSING.get(sentence, sentence)
@@ -424,21 +447,39 @@ def _sentence(error: Exception) -> str:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that can't show a character shows another; that is no error.
             stream.reconfigure(errors="replace")
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(_written_out(_run(sys.argv[1:])))
+
+
+def _open_closed_streams() -> None:
+    """Stand in for standard streams that are closed, so that no file of ours takes their place.
+
+    What is written to stdout fails, as it does in other programs; where stderr is closed,
+    nobody wants to know.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - for as long as we run
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
 
 
 def _run(arguments: list[str]) -> int:
     """Run one command and return its exit code; what went wrong is one sentence on stderr."""
-    command = typer.main.get_command(app)
+    at_start = signal.getsignal(signal.SIGINT)
     try:
+        if at_start is not signal.SIG_IGN:
+            # Until now it left at once; a command may have something to clean up.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        command = typer.main.get_command(app)
         # Not `command.main`: it would take a reader that leaves for a failure.
         with command.make_context("dlmon", arguments) as context:
             command.invoke(context)
-        sys.stdout.flush()
     except typer.Exit as leaving:
         return leaving.exit_code
     except UserError as error:
@@ -450,14 +491,44 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_BY_USER
     except BrokenPipeError:
-        from tui.console import close_stdout
-
-        close_stdout()
+        _silence(sys.stdout)
+        return READER_LEFT
     except OSError as error:
+        if error.filename is None and error.errno in _NOT_WRITTEN:
+            _silence(sys.stdout)
+            return _complain(f"standard output can't be written: {_reason(error)}", FAILED)
         return _complain(str(error), FAILED)
+    finally:
+        signal.signal(signal.SIGINT, at_start)
     return DONE
 
 
-def _complain(sentence: str, exit_code: int) -> int:
-    print(f"dlmon: {clean(sentence)}", file=sys.stderr)
+def _written_out(exit_code: int) -> int:
+    """Write out what stdout still holds; return an exit code, another one where that fails."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return READER_LEFT
+    except OSError as error:
+        _silence(sys.stdout)
+        return _complain(f"standard output can't be written: {_reason(error)}", FAILED)
     return exit_code
+
+
+def _complain(sentence: str, exit_code: int) -> int:
+    try:
+        print(f"dlmon: {clean(sentence)}", file=sys.stderr, flush=True)
+    except OSError:
+        _silence(sys.stderr)
+    return exit_code
+
+
+def _silence(stream: TextIO) -> None:
+    from tui.console import silence
+
+    silence(stream)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dlmon.claims import Claim, claim_of
 from dlmon.comparison import (
     STEP_MS,
     Conditions,
@@ -16,20 +18,25 @@ from dlmon.comparison import (
     compare,
     cpus_of,
     factor,
+    missing_part,
     timing_of_step,
     usd_per_hour_of,
 )
 from dlmon.interpreter import TITLES
-from dlmon.records import Result, SessionHeader
+from dlmon.matching import Match, find_match
+from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.sessions import SessionEntry
 from tui import figures
 from workloads.catalog import WORKLOADS, Workload
 
+if TYPE_CHECKING:
+    from tui.run_options import RunOptions
+
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 
-INFERENCE = "inference"
+UNSURE = " (how sure is not known)"
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -67,8 +74,8 @@ def mode_of(options: Mapping[str, Any]) -> str:
 
 
 def compared_metric(workload: str, mode: str) -> str:
-    """Return what runs are compared by: a batch's time in inference, which has no epochs."""
-    if mode == INFERENCE:
+    """Return what runs are compared by: a batch's time in a mode that has no epochs."""
+    if mode in WITHOUT_EPOCHS:
         return STEP_MS
     known = WORKLOADS.get(workload)
     return known.metric if known is not None else "seconds_per_epoch"
@@ -83,7 +90,7 @@ def timing_of(snapshot: Snapshot) -> Timing | None:
     """Return the time that a session is compared by."""
     metric = metric_of(snapshot)
     if metric == STEP_MS:
-        return timing_of_step(snapshot.step_ms)
+        return timing_of_step(snapshot.step_ms, snapshot.samples_per_second)
     return snapshot.run_seconds if metric == "run_seconds" else snapshot.seconds_per_epoch
 
 
@@ -91,13 +98,32 @@ def timing_of_result(result: Result, workload: str) -> Timing | None:
     """Return the time that a session is compared by, as it was recorded."""
     metric = compared_metric(workload, mode_of(result.options))
     if metric == STEP_MS:
-        return timing_of_step(result.step_ms)
+        return timing_of_step(result.step_ms, result.samples_per_second)
     return result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
 
 
 def epoch_word(header: SessionHeader) -> str:
-    """Return what to call going through the samples once: in inference that is no epoch."""
-    return "pass" if mode_of(header.options) == INFERENCE else "epoch"
+    """Return what to call going through the samples once: an epoch only where it trains."""
+    return "pass" if mode_of(header.options) in WITHOUT_EPOCHS else "epoch"
+
+
+def epoch_text(snapshot: Snapshot) -> str:
+    """Say which epoch of those that were asked for runs, or a run ended in: epoch 2/3.
+
+    Epochs that follow so that training lasts as long as `--seconds` says are counted apart:
+    epoch 1/1, +4 extra.
+    """
+    progress, model = snapshot.progress, snapshot.model
+    if progress is None or model is None:
+        return ""
+    number, asked = progress.epoch + 1, max(1, model.epochs)
+    last = snapshot.epochs[-1] if snapshot.epochs else None
+    stopped = snapshot.result is not None and snapshot.result.status == "stopped"
+    if stopped and last is not None and progress.step == 0:
+        # The epoch that a stop cuts short is recorded, and no batch of another one followed.
+        number = last.epoch + 1
+    extra = f", +{number - asked} extra" if number > asked else ""
+    return f"{epoch_word(snapshot.header)} {min(number, asked)}/{asked}{extra}"
 
 
 def timed_unit(metric: str) -> str:
@@ -125,7 +151,10 @@ def _unless(value: object, usual: str) -> str | None:
 
 
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
-    """Return what to call earlier sessions, by id: when they began, and what was another then."""
+    """Return what to call earlier sessions, by id: when they began, and what was another then.
+
+    Those of one minute tell the end of their ids too.
+    """
     header, model = snapshot.header, snapshot.model
     device = model.device if model else None
     cpu = header.machine.cpu_model if device == "cpu" else None
@@ -137,7 +166,11 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
         there = (result.device_name or result.device) if result is not None else None
         elsewhere = [figures.device(there)] if there and there != here else []
         names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, header)])
-    return names
+    shared = Counter(names.values())
+    return {
+        session: name if shared[name] == 1 else f"{name} ({session.rpartition('-')[2]})"
+        for session, name in names.items()
+    }
 
 
 def other_settings(entry: SessionEntry, header: SessionHeader) -> list[str]:
@@ -172,13 +205,15 @@ def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
         return ""
     others = [row for row in rows if row.kind == "published"]
     if others and not any(row.comparable for row in others):
-        return difference(others[0].badges[0])
+        return difference("; ".join(others[0].badges))
     factors = [(other, factor(this, other, steady)) for other in others]
     known = [(other, value) for other, value in factors if value is not None]
+    if this.missing and others:
+        return f"no factor without {this.missing}"
     if not known:
         return ""
     other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
-    return f"{_told_factor(this, other, value)} as {figures.device(other.label)}"
+    return claim_text(this, other, value, figures.device(other.label))
 
 
 def factor_of_run_before(
@@ -195,28 +230,45 @@ def factor_of_run_before(
             if entry is earlier[-1]:
                 _, comma, otherwise = called.partition(", ")
                 called = f"run before{comma}{otherwise}"
-            return f"{_told_factor(this, other, value)} as the {called}"
+            return claim_text(this, other, value, f"the {called}")
     return ""
+
+
+def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None) -> str:
+    """Say what seconds per epoch rest on: `3 epochs, the first left out: it compiles`."""
+    if timing.projected:
+        return "projected mean epoch"
+    if timing.first_left_out:
+        return f"{timing.epochs + 1:,} epochs, the first left out: it compiles"
+    if timing.epochs == 1:
+        return "1 epoch" if compile_s is None else "1 epoch, compile included"
+    return f"{timing.epochs:,} epochs"
 
 
 def difference(badge: str) -> str:
     """Say what keeps the published numbers from being compared, and which side has what."""
-    theirs, differs, ours = badge.partition(", not ")
-    return f"published: {theirs}, here: {ours}" if differs else f"published: {badge}"
+    sides = [part.partition(", not ") for part in badge.split("; ")]
+    theirs = ", ".join(theirs for theirs, _, _ in sides)
+    ours = ", ".join(ours for _, _, ours in sides if ours)
+    return f"published: {theirs}; here: {ours}" if ours else f"published: {theirs}"
 
 
-def _told_factor(this: Row, other: Row, value: float) -> str:
-    """Tell a factor; none where each value lies within the other's band, or in both."""
-    low, high = _band(this)
-    other_low, other_high = _band(other)
-    if high > low and low <= other_high and other_low <= high:
-        return "about as fast"
-    return figures.factor(value)
+def claim_text(this: Row, other: Row, value: float, name: str) -> str:
+    """Say what may be said of this run beside another.
 
-
-def _band(row: Row) -> tuple[float, float]:
-    low, high = row.low, row.high
-    return (row.value if low is None else low), (row.value if high is None else high)
+    Args:
+        this: the row of this run.
+        other: what it is compared with.
+        value: how many times as fast this run is.
+        name: what to call the other.
+    """
+    claim = claim_of(this.interval, other.interval)
+    if claim is Claim.UNCLEAR:
+        both = f"{figures.band(this)} and {figures.band(other)}"
+        return f"no clear difference from {name}: {both}"
+    if claim is Claim.ALIKE:
+        return f"about as fast as {name}"
+    return f"{figures.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
 
 
 _ENDED = {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}
@@ -237,24 +289,62 @@ def why_no_time(snapshot: Snapshot, status: str) -> str:
     return reason
 
 
+def match_of(snapshot: Snapshot) -> Match | None:
+    """Return how a session compares with published times; None for a workload not of ours."""
+    workload = WORKLOADS.get(snapshot.header.workload)
+    if workload is None:
+        return None
+    return find_match(_conditions_of(snapshot, workload), default_conditions(workload))
+
+
+def match_of_options(workload: Workload, options: RunOptions) -> Match | None:
+    """Return how a run with these options would compare with published times."""
+    defaults = default_conditions(workload)
+    conditions = replace(
+        defaults,
+        batch_size=options.batch_size or workload.batch_size,
+        epochs=options.epochs or workload.epochs,
+        precision=options.precision,
+        mode=options.mode,
+        # What `auto` finds is known once it was looked for.
+        data=None if options.data == "auto" else options.data,
+        steps_cap=options.steps,
+    )
+    return find_match(conditions, defaults)
+
+
+def changed_options(match: Match) -> str:
+    """Write the options to change as one types them: `--batch-size 128 --mode inference`."""
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in match.changes)
+
+
+def comparable_text(match: Match | None) -> str:
+    """Say how many published numbers are comparable, and which options would make them so."""
+    if match is None:
+        return "none comparable"
+    if not match.changes:
+        return f"{match.count} comparable"
+    are = "is" if match.count == 1 else "are"
+    return f"none comparable; {match.count} {are} with {changed_options(match)}"
+
+
+def how_to_match(snapshot: Snapshot, room: int) -> str:
+    """Return the options that would make published numbers comparable; empty where some are."""
+    match = match_of(snapshot)
+    if match is None or not match.changes:
+        return ""
+    options = changed_options(match)
+    sentence = f"comparable with {options}"
+    return sentence if len(sentence) <= room else options
+
+
 def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tuple[Row, ...]:
-    """Return the rows of the comparison, fastest first; none for a workload not of ours."""
+    """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
     header, model = snapshot.header, snapshot.model
     workload = WORKLOADS.get(header.workload)
     if workload is None:
         return ()
-    defaults = default_conditions(workload)
-    steps_cap = header.options.get("steps")
-    conditions = Conditions(
-        workload=workload.name,
-        batch_size=model.batch_size if model else _whole(header.options.get("batch_size")),
-        samples=model.samples_per_epoch if model else workload.samples,
-        epochs=model.epochs if model else _whole(header.options.get("epochs")),
-        precision=(model and model.precision) or _word(header.options, "precision", workload),
-        mode=(model and model.mode) or _word(header.options, "mode", workload),
-        data=model.data if model else None,
-        steps_cap=steps_cap if isinstance(steps_cap, int) else None,
-    )
+    conditions = _conditions_of(snapshot, workload)
     timing = timing_of(snapshot)
     this = None
     if timing is not None:
@@ -265,6 +355,7 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
             timing=timing,
             session=header.id,
             framework=_framework(snapshot),
+            missing=missing_part(timing, snapshot.why),
             busy=busy_at_start(header.machine, device),
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
@@ -272,7 +363,7 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
     rows = compare(
         metric_of(snapshot),
         conditions,
-        defaults,
+        default_conditions(workload),
         this,
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
@@ -283,6 +374,22 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
         if row.kind == "earlier" and row.session in otherwise
         else row
         for row in rows
+    )
+
+
+def _conditions_of(snapshot: Snapshot, workload: Workload) -> Conditions:
+    """Return what a session does: as its model says, before there is one as it was asked to."""
+    header, model = snapshot.header, snapshot.model
+    steps_cap = header.options.get("steps")
+    return Conditions(
+        workload=workload.name,
+        batch_size=model.batch_size if model else _whole(header.options.get("batch_size")),
+        samples=model.samples_per_epoch if model else workload.samples,
+        epochs=model.epochs if model else _whole(header.options.get("epochs")),
+        precision=(model and model.precision) or _word(header.options, "precision", workload),
+        mode=(model and model.mode) or _word(header.options, "mode", workload),
+        data=model.data if model else None,
+        steps_cap=steps_cap if isinstance(steps_cap, int) else None,
     )
 
 

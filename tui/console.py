@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 
@@ -18,9 +19,26 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def line_console(stderr: bool = False) -> Console:
+class _PlainFile:
+    """A file into which nothing but ASCII is written."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, text: str) -> int:
+        """Write text, each character that is none of ASCII's as one that is."""
+        from tui.plain_characters import plain
+
+        return self._file.write(plain(text))
+
+
+def line_console(stderr: bool = False, ascii: bool = False) -> Console:
     """Return a console for lines: never wrapped, never highlighted."""
-    return _Console(stderr=stderr, highlight=False, soft_wrap=True)
+    file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout)) if ascii else None
+    return _Console(stderr=stderr, file=file, highlight=False, soft_wrap=True)
 
 
 def table_console() -> Console:
@@ -29,8 +47,8 @@ def table_console() -> Console:
     return console if console.is_terminal else _Console(highlight=False, width=_TABLE_WIDTH)
 
 
-def close_stdout() -> None:
-    """Point stdout at nothing: its reader has gone, and the interpreter will flush it again."""
+def silence(stream: TextIO) -> None:
+    """Point a stream at nothing: it can't be written, and the interpreter will flush it again."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
+    os.dup2(nothing, stream.fileno())
     os.close(nothing)

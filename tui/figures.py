@@ -67,17 +67,18 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-def band(timing: Timing, ascii: bool = False) -> str:
+def band(timing: Timing | Row, ascii: bool = False) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
     mark = "~ " if timing.projected else ""
     return f"{mark}{duration(timing)} {spread(timing, ascii)}".rstrip()
 
 
-def spread(timing: Timing, ascii: bool = False) -> str:
+def spread(timing: Timing | Row, ascii: bool = False) -> str:
     """Write the band alone: `± 0.05`; empty where there is none."""
     if timing.low is None or timing.high is None:
         return ""
-    half = (timing.high - timing.low) / 2
+    # No time is below zero, so the lower side may be cut.
+    half = max(timing.high - timing.value, timing.value - timing.low)
     return f"{_plus_minus(ascii)} {_digits(half)}" if half > 0 else ""
 
 
@@ -106,9 +107,14 @@ def throughput(measured: SamplesPerSecond, ascii: bool = False) -> str:
     return f"{rate(measured.mean)} {_plus_minus(ascii)} {digits} samples/s"
 
 
-def stalls(count: int) -> str:
-    """Write how many batches stalled: 1 stall, 12 stalls."""
-    return "1 stall" if count == 1 else f"{count:,} stalls"
+def stalls(count: int, at_openings: int = 0) -> str:
+    """Write how many stalls there were, and how many of them at the start of an epoch."""
+    text = "1 stall" if count == 1 else f"{count:,} stalls"
+    if not at_openings:
+        return text
+    if at_openings == count:
+        return f"{text} at the start of {'an epoch' if count == 1 else 'epochs'}"
+    return f"{text}, {at_openings:,} at the start of {'an epoch' if at_openings == 1 else 'epochs'}"
 
 
 def metric(value: float) -> str:
@@ -119,6 +125,14 @@ def metric(value: float) -> str:
 def percent(value: float | None) -> str:
     """Write a utilisation; a dash where it isn't known."""
     return "–" if value is None else f"{value:.0f} %"
+
+
+def share(value: float) -> str:
+    """Write a part of 1 in percent: 34 %, 0.15 %, under 0.01 %."""
+    percentage = 100 * value
+    if 0 < percentage < 0.01:
+        return "under 0.01 %"
+    return f"{percentage:.0f} %" if percentage >= 9.5 else f"{percentage:.2g} %"
 
 
 def gibibytes(mib: float | None) -> str:

@@ -22,7 +22,7 @@ PROCESSES = "processes"
 # From here on parts stand side by side.
 _WIDE, _TWO_COLUMNS, _LEAST_WIDE_HEIGHT, _LEAST_TWO_COLUMNS_HEIGHT = 76, 100, 15, 22
 _LEAST_CHART, _GOOD_CHART = 5, 7
-_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT = 28, 6
+_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _LEAST_LABELLED_WIDTH = 28, 6, 36
 _BORDERS = 2
 _TALL = 28
 # A panel of at least that height has a table of processes below, of about that share.
@@ -76,17 +76,44 @@ def machine_places(width: int, height: int, shape: Shape) -> Places:
     return _stacked(width, height, shape)
 
 
+def labelled_charts(places: Places) -> set[str]:
+    """Return the charts that label the time: those that have no other one below them.
+
+    Where these are narrow their own figures take that room, and the CPU's does it as well.
+    """
+    charts = {name: place.region for name, place in places.items() if _is_chart(name)}
+    lowest = {
+        name
+        for name, own in charts.items()
+        if not any(
+            other.y > own.y and other.x < own.right and own.x < other.right
+            for other in charts.values()
+        )
+    }
+    narrow = all(charts[name].width < _LEAST_LABELLED_WIDTH for name in lowest)
+    return lowest | ({CPU} & charts.keys() if narrow else set())
+
+
+def _is_chart(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith("gpu-")
+
+
 def _two_columns(width: int, height: int, shape: Shape) -> Places:
-    """Put cores, memory and meters beside the CPU's chart, and the GPUs below."""
+    """Put cores, memory and meters beside the CPU's chart, and the GPUs below.
+
+    Both columns are as wide, so that all charts have the same columns of time.
+    """
     body = height - 1
     share = 1.0 if shape.gpus == 0 else 0.5 if shape.gpus == 1 else 0.42
     top = max(_METERS + 2 * _BORDERS + 3, round(body * share))
-    if shape.gpus and GPU_ROWS in _below(Region(0, 0, width, body - top), shape):
+    if shape.gpus and GPU_ROWS in _pairs_below(Region(0, 0, width, body - top), shape):
         # What a row for each GPU leaves.
         top = max(top, body - shape.gpus - _BORDERS)
-    left = width * 11 // 20
+    below = _pairs_below(Region(0, 1 + top, width, body - top), shape) if shape.gpus else {}
+    left = width // 2
     right = width - left
-    meters = _METERS + _BORDERS
+    # Memory needs no meter where it has a chart.
+    meters = _METERS + _BORDERS - (MEMORY in below)
     cores = top - meters
     most = cores - _BORDERS - _LEAST_TILE_HEIGHT
     most = most if most >= _METERS else cores - _BORDERS
@@ -94,14 +121,12 @@ def _two_columns(width: int, height: int, shape: Shape) -> Places:
     places = {ABOUT: Place(Region(0, 0, width, 1), False), CPU: Place(Region(0, 1, left, top))}
     # Memory has a chart of its own, and no meter, where cores leave it the room.
     spare = cores - wanted + 1
-    if spare >= _LEAST_TILE_HEIGHT:
+    if spare >= _LEAST_TILE_HEIGHT and MEMORY not in below:
         cores, meters = wanted, meters - 1
         places[MEMORY] = Place(Region(left, 1 + cores, right, spare))
     places[CORES] = Place(Region(left, 1, right, cores))
     places[METERS] = Place(Region(left, 1 + top - meters, right, meters))
-    if shape.gpus:
-        places |= _below(Region(0, 1 + top, width, body - top), shape)
-    return places
+    return places | below
 
 
 def _full_rows(width: int, height: int, shape: Shape) -> Places:
@@ -128,20 +153,31 @@ def _below(room: Region, shape: Shape) -> Places:
     """Put the GPUs into a grid of charts, or into rows where charts have no room; else memory."""
     if shape.gpus == 0:
         return {MEMORY: Place(room)}
+    names = [gpu_name(number) for number in range(shape.gpus)]
+    return _grid(room, names, range(1, shape.gpus + 1)) or {GPU_ROWS: Place(room)}
+
+
+def _pairs_below(room: Region, shape: Shape) -> Places:
+    """Put the GPUs into a grid of an even number of columns; memory fills the last place."""
+    names = [gpu_name(number) for number in range(shape.gpus)]
+    names += [MEMORY] * (shape.gpus % 2)
+    return _grid(room, names, range(2, len(names) + 1, 2)) or {GPU_ROWS: Place(room)}
+
+
+def _grid(room: Region, names: list[str], column_counts: Iterable[int]) -> Places:
+    """Put charts into the grid that suits them best; into none where they have no room."""
     best: tuple[float, list[Region]] = (0.0, [])
-    for columns in range(1, shape.gpus + 1):
-        rows = -(-shape.gpus // columns)
+    for columns in column_counts:
+        rows = -(-len(names) // columns)
         width, height = room.width // columns, room.height // rows
         if width < _LEAST_TILE_WIDTH or height < _LEAST_TILE_HEIGHT:
             continue
         # Places of the grid that stay empty are room that is lost.
-        score = min(width / _TILE_SHAPE, height) * (shape.gpus / (columns * rows)) ** 3
+        score = min(width / _TILE_SHAPE, height) * (len(names) / (columns * rows)) ** 3
         if score > best[0]:
-            tiles = [_tile(room, n, columns, rows) for n in range(shape.gpus)]
+            tiles = [_tile(room, n, columns, rows) for n in range(len(names))]
             best = (score, tiles)
-    if best[1]:
-        return {gpu_name(n): Place(region) for n, region in enumerate(best[1])}
-    return {GPU_ROWS: Place(room)}
+    return {name: Place(region) for name, region in zip(names, best[1], strict=False)}
 
 
 def _tile(room: Region, number: int, columns: int, rows: int) -> Region:
@@ -196,8 +232,7 @@ def _column(width: int, rows: Iterable[tuple[str, int]]) -> Places:
     y = 0
     for name, height in rows:
         if height > 0:
-            chart = name in (CPU, MEMORY) or name.startswith("gpu-")
-            places[name] = Place(Region(0, y, width, height), chart)
+            places[name] = Place(Region(0, y, width, height), _is_chart(name))
             y += height
     return places
 

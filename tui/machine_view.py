@@ -41,6 +41,13 @@ class MachineView:
     cursor_label: str = ""
 
     @property
+    def cores(self) -> int | None:
+        """How many cores the machine's utilisation is of; None where that isn't known."""
+        machine = self.history.latest
+        each = machine.cpu.cores if machine is not None and machine.cpu is not None else None
+        return len(each or ()) or self.facts.cores
+
+    @property
     def stale(self) -> str:
         """Say how old the latest readings are when they are too old; not of those at a cursor."""
         too_old_s = STALE_INTERVALS * max(self.interval_s, 1.0)

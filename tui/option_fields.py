@@ -69,9 +69,10 @@ OPTIONS = (
     OptionField(
         "mode",
         "Mode",
-        "inference: forward passes only",
-        "Whether the network is trained, or only asked for its answers (inference), which changes "
-        "nothing in it.",
+        "what a batch goes through",
+        "Whether the network is trained, computes its gradients without updating its weights "
+        "(gradients: forward and backward pass), or is only asked for its answers (inference: "
+        "forward pass).",
     ),
     OptionField(
         "precision",

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,75 +14,127 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from dlmon.comparison import Row
+from dlmon.comparison import Row, missing_part
 from dlmon.launch import Launch
-from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, Result, to_json
+from dlmon.records import (
+    Epoch,
+    Facts,
+    Machine,
+    Notice,
+    Phase,
+    Record,
+    Result,
+    RunSeconds,
+    to_json,
+)
+from dlmon.sanitize import clean, shown_path
 from dlmon.sensing import Sensing
 from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
+from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import (
+    basis_of_epoch,
+    comparable_text,
     comparison_rows,
     device_text,
     earlier_sessions,
+    epoch_text,
     epoch_word,
+    match_of,
     metric_of,
+    run_names,
     timed_unit,
     timing_of,
     unusual_settings,
     why_no_time,
 )
-from tui.console import close_stdout, line_console
+from tui.console import line_console
+from tui.reading import SLICE_S, reading_text
 from tui.result_figures import result_figures
+from tui.row_details import peak_share
+from tui.signals import on_signals
 from tui.tables import print_table
+from workloads.catalog import WORKLOADS
 
 POLL_S = 0.2
+# Longer than a supervisor takes to end a workload that is deaf to its signals.
+STOP_S = 20.0
 LINE_EVERY_S = 10.0
+WIDTH_FOR_IDS = 100
+# Of a line of the summary: a log may say anything.
+LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 
 
 def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
     """Follow a session to its end and return the exit code.
 
-    Ctrl-C ends with 130: a session of our own is stopped, another's is left alone.
+    Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own is stopped and its
+    result printed, another's is left alone.
 
     Args:
         path: its log.
         launch: the supervisor that we hold the lifeline of; None when only attached.
         as_json: print nothing but the result, as JSON.
     """
-    viewer = Viewer(path)
+    viewer = Viewer(path, launch=launch)
     console = line_console()
     errors = line_console(stderr=True)
     lines: _Lines = _Silence() if as_json else _Steady(console)
     if not as_json and console.is_terminal:
         lines = _Live(console)
     try:
-        stopped_by_user = asyncio.run(_Following(viewer, launch, lines, errors).run())
+        code_of_signal = asyncio.run(_Following(viewer, launch, lines, errors).run())
     finally:
         lines.close()
         viewer.close()
+    if as_json:
+        if viewer.result is not None:
+            print(json.dumps(to_json(viewer.result)))
+        _print_trouble(errors, viewer, viewer.snapshot(), is_result_printed=True)
+    else:
+        print_outcome(viewer)
+    if code_of_signal is not None:
+        if viewer.running and launch is not None:
+            session, log = viewer.session.header.id, shown_path(path)
+            errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
+        return code_of_signal
+    recorded = viewer.why_result_unwritten is None
+    return 0 if viewer.status == "completed" and recorded else 1
+
+
+def print_outcome(viewer: Viewer, ascii: bool = False) -> None:
+    """Print the figures of a session and its comparison, and what went wrong on stderr."""
     snapshot = viewer.snapshot()
-    if as_json and snapshot.result is not None:
-        print(json.dumps(to_json(snapshot.result)))
-    elif not as_json:
-        _print_summary(console, viewer, snapshot)
-    if viewer.trouble and viewer.status in (INTERRUPTED, UNKNOWN):
+    console = line_console(ascii=ascii)
+    _print_summary(console, viewer, snapshot)
+    console.file.flush()
+    _print_trouble(line_console(stderr=True, ascii=ascii), viewer, snapshot)
+
+
+def _print_trouble(
+    errors: Console, viewer: Viewer, snapshot: Snapshot, is_result_printed: bool = False
+) -> None:
+    if viewer.why_result_unwritten is not None:
+        errors.print(Text(unrecorded_result(viewer, is_result_printed)))
+    elif viewer.trouble and viewer.status in (INTERRUPTED, UNKNOWN):
+        path = shown_path(viewer.path)
         errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
     elif snapshot.result is not None and snapshot.result.error:
         _print_failure(errors, snapshot)
-    return _exit_code(viewer, stopped_by_user)
 
 
-def _exit_code(viewer: Viewer, stopped_by_user: bool) -> int:
-    if stopped_by_user:
-        return 130
-    return 0 if viewer.status in ("completed", "running") else 1
+def unrecorded_result(viewer: Viewer, is_printed: bool = False) -> str:
+    """Say why the result is in no log; with the result, unless that is printed already."""
+    assert viewer.result is not None
+    told = f"dlmon: {viewer.trouble}"
+    return told if is_printed else f"{told}; it is:\n{json.dumps(to_json(viewer.result))}"
 
 
 class _Following:
-    """Polls a session; Ctrl-C stops it when it is ours, and leaves it when it isn't."""
+    """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
     def __init__(
         self, viewer: Viewer, launch: Launch | None, lines: _Lines, errors: Console
@@ -90,37 +143,43 @@ class _Following:
         self._launch = launch
         self._lines = lines
         self._errors = errors
-        self._interrupts = 0
-        self._terminated = asyncio.Event()
+        self._exit_code: int | None = None
+        self._leave_at: float | None = None
         self._trouble: str | None = None
 
-    async def run(self) -> bool:
-        """Follow to the end; return whether the user interrupted."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        loop.add_signal_handler(signal.SIGTERM, self._terminated.set)
+    async def run(self) -> int | None:
+        """Follow to the end; return the exit code of the signal that ended it, if one did."""
+        on_signals(partial(self._end, BY_CTRL_C), {signal.SIGINT: 130})
+        on_signals(partial(self._end, VIEWER_TERMINATED), {signal.SIGTERM: 1})
+        on_signals(partial(self._end, TERMINAL_CLOSED), {signal.SIGHUP: 1})
         while True:
-            records = self._viewer.poll()
+            records = self._viewer.poll(SLICE_S)
             self._lines.show(records, self._viewer)
             self._tell_trouble()
             if not self._viewer.running and not records:
                 break
-            if self._interrupts and (self._launch is None or self._interrupts > 1):
+            if self._leave_at is not None and time.monotonic() >= self._leave_at:
                 break
-            if self._terminated.is_set():
-                break
-            if not records:
-                await asyncio.sleep(POLL_S)
+            is_behind = self._viewer.read_share is not None
+            await asyncio.sleep(0 if records or is_behind else POLL_S)
         if self._launch is not None:
             self._launch.release()
-        return self._interrupts > 0
+        return self._exit_code
 
-    def _interrupt(self) -> None:
-        self._interrupts += 1
-        if self._launch is None:
+    def _end(self, word: str, exit_code: int) -> None:
+        """Stop a session of ours and wait for its result; leave at once when asked again.
+
+        Args:
+            word: says on the lifeline who asked.
+            exit_code: what to exit with.
+        """
+        again, self._exit_code = self._exit_code is not None, exit_code
+        if self._launch is None or again:
+            self._leave_at = time.monotonic()
             return
-        self._launch.say("stop")
-        if self._interrupts == 1:
+        self._leave_at = time.monotonic() + STOP_S
+        self._launch.say(word)
+        if exit_code == 130:
             self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 
     def _tell_trouble(self) -> None:
@@ -166,7 +225,7 @@ class _Steady(_Lines):
         if not self._begun:
             self._begun = True
             self._print(f"session {header.id}", header.wall)
-            self._print(f"log {viewer.path}", header.wall)
+            self._print(f"log {shown_path(viewer.path)}", header.wall)
         for record in records:
             if self._is_of_extra_epochs(record, viewer):
                 self._take_extra(record, viewer)
@@ -180,13 +239,15 @@ class _Steady(_Lines):
             self._tell_extra(viewer)
         if time.monotonic() >= self._next_at and viewer.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            self._print(_progress_text(viewer.snapshot()), time.time())
+            told = reading_text(viewer) or _progress_text(viewer.snapshot())
+            self._print(told, time.time())
 
     def _is_of_extra_epochs(self, record: Record, viewer: Viewer) -> bool:
         model = viewer.session.model
         if isinstance(record, Epoch):
             return model is not None and record.epoch >= model.epochs
-        return self._beyond_asked and isinstance(record, Phase) and record.name in STEADY_PHASES
+        unseen = (*STEADY_PHASES, "opening")
+        return self._beyond_asked and isinstance(record, Phase) and record.name in unseen
 
     def _take_extra(self, record: Record, viewer: Viewer) -> None:
         if isinstance(record, Epoch):
@@ -226,9 +287,14 @@ class _Live(_Steady):
         )
         self._task: TaskID = self._progress.add_task("starting", total=1.0, figures="")
         self._progress.start()
+        self._reading = ""
 
     def show(self, records: list[Record], viewer: Viewer) -> None:
         super().show(records, viewer)
+        reading = reading_text(viewer)
+        if reading:
+            self._show_reading(reading)
+            return
         snapshot = viewer.snapshot()
         progress = snapshot.progress
         self._progress.update(
@@ -238,6 +304,12 @@ class _Live(_Steady):
             figures=_progress_text(snapshot),
         )
         self._progress.refresh()
+
+    def _show_reading(self, reading: str) -> None:
+        if reading != self._reading:
+            self._reading = reading
+            self._progress.update(self._task, description=reading, figures="")
+            self._progress.refresh()
 
     def close(self) -> None:
         self._progress.stop()
@@ -253,7 +325,9 @@ def _happened(record: Record) -> int:
 def _event(record: Record, viewer: Viewer) -> str | None:
     """Return the line for a record that is worth one."""
     if isinstance(record, Phase):
-        return None if record.name == "validating" else record.name
+        if record.name == "opening" and record.epoch is not None:
+            return f"opening {epoch_word(viewer.session.header)} {record.epoch + 1}"
+        return None if record.name in ("validating", "closing") else record.name
     if isinstance(record, Notice):
         return f"notice: {record.text}"
     return _epochs_text([record], viewer) if isinstance(record, Epoch) else None
@@ -285,12 +359,14 @@ def _progress_text(snapshot: Snapshot) -> str:
     parts = []
     progress = snapshot.progress
     if progress is not None:
-        parts.append(f"{epoch_word(snapshot.header)} {progress.epoch + 1}/{progress.epochs}")
+        parts.append(epoch_text(snapshot))
         parts.append(f"step {progress.step:,}/{progress.steps:,}")
     if snapshot.samples_per_second_now is not None:
         parts.append(f"{figures.rate(snapshot.samples_per_second_now)} samples/s")
     if snapshot.seconds_per_epoch is not None:
-        parts.append(f"{figures.band(snapshot.seconds_per_epoch)} an epoch")
+        missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
+        left_out = f" without {missing}" if missing else ""
+        parts.append(f"{figures.band(snapshot.seconds_per_epoch)} an epoch{left_out}")
     parts.extend(_machine_parts(snapshot.machine))
     if progress is not None and progress.run_left_s is not None:
         parts.append(figures.time_left(progress.run_left_s))
@@ -311,7 +387,7 @@ def _print_summary(console: Console, viewer: Viewer, snapshot: Snapshot) -> None
     console.print()
     table = Table.grid(padding=(0, 2))
     for name, text in _summary(viewer, snapshot):
-        table.add_row(Text(name, style="dim"), Text(text))
+        table.add_row(Text(name, style="dim"), Text(clean(text, LONGEST_TEXT)))
     print_table(console, table)
     _print_comparison(console, viewer, snapshot)
 
@@ -329,7 +405,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     rows.append(("status", viewer.status))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
-        rows.append(("whole run", figures.band(snapshot.run_seconds)))
+        rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
     if snapshot.seconds_per_epoch is not None:
         rows.append(("seconds per epoch", _epoch_text(snapshot)))
     elif metric_of(snapshot) != "step_ms":
@@ -340,30 +416,46 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
-        rows.append(("step", f"median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"))
+        mean = "" if step.mean is None else f"mean {step.mean:.3g} ms, "
+        told = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
+        rows.append(("step", told))
     if snapshot.compile_s is not None:
         rows.append(("compile", figures.seconds(snapshot.compile_s)))
     if snapshot.stalls:
-        rows.append(("stalls", _stalls(snapshot.stalls)))
+        rows.append(("stalls", _stalls(snapshot.stalls, snapshot.opening_stalls or 0)))
     if snapshot.limit is not None:
         rows.append(("what limits it", snapshot.limit.text))
+    if snapshot.header.workload in WORKLOADS:
+        rows.append(("published", comparable_text(match_of(snapshot))))
     if result is not None:
         rows.append(("wall", figures.seconds(result.wall_s)))
         rows.extend(result_figures(result))
     return rows
 
 
-def _stalls(count: int) -> str:
-    batches = "1 batch" if count == 1 else f"{count:,} batches"
-    return f"{batches} took over ten times the median"
+def _stalls(count: int, openings: int) -> str:
+    batches, starts = count - openings, openings
+    told = []
+    if batches:
+        told.append("1 batch" if batches == 1 else f"{batches:,} batches")
+    if starts:
+        told.append("the start of 1 epoch" if starts == 1 else f"the start of {starts:,} epochs")
+    return f"{' and '.join(told)} took over ten times the median batch"
 
 
 def _epoch_text(snapshot: Snapshot) -> str:
     timing = snapshot.seconds_per_epoch
     assert timing is not None
+    missing = missing_part(timing, snapshot.why)
+    left_out = f", without {missing}" if missing else ""
+    return f"{figures.band(timing)} ({basis_of_epoch(timing, snapshot.compile_s)}{left_out})"
+
+
+def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
     if not timing.projected:
-        return f"{figures.band(timing)} ({timing.epochs} whole)"
-    left_out = ", without validation" if "validation" in snapshot.why else ""
+        return figures.band(timing)
+    missing = missing_part(timing, snapshot.why)
+    left_out = f", without {missing}" if missing else ""
     return f"{figures.band(timing)} (projected{left_out})"
 
 
@@ -373,6 +465,7 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
     if not rows:
         return
     console.print()
+    names = run_names(snapshot, entries)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
@@ -381,18 +474,30 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
     if priced:
         table.add_column("USD", justify="right")
     table.add_column("year")
+    table.add_column("of peak", justify="right")
+    table.add_column("framework")
     table.add_column("")
+    # An id is copied into a command, so it stands only where it is not broken.
+    ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
     for row in rows:
+        own = [row.session] if ids and row.kind == "earlier" and row.session else []
         table.add_row(
             {"this": "▶", "earlier": "·", "published": " "}[row.kind],
-            Text(row.label),
+            Text(clean(names.get(row.session or "", row.label), LONGEST_TEXT)),
             ("~ " if row.projected else "") + figures.duration(row),
             *([_cost(row)] if priced else []),
             str(row.year or ""),
-            Text("; ".join(row.badges), style="dim"),
-            style="bold" if row.kind == "this" else "",
+            _share(row),
+            Text(clean(row.framework or "", LONGEST_TEXT)),
+            Text(clean("; ".join([*own, *row.badges]), LONGEST_TEXT), style="dim"),
+            style="bold" if row.kind == "this" else "" if row.comparable else "dim",
         )
     print_table(console, table)
+
+
+def _share(row: Row) -> str:
+    share = peak_share(row.published)[0] if row.published else None
+    return "" if share is None else figures.share(share)
 
 
 def _cost(row: Row) -> str:
@@ -424,15 +529,17 @@ class _Watching:
         )
         self._ended = asyncio.Event()
         self._exit_code = 0
+        self._unwritable: OSError | None = None
 
     async def run(self) -> int:
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 1)):
-            asyncio.get_running_loop().add_signal_handler(number, self._end, code)
+        on_signals(self._end, {signal.SIGINT: 130, signal.SIGTERM: 1, signal.SIGHUP: 1})
         self._sensing.start()
         try:
             await self._ended.wait()
         finally:
             self._sensing.close()
+        if self._unwritable is not None:
+            raise self._unwritable
         return self._exit_code
 
     def _end(self, exit_code: int) -> None:
@@ -453,9 +560,9 @@ class _Watching:
         try:
             self._console.print(Text(line))
             self._console.file.flush()
-        except BrokenPipeError:
-            close_stdout()
-            self._end(0)
+        except OSError as error:
+            self._unwritable = error
+            self._ended.set()
 
 
 def _facts_line(facts: Facts) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from dlmon.device import DeviceError, check_cpus, check_device_name
 from dlmon.log import LogError
 from dlmon.price import parse_price
-from dlmon.sanitize import clean
+from dlmon.sanitize import clean, quoted
 from dlmon.sessions import log_directory
 from workloads.catalog import Workload, refuse_options
 
@@ -20,11 +20,18 @@ NONE = "none"
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
 LONGEST_LEAST_TIME_S = 86_400.0
+LEAST_TIME_IN_SWEEP_S = 5.0
+"""How long each run of a sweep is steady at least, unless `--seconds` says otherwise.
+
+A quick network would end before its figure, and the band about that, can be known.
+"""
 _SHOWN_PATH_LENGTH = 100
+
+NO_DIRECTORY = "the log directory has no name: give one, or leave it out for the usual one"
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "data": ("auto", "synthetic", "real"),
-    "mode": ("train", "inference"),
+    "mode": ("train", "gradients", "inference"),
     "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
     "jit": ("auto", "on", "off"),
     "backend": ("tensorflow", "jax", "torch"),
@@ -158,7 +165,7 @@ def _choice_complaint(name: str, value: str) -> str | None:
     choices = CHOICES[name]
     if value in choices:
         return None
-    return f'there is no {name} "{value}": use {", ".join(choices[:-1])} or {choices[-1]}'
+    return f"there is no {name} {quoted(value)}: use {', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _python_complaint(python: str | None, here: bool) -> str | None:
@@ -189,6 +196,8 @@ def _log_dir_complaint(log_dir: str | None) -> str | None:
     """Say why sessions can't be kept in a directory, which need not be there yet."""
     if log_dir is None:
         return None
+    if not log_dir.strip():
+        return NO_DIRECTORY
     try:
         directory = log_directory(Path(log_dir))
         there = next(path for path in (directory, *directory.parents) if os.path.lexists(path))

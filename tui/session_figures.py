@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlmon.session import TOO_SHORT
 from dlmon.sessions import RUNNING, SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
+from tui.machine_figures import without_detail
 from tui.sweep_figures import slot_text, swept_text, varied_text
+
+# The whole reason stands in the details.
+_IN_BRIEF = {
+    TOO_SHORT: "too short for a figure",
+    "the model is not built yet": "ended before training",
+}
+
+_NO_RESULT = {
+    RUNNING: "not over yet",
+    "interrupted": "left no result",
+    "unknown": "recorded on another machine",
+}
 
 Recorded = SessionEntry | SweepEntry
 """What a log directory holds."""
@@ -35,6 +49,37 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
     return told
 
 
+def _brief(why: str) -> str:
+    """Return a reason in the few words that a row has room for."""
+    known = (brief for whole, brief in _IN_BRIEF.items() if why.startswith(whole))
+    return next(known, without_detail(why, 0))
+
+
+def grouped(recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep]) -> list[Recorded]:
+    """Return what was recorded newest first, the runs of a sweep right below it.
+
+    A sweep stands where its newest run would, whatever else was run between two of its runs.
+    """
+    of_sweep: dict[str, list[Recorded]] = {
+        entry.header.id: [entry] for entry in recorded if not isinstance(entry, SessionEntry)
+    }
+    groups = list(of_sweep.values())
+    for entry in sorted(recorded, key=_began, reverse=True):
+        if isinstance(entry, SessionEntry):
+            run = runs.get(entry.header.id)
+            group = of_sweep.get(run.sweep.header.id) if run is not None else None
+            if group is not None:
+                group.append(entry)
+            else:
+                groups.append([entry])
+    groups.sort(key=lambda group: max(map(_began, group)), reverse=True)
+    return [entry for group in groups for entry in group]
+
+
+def _began(entry: Recorded) -> float:
+    return entry.header.wall
+
+
 def device_of(entry: SessionEntry) -> tuple[str, str]:
     """Return a session's device and its name; until it is over, the one that was asked for."""
     result, header = entry.result, entry.header
@@ -47,17 +92,21 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
     return asked, next((gpu.name for gpu in gpus if asked == f"gpu:{gpu.index}"), "")
 
 
-def outcome(entry: SessionEntry, ascii: bool = False) -> str:
-    """Return what came of a session: its time, or its error; empty where there is neither."""
+def outcome(entry: SessionEntry, ascii: bool = False, whole: bool = False) -> str:
+    """Return what came of a session: its time, its error, or why there is neither.
+
+    A reason is in a few words, unless the `whole` of it is asked for.
+    """
     result = entry.result
     if result is None:
-        return ""
+        return _NO_RESULT.get(entry.status, "")
     if result.error:
         return result.error
+    metric = compared_metric(entry.header.workload, mode_of(result.options))
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
-        return ""
-    metric = compared_metric(entry.header.workload, mode_of(result.options))
+        why = result.why.get(metric) or "no figure, and no reason was recorded"
+        return why if whole else _brief(why)
     return f"{figures.band(timing, ascii)} {timed_unit(metric)}"
 
 

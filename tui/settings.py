@@ -11,7 +11,10 @@ from typing import Any, get_type_hints
 
 import platformdirs
 
-from tui.run_options import RunOptions
+from dlmon.files import MIB, read_regular
+from dlmon.private_files import write_private
+from dlmon.sanitize import SHOWN_LENGTH, clean, quoted
+from tui.run_options import NO_DIRECTORY, RunOptions
 from workloads.catalog import WORKLOADS
 
 
@@ -41,6 +44,8 @@ class Settings:
 
 # `run` options that belong to one launch, not to a person's defaults.
 _NOT_DEFAULTS = ("detach", "log_dir")
+_LARGEST_FILE = MIB
+_LONGEST_NAME = 1_000
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -63,7 +68,7 @@ def read_settings(path: Path | None = None) -> Settings:
     except RuntimeError:  # there is no home directory, so nobody's file either
         return Settings()
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
     except FileNotFoundError:
         if os.environ.get("DLMON_CONFIG"):
             raise SettingsError(f"DLMON_CONFIG names {path}, which does not exist") from None
@@ -105,8 +110,10 @@ def _settings(told: Mapping[str, Any]) -> Settings:
     if theme is not None:
         _check_theme(theme)
     log_dir = values.get("log_dir")
-    if log_dir is not None and (not log_dir.strip() or "\0" in log_dir):
-        raise SettingsError(f"log_dir can't be {log_dir!r}")
+    if log_dir is not None and not log_dir.strip():
+        raise SettingsError(f"log_dir: {NO_DIRECTORY}")
+    if log_dir is not None and "\0" in log_dir:
+        raise SettingsError(f"log_dir can't be {clean(repr(log_dir), SHOWN_LENGTH)}")
     return Settings(**values, run=options)
 
 
@@ -123,7 +130,8 @@ def _checked(
         wanted = next(t for t in _WORDS if t in _alternatives(types[key]))
         accepted = (int, float) if wanted is float else (wanted,)
         if type(value) not in accepted:
-            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {value!r}")
+            shown = clean(repr(value), SHOWN_LENGTH)
+            raise SettingsError(f"{prefix}{key} must be {_WORDS[wanted]}, not {shown}")
         try:
             values[key] = wanted(value)
         except OverflowError:
@@ -138,7 +146,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 def _unknown_key(key: str, names: list[str], prefix: str) -> str:
     nearest = difflib.get_close_matches(key, names, n=1)
     known = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
-    return f"there is no key {prefix}{key}; {known}"
+    return f"there is no key {prefix}{clean(key, SHOWN_LENGTH)}; {known}"
 
 
 def _check_theme(name: str) -> None:
@@ -148,13 +156,13 @@ def _check_theme(name: str) -> None:
     if name not in names:
         nearest = difflib.get_close_matches(name, names, n=1)
         told = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists what there is"
-        raise SettingsError(f'there is no theme "{name}"; {told}')
+        raise SettingsError(f"there is no theme {quoted(name)}; {told}")
 
 
 def remembered_theme() -> str | None:
     """Return the theme that was chosen last; None when none was, or it can't be read."""
     try:
-        name = _memory().read_text(encoding="utf-8").strip()
+        name = read_regular(_memory(), _LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None
     return name or None
@@ -166,9 +174,7 @@ def remember_theme(name: str) -> None:
     Raises:
         OSError: it can't be written.
     """
-    path = _memory()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(name + "\n", encoding="utf-8")
+    write_private(_memory(), f"{name}\n".encode())
 
 
 def _memory() -> Path:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+# The built-in half of `signal`: to import the other half takes longer than all until here.
+import _signal  # type: ignore[import-not-found]
 import gc
+import os
 
 # Hundreds of thousands of objects come into being at a start and stay: looking
 # through them again and again would cost a tenth of the time until the first paint.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
+_INTERRUPTED_BY_USER = 130
+
+
+def _leave(number: int, frame: object) -> None:
+    os._exit(_INTERRUPTED_BY_USER)
 
 
 def main() -> None:
     """Run the command line."""
+    # While it is imported, and once it is over, there is nothing to clean up after Ctrl-C.
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _leave)
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
     from tui.cli import main as run
 

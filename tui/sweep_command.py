@@ -22,7 +22,7 @@ from tui.arguments import (
     drawn_as_asked,
     in_terminal,
 )
-from tui.run_options import RunOptions
+from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.settings import read_settings
 
 # A start of any other command pays for none of what a sweep needs.
@@ -38,11 +38,12 @@ _NEVER_VARIED = ("price",)
 VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
 """The options that can be varied."""
 
-HELP = """Run every combination of some options, one after another; one table, one chart.
+HELP = f"""Run every combination of some options, one after another; one table, one chart.
 
-Each option of run that is given holds for all runs. Runs are made one at a time, in an order that
-favours none and is recorded. A combination that can't be run, or for which memory runs out, is a
-row that says so, and the sweep goes on.
+Each option of run that is given holds for all runs. A run that was steady for less than
+{LEAST_TIME_IN_SWEEP_S:g} seconds goes on for more epochs, so that it has a figure (--seconds). Runs
+are made one at a time, in an order that favours none and is recorded. A combination that can't be
+run, or for which memory runs out, is a row that says so, and the sweep goes on.
 
 \b
 Which batch size is the fastest, and where does memory run out?
@@ -58,9 +59,9 @@ How many CPUs are worth their price?
 Is a TensorFlow that was compiled for this CPU faster, and is that sure?
   dlmon sweep mnist-cnn --vary python=python3,/opt/tf/bin/python --repeat 3
 \b
-Which backend is the fastest at training, and which at inference?
+Which backend is the fastest at training, at gradients alone, and at inference?
   dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
-      --vary mode=train,inference
+      --vary mode=train,gradients,inference
 \b
 How fast is every workload on this machine?
   dlmon sweep ALL --steps 100
@@ -85,7 +86,7 @@ def sweep(
         ),
     ] = None,
     repeat: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             metavar="N",
             help="Run each combination so often (1), all of them before any again; from 3 on the "
@@ -119,8 +120,7 @@ def sweep(
         elif workload is None:
             raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            repeats = 1 if repeat is None else repeat
-            run = _begun(workload, texts, settings.run, vary or [], repeats, directory)
+            run = _begun(workload, texts, settings.run, vary or [], repeat, directory)
     except (SweepError, NoSuchSweep) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
@@ -156,10 +156,11 @@ def _begun(
     texts: dict[str, str | None],
     configured: RunOptions,
     vary: list[str],
-    repeats: int,
+    repeat: str | None,
     directory: Path,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
+    from dlmon.sweep import read_repeats
     from dlmon.sweep_log import SweepWriter, new_header
     from tui.sweep_options import (
         make_plan,
@@ -170,6 +171,7 @@ def _begun(
     )
 
     seed = new_seed()
+    repeats = 1 if repeat is None else read_repeats(repeat)
     plan = make_plan(workload, read_shared_options(texts, configured), vary, repeats, seed)
     refuse_shared_and_varied(texts, plan)
     return run_of(SweepWriter.begin(directory, new_header(plan, seed, time.time())))
@@ -188,7 +190,7 @@ def _resumed(name: str, directory: Path) -> SweepRun:
 def _refuse_beside_resume(
     workload: str | None,
     vary: list[str] | None,
-    repeat: int | None,
+    repeat: str | None,
     texts: dict[str, str | None],
 ) -> None:
     """Refuse what would make another sweep of one that is resumed."""

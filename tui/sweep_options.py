@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from dlmon.job import Job
+from dlmon.records import WITHOUT_EPOCHS
+from dlmon.sanitize import quoted
 from dlmon.sweep import (
     Combination,
     Plan,
@@ -24,14 +26,12 @@ from dlmon.sweep import (
 from dlmon.sweep_log import SweepWriter
 from dlmon.sweep_run import SweepRun
 from tui.jobs import make_job
-from tui.run_options import RunOptions
+from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.sweep_command import SHARED, VARIED
 from tui.typed_options import UnreadableOption, read_arguments, read_options
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 ALL = "ALL"
-# With --steps a quick network would end before it is steady: the figure and its band need so long.
-LEAST_TIME_S = 5.0
 _MOST_SEED = 1 << 32
 
 
@@ -89,7 +89,7 @@ def make_plan(
     told = {
         **vars(shared),
         "python": _from_anywhere(shared.python),
-        "seconds": _least_time_s(shared, variations),
+        "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
     }
     options = {name: value for name, value in told.items() if name in SHARED}
     plan = Plan(
@@ -172,7 +172,7 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
     if key == "python":
         value = _from_anywhere(value)
     if not isinstance(value, (str, int, float)):
-        raise SweepError(f'--vary {key} can\'t be "{text}"')
+        raise SweepError(f"--vary {key} can't be {quoted(text)}")
     complaints = [typed.options.complaint_anywhere(each) for each in WORKLOADS.values()]
     if None not in complaints:
         raise SweepError(typed.options.complaint_anywhere(WORKLOADS[workloads[0]]))
@@ -196,22 +196,17 @@ def _from_anywhere(python: str | None) -> str | None:
         ) from None
 
 
-def _least_time_s(shared: RunOptions, variations: Sequence[Variation]) -> float | None:
-    cut_short = shared.steps is not None or any(each.key == "steps" for each in variations)
-    return LEAST_TIME_S if cut_short and shared.seconds is None else shared.seconds
-
-
 def _metric(workload: str, shared: RunOptions, variations: Sequence[Variation]) -> str:
     """Return what the runs of a workload are compared by.
 
     Where the batch size or the mode is varied, that is the time of a sample: steps
-    are of different sizes then, and a pass that only predicts is no epoch.
+    are of different sizes then, and a pass in which nothing is learnt is no epoch.
     """
     varied = {variation.key for variation in variations}
     metric = WORKLOADS[workload].metric
     if varied & {"batch_size", "mode"}:
         return "ms_per_sample"
-    if metric == "step_ms" or getattr(shared, "mode", "train") == "inference":
+    if metric == "step_ms" or shared.mode in WITHOUT_EPOCHS:
         return "step_ms"
     # A run of more epochs takes longer; that is not what varying them asks.
     whole_run = metric == "run_seconds" and "epochs" not in varied

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from dlmon.sanitize import clean
 from dlmon.sweep import Began, Ended, Event
 from dlmon.sweep_run import SweepRun
 from tui import figures
 from tui.console import line_console, table_console
+from tui.signals import on_signals
 from tui.sweep_figures import (
     findings,
     outcome_text,
@@ -47,7 +49,7 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
         print_results(run)
     sys.stdout.flush()
     if run.trouble is not None:
-        errors.print(Text(f"dlmon: {run.trouble}"))
+        errors.print(Text(f"dlmon: {clean(run.trouble)}"))
     sweep = run.sweep
     if sweep.left():
         name = run.writer.header.id
@@ -69,9 +71,7 @@ class _Showing:
         run.on_event = self._tell
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        loop.add_signal_handler(signal.SIGTERM, self._leave, 1)
+        on_signals(self._end, {signal.SIGINT: 130, signal.SIGTERM: 1, signal.SIGHUP: 1})
         header = self._run.writer.header
         self._print(f"sweep {header.id}")
         self._print(plan_text(header.plan))
@@ -88,9 +88,9 @@ class _Showing:
         if not making.cancelled():
             making.result()
 
-    def _interrupt(self) -> None:
-        if self._run.stopping:
-            self._leave(130)
+    def _end(self, exit_code: int) -> None:
+        if self._run.stopping or exit_code != 130:
+            self._leave(exit_code)
             return
         self.exit_code = 130
         self._run.stop()

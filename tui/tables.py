@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dlmon.doctor import Finding
 from dlmon.records import to_json
+from dlmon.sanitize import clean, shown_path
 from dlmon.sessions import SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
@@ -34,6 +35,9 @@ from workloads.catalog import Workload
 _WIDTH_FOR_ONE_ROW = 140
 # As wide as no row is: in a pipe, none is broken.
 _UNWRAPPED = 100_000
+_LONGEST_NAME, _LONGEST_OUTCOME = 200, 1_000
+# As the name of a folder, which it is.
+_LONGEST_ID = 255
 
 
 def print_workloads(workloads: Sequence[Workload]) -> None:
@@ -89,7 +93,9 @@ def print_sessions(
     """
     console = table_console()
     if not entries and not sweeps:
-        print_line(console, Text(f"no sessions in {directory} yet; dlmon run makes one"))
+        print_line(
+            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run makes one")
+        )
         return
     runs = runs_of_sweeps(sweeps)
     in_sweep = ("in a sweep",) if runs else ()
@@ -99,14 +105,14 @@ def print_sessions(
         device, name = device_of(entry)
         table.add_row(
             figures.day_and_time(entry.header.wall),
-            Text(entry.header.workload),
-            Text(entry.status),
-            Text(name or device),
-            *([Text(run.text if run else "")] if in_sweep else []),
-            Text(outcome(entry)),
+            _name(entry.header.workload),
+            _name(entry.status),
+            _name(name or device),
+            *([_name(run.text if run else "")] if in_sweep else []),
+            Text(clean(outcome(entry), _LONGEST_OUTCOME)),
         )
     if entries:
-        _print_named(console, ["session", *(entry.header.id for entry in entries)], table)
+        _print_named(console, ["session", *(_id(entry) for entry in entries)], table)
     if entries and sweeps:
         console.print()
     if sweeps:
@@ -118,18 +124,27 @@ def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool)
     for entry in sweeps:
         table.add_row(
             figures.day_and_time(entry.header.wall),
-            Text(workload_of(entry)),
-            Text(entry.status),
+            _name(workload_of(entry)),
+            _name(entry.status),
             Text(f"{made_text(entry)} done"),
-            Text(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
+            _name(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
         )
-    _print_named(console, ["sweep", *(entry.header.id for entry in sweeps)], table)
+    _print_named(console, ["sweep", *(_id(entry) for entry in sweeps)], table)
     left = [entry for entry in sweeps if can_be_resumed(entry)]
     if left:
         console.print()
     for entry in left:
         runs = runs_text(len(entry.sweep.left()))
-        print_line(console, Text(f"{runs} left: {resume_command(entry, by_path)}"))
+        print_line(console, Text(f"{runs} left: {clean(resume_command(entry, by_path))}"))
+
+
+def _name(text: str) -> Text:
+    """Return what a log calls something, short enough for a table: it may say anything."""
+    return Text(clean(text, _LONGEST_NAME))
+
+
+def _id(entry: SessionEntry | SweepEntry) -> str:
+    return clean(entry.header.id, _LONGEST_ID)
 
 
 def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
@@ -171,13 +186,20 @@ def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
 def print_findings(findings: Sequence[Finding]) -> None:
     """Print what was found, each with its next step."""
     console = table_console()
-    marks = {"ok": ("✓", "green"), "missing": ("✗", "red"), "warning": ("!", "yellow")}
+    marks = {
+        "ok": ("✓", "green"),
+        "missing": ("✗", "red"),
+        "warning": ("!", "yellow"),
+        "absent": ("–", "dim"),
+    }
     for finding in findings:
         mark, style = marks[finding.state]
-        told = Text.assemble((f"{mark} ", style), (f"{finding.topic}: ", "bold"), finding.text)
+        told = Text.assemble(
+            (f"{mark} ", style), (f"{finding.topic}: ", "bold"), clean(finding.text)
+        )
         print_line(console, told)
         if finding.next_step:
-            print_line(console, Text(f"    → {finding.next_step}", style="dim"))
+            print_line(console, Text(f"    → {clean(finding.next_step)}", style="dim"))
 
 
 def plain_table(*headings: str) -> Table:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -25,12 +25,31 @@ SETTLED_NS = 400_000_000
 
 _STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
 
+# Times that people count in, and the cells for a label's tick and the gap to the next one.
+_LABELLED_S = (
+    *(1, 2, 5, 10, 20, 30),
+    *(minutes * 60 for minutes in (1, 2, 5, 10, 20, 30)),
+    *(hours * 3600 for hours in (1, 2, 3, 6, 12, 24)),
+)
+_LABEL_APART = 3
+_NOW = "now"
+
+# So many epochs are all marked, be they ever so short.
+_FEW_EPOCHS = 9
+
 # A full chart moves by so large a part of its width at a time.
 MOVES = 8
 
-_SHADES = {"compiling": "compile", "validating": "validation", "evaluating": "validation"}
+_SHADES = {
+    "compiling": "compile",
+    "validating": "validation",
+    "evaluating": "validation",
+    "opening": "pause",
+    "closing": "pause",
+}
 
 _SECOND_NS = 1_000_000_000
+_DAY_NS = 86_400 * _SECOND_NS
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,12 @@ class TimeAxis:
         """The end of the last column that is over."""
         return self.begin_ns + self.known * self.column_ns
 
+    @property
+    def ending_now(self) -> TimeAxis:
+        """The axis of as many columns that ends with the last one that is over."""
+        begin_ns = self.end_ns - self.count * self.column_ns
+        return replace(self, begin_ns=begin_ns, known=self.count)
+
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; what is not over yet is a gap."""
         told = series.columns(self.begin_ns, self.column_ns, self.known)
@@ -55,22 +80,49 @@ class TimeAxis:
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
         """Return where epochs began, numbered as people do.
 
-        Of short ones, only the very first and round numbers.
+        Of many short ones, only the very first and round numbers.
         """
         placed = [(self.column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
         placed = [(column, number) for column, number in placed if 0 <= column < self.known]
-        step = _marked_step(placed)
-        free_from = 0
-        marked = []
-        for column, number in placed:
-            if number == 1 or (number % step == 0 and column >= free_from):
-                marked.append((column, str(number)))
-            if number == 1:
-                free_from = column + mark_columns(number)
-        return tuple(marked)
+        step = _marked_step(placed) if len(placed) > _FEW_EPOCHS else 1
+        return tuple(
+            (column, str(number)) for column, number in placed if number == 1 or number % step == 0
+        )
+
+    def time_elapsed(self, begin_ns: int) -> TimeLabels:
+        """Return round times since `begin_ns` and where they stand: 0:30, 1:00, 12:30."""
+        end_ns = self.begin_ns + self.count * self.column_ns
+        step_ns = self._labelled_step_ns(max(0, end_ns - begin_ns), _elapsed_text, _LABEL_APART)
+        first = max(0, -(-(self.begin_ns - begin_ns) // step_ns))
+        times = range(begin_ns + first * step_ns, end_ns, step_ns)
+        return TimeLabels(
+            tuple((max(0, self.column_of(t)), _elapsed_text((t - begin_ns) / 1e9)) for t in times),
+            name="elapsed",
+        )
+
+    def time_before_now(self) -> TimeLabels:
+        """Return round times before the end and where they stand: -2m, -1m."""
+        length_ns = self.count * self.column_ns
+        step_ns = self._labelled_step_ns(length_ns, _ago_text, _LABEL_APART + len(_NOW))
+        before = range(length_ns // step_ns * step_ns, 0, -step_ns)
+        marks = ((self.column_of(self.begin_ns + length_ns - ns), ns) for ns in before)
+        return TimeLabels(tuple((column, _ago_text(ns / 1e9)) for column, ns in marks), last=_NOW)
+
+    def _labelled_step_ns(
+        self, longest_ns: int, text_of: Callable[[float], str], apart: int
+    ) -> int:
+        """Return the least round time that is wider than its labels and what keeps them apart."""
+        room_ns = 0
+        for step_s in _LABELLED_S:
+            last = longest_ns // (step_s * _SECOND_NS)
+            widest = max(len(text_of(step_s * n)) for n in (last, max(0, last - 1)))
+            room_ns = self.column_ns * COLUMNS_PER_CELL * (widest + apart)
+            if step_s * _SECOND_NS >= room_ns:
+                return step_s * _SECOND_NS
+        return -(-room_ns // _DAY_NS) * _DAY_NS
 
     def shades(self, stretches: Iterable[Stretch]) -> tuple[tuple[int, int, str], ...]:
-        """Return the stretches that compile or validate."""
+        """Return the stretches that compile or validate, or in which an epoch opens or closes."""
         found = []
         for stretch in stretches:
             kind = _SHADES.get(stretch.phase)
@@ -88,13 +140,37 @@ class TimeAxis:
         """Return the column that an instant falls in; it may lie outside of the axis."""
         return (t_ns - self.begin_ns) // self.column_ns
 
-    def stretched(self, count: int) -> TimeAxis:
-        """Return the same time in another number of columns, for a chart of another width."""
-        if count < 1 or self.count < 1:
-            return replace(self, count=max(0, count), known=0)
-        column_ns = max(1, self.column_ns * self.count // count)
-        known = min(count, self.known * count // self.count)
-        return replace(self, column_ns=column_ns, count=count, known=known)
+
+@dataclass(frozen=True)
+class TimeLabels:
+    """Instants along an axis: the column of each, and its text.
+
+    `last` stands at the right end; `name` says what the times are, where there is room.
+    """
+
+    marks: tuple[tuple[int, str], ...] = ()
+    last: str = ""
+    name: str = ""
+
+
+NO_LABELS = TimeLabels()
+
+NOTHING_MORE = "nothing more to show"
+
+
+def _elapsed_text(seconds: float) -> str:
+    return figures.clock(seconds).removeprefix("0")
+
+
+def _ago_text(seconds: float) -> str:
+    """Write a time before now: -30s, -90s, -2m, -2m30s, -1h."""
+    whole = round(seconds)
+    if whole < 120 and whole % 60:
+        return f"-{whole}s"
+    minutes, second = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    parts = ((hours, "h"), (minute, "m"), (second, "s"))
+    return "-" + "".join(f"{value}{unit}" for value, unit in parts if value)
 
 
 def mark_columns(number: int) -> int:
@@ -134,13 +210,22 @@ class Run:
 class View(StrEnum):
     """How much of a run is seen at once."""
 
+    TEN_SECONDS = "last 10 s"
+    HALF_A_MINUTE = "last 30 s"
     MINUTE = "last minute"
     TEN_MINUTES = "last ten minutes"
     WHOLE = "whole run"
 
 
 _NEAREST_FIRST = tuple(View)
-_VIEW_NS = {View.MINUTE: 60 * _SECOND_NS, View.TEN_MINUTES: 600 * _SECOND_NS}
+_VIEW_NS = {
+    View.TEN_SECONDS: 10 * _SECOND_NS,
+    View.HALF_A_MINUTE: 30 * _SECOND_NS,
+    View.MINUTE: 60 * _SECOND_NS,
+    View.TEN_MINUTES: 600 * _SECOND_NS,
+}
+# A view of less than a minute needs as many samples, or it would be all steps.
+_LEAST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -192,7 +277,10 @@ class TimeWindow:
         if view is View.WHOLE or all_is_seen:
             return str(View.WHOLE)
         seen_ns = axis.column_ns * axis.count
-        return str(view) if seen_ns <= _VIEW_NS[view] else f"last {figures.clock(seen_ns / 1e9)}"
+        if seen_ns <= _VIEW_NS[view]:
+            return str(view)
+        seen_s = seen_ns / 1e9
+        return f"last {seen_s:.0f} s" if seen_s < 60 else f"last {figures.clock(seen_s)}"
 
     def is_paused(self, run: Run, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""
@@ -218,10 +306,29 @@ class TimeWindow:
         shows_all = _column_ns(others[0], run, count) == whole_ns
         return self.viewing(View.WHOLE if shows_all else others[0], run, count)
 
+    def next_view(self, run: Run, count: int) -> TimeWindow:
+        """Return the window of the next larger view; after the largest comes the nearest."""
+        larger = self.zoomed_out(run, count)
+        others = self._that_differ(_NEAREST_FIRST, run, count)
+        if larger is not self or not others:
+            return larger
+        return self.viewing(others[0], run, count)
+
+    def why_no_nearer(self, run: Run, count: int) -> str:
+        """Say why there is no nearer view than this window's."""
+        shown, whole = (_column_ns(v, run, count) for v in (self.shown_view(run), View.WHOLE))
+        if shown == whole:
+            return "too short to zoom in"
+        return f"no finer: {run.interval_ns / 1e9:g} s samples"
+
     def _that_differ(self, views: Sequence[View], run: Run, count: int) -> list[View]:
         """Return the views that don't draw the same as this window's own: a short run's do."""
         own_ns = _column_ns(self.shown_view(run), run, count)
-        return [view for view in views if _column_ns(view, run, count) != own_ns]
+        return [
+            view
+            for view in views
+            if _is_offered(view, run) and _column_ns(view, run, count) != own_ns
+        ]
 
     def viewing(self, view: View, run: Run, count: int) -> TimeWindow:
         """Return the window of a view, around the cursor, else around the middle when paused."""
@@ -346,14 +453,20 @@ def _axis_from(run: Run, begin_ns: int, latest: TimeAxis) -> TimeAxis:
 # ---- how wide a column is ----
 
 
+def _is_offered(view: View, run: Run) -> bool:
+    """Tell whether a view is worth its name: a short one has few samples."""
+    view_ns = _VIEW_NS.get(view, _VIEW_NS[View.MINUTE])
+    return view_ns >= min(_VIEW_NS[View.MINUTE], _LEAST_SAMPLES * run.interval_ns)
+
+
 def _column_ns(view: View, run: Run, count: int) -> int:
     """Return how wide a column is in a view, on a chart with room for `count` of them."""
     count = max(1, count)
     whole_ns = _whole_column_ns(run, count)
     if view is View.WHOLE:
         return whole_ns
-    if view is View.MINUTE:
-        column_ns = _minute_column_ns(run, count)
+    if view is not View.TEN_MINUTES:
+        column_ns = _short_column_ns(_VIEW_NS[view], run, count)
     else:
         # Whole seconds, as far as they are whole samples.
         unit_ns = -(-_SECOND_NS // run.interval_ns) * run.interval_ns
@@ -362,13 +475,12 @@ def _column_ns(view: View, run: Run, count: int) -> int:
     return min(column_ns, whole_ns)
 
 
-def _minute_column_ns(run: Run, count: int) -> int:
-    """Return the column of which `count` are at least a minute, and as little more as may be."""
-    minute_ns = 60 * _SECOND_NS
+def _short_column_ns(view_ns: int, run: Run, count: int) -> int:
+    """Return the column of which `count` are at least `view_ns`, and as little more as may be."""
     samples_ns = run.interval_ns * count
-    if samples_ns < minute_ns:
-        return -(-minute_ns // samples_ns) * run.interval_ns
-    return next(ns for ns in _fractions(run, samples_ns // minute_ns) if ns * count >= minute_ns)
+    if samples_ns < view_ns:
+        return -(-view_ns // samples_ns) * run.interval_ns
+    return next(ns for ns in _fractions(run, samples_ns // view_ns) if ns * count >= view_ns)
 
 
 def _whole_column_ns(run: Run, count: int) -> int:
@@ -389,7 +501,7 @@ def _whole_column_ns(run: Run, count: int) -> int:
 
 def _growing(run: Run, count: int) -> Iterator[int]:
     """Yield widths: that of the last minute, then 1, 2, 3, 4, 6, 8, 12, 16 ... samples."""
-    least_ns = _minute_column_ns(run, count)
+    least_ns = _short_column_ns(_VIEW_NS[View.MINUTE], run, count)
     yield least_ns
     widths = (factor * run.interval_ns << power for power in itertools.count() for factor in (2, 3))
     yield from (ns for ns in itertools.chain((run.interval_ns,), widths) if ns > least_ns)

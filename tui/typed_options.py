@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from dlmon.sanitize import clean
+from dlmon.numbers import decimal_number, whole_number
+from dlmon.sanitize import quoted
 from tui.run_options import CHOICES, NONE, RunOptions
 from workloads.catalog import Workload
-
-_SHOWN_LENGTH = 24
-"""How much of a wrong text a sentence repeats."""
-
-_LONGEST_NUMBER = 15
-_WHOLE_NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)", re.ASCII)
 
 
 class UnreadableOption(ValueError):
@@ -36,7 +30,7 @@ class TypedOptions:
 
 
 def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptions:
-    """Read a form; an empty text leaves an option as it is configured."""
+    """Read a form, blanks at the ends aside; an empty text leaves an option as it is configured."""
     values: dict[str, Any] = {}
     unreadable = {}
     for name, text in texts.items():
@@ -57,22 +51,38 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
     """
     given = {name: text for name, text in texts.items() if text is not None}
     for name, text in given.items():
+        flag = f"--{name.replace('_', '-')}"
         if not text.strip():
-            raise UnreadableOption(f"--{name.replace('_', '-')} needs a value")
+            raise UnreadableOption(f"{flag} needs a value")
+        if text != text.strip():
+            raise UnreadableOption(
+                f"{flag} has blanks around {quoted(text.strip())}: leave them out"
+            )
     typed = read_options(given, configured)
     for complaint in typed.unreadable.values():
         raise UnreadableOption(complaint)
     return typed.options
 
 
+def read_interval(text: str) -> float:
+    """Return the seconds between samples that stand on a command line.
+
+    Raises:
+        UnreadableOption: it is no number.
+    """
+    return read_arguments({"interval": text}, RunOptions()).interval
+
+
 def _whole_number(subject: str) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not _WHOLE_NUMBER.fullmatch(text):
-            raise UnreadableOption(f"{subject} must be a whole number, not {_quoted(text)}")
-        digits = text.replace(",", "")
-        if len(digits) > _LONGEST_NUMBER:
-            raise UnreadableOption(f"{subject} can't be as large as {_quoted(text)}")
-        return int(digits)
+        try:
+            return whole_number(text)
+        except ValueError:
+            raise UnreadableOption(
+                f"{subject} must be a whole number, not {quoted(text)}"
+            ) from None
+        except OverflowError:
+            raise UnreadableOption(f"{subject} can't be as large as {quoted(text)}") from None
 
     return read
 
@@ -80,10 +90,10 @@ def _whole_number(subject: str) -> Callable[[str], int]:
 def _seconds(subject: str, example: str) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
-            return float(text)
+            return decimal_number(text)
         except ValueError:
             raise UnreadableOption(
-                f"{subject} must be a number of seconds, such as {example}, not {_quoted(text)}"
+                f"{subject} must be a number of seconds, such as {example}, not {quoted(text)}"
             ) from None
 
     return read
@@ -96,12 +106,8 @@ def _unless_none(read: Callable[[str], object]) -> Callable[[str], object]:
 
 def _yes_or_no(text: str) -> bool:
     if text not in ("yes", "no"):
-        raise UnreadableOption(f"answer yes or no, not {_quoted(text)}")
+        raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
     return text == "yes"
-
-
-def _quoted(text: str) -> str:
-    return f'"{clean(text, _SHOWN_LENGTH)}"'
 
 
 _READERS: dict[str, Callable[[str], object]] = {

@@ -70,9 +70,10 @@ def last_results(
     """Return the newest result of each workload on `host`; entries come oldest first.
 
     A run that was not trained to its end tells its time only where no other did, and one
-    that only predicted tells none.
+    in which nothing was learnt tells none.
     """
-    from tui.compared import INFERENCE, mode_of, timing_of_result
+    from dlmon.records import WITHOUT_EPOCHS
+    from tui.compared import mode_of, timing_of_result
 
     names = {workload.name for workload in workloads}
     newest: dict[str, LastResult] = {}
@@ -81,7 +82,7 @@ def last_results(
         name, result = entry.header.workload, entry.result
         if name not in names or result is None or entry.header.host != host:
             continue
-        if mode_of(result.options) == INFERENCE:
+        if mode_of(result.options) in WITHOUT_EPOCHS:
             continue
         timing = timing_of_result(result, name)
         whole = result.status == "completed"

@@ -14,13 +14,13 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dlmon.emit import Emitter
 from dlmon.least_time import LeastTime
-from dlmon.records import Failure, Model, Notice, Phase
+from dlmon.records import GRADIENTS_PHASE, Failure, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, prepare
 from workloads.catalog import Workload, find
 from workloads.failure import Refused, in_words
@@ -52,9 +52,23 @@ class Feeds:
         """Whether an epoch is less than a whole one."""
         return self.whole is None or self.main.samples < self.whole.samples
 
+    def untuned(self, shuffle: bool) -> Feeds:
+        """Return what is fed on TensorFlow where it is we who cut the epochs short.
+
+        Many short epochs would take down a pipeline more often than any real training does.
+        """
+        from workloads.batches import untuned
+
+        return replace(
+            self,
+            main=untuned(self.main, shuffle),
+            validation=untuned(self.validation) if self.validation else None,
+            evaluation=untuned(self.evaluation) if self.evaluation else None,
+        )
+
 
 class Run:
-    """One run of a workload, training or inference, told to an emitter phase by phase."""
+    """One run of a workload in its mode, told to an emitter phase by phase."""
 
     def __init__(self, workload: Workload, options: dict[str, Any], emitter: Emitter) -> None:
         self.workload = workload
@@ -79,7 +93,7 @@ class Run:
             raise Stopped
 
     def run(self) -> None:
-        """Import, load, build, and then train and evaluate, or predict."""
+        """Import, load, build, and then train and evaluate, compute gradients, or predict."""
         self._enter("importing")
         backend = choose_backend(self.options)
         self.device = backend.device
@@ -90,7 +104,8 @@ class Run:
             check_jit(backend.name, backend.device, backend.version)
         self._enter("loading")
         feeds = self._load()
-        training = self.mode == "train"
+        if feeds.capped and backend.name == "tensorflow":
+            feeds = feeds.untuned(shuffle=self.mode != "inference")
         self._enter("building")
         keras = importlib.import_module("keras")
         # A user's keras.json may name another.
@@ -99,9 +114,7 @@ class Run:
         self._set_jit(model, jit)
         told = Model(
             parameters=model.count_params(),
-            flops_per_sample=(
-                self.workload.train_flops if training else self.workload.forward_flops
-            ),
+            flops_per_sample=self.workload.flops_per_sample(self.mode),
             batch_size=self.batch_size,
             samples_per_epoch=feeds.whole.samples if feeds.whole else 0,
             steps_per_epoch=(feeds.whole or feeds.main).steps,
@@ -122,10 +135,14 @@ class Run:
         )
         self.emitter.send(told)
         least_time = LeastTime(self.emitter, told, self.seconds)
-        if training:
-            self._fit(model, feeds, least_time)
-        else:
+        if self.mode == "inference":
             self._predict(model, feeds, least_time)
+            return
+        if self.mode == "gradients":
+            from workloads.gradients import leave_out_update
+
+            leave_out_update(model)
+        self._fit(model, feeds, least_time)
 
     def _set_jit(self, model: Any, jit: str) -> None:
         """Compile the step as a whole, or not; `auto` leaves it to Keras."""
@@ -151,6 +168,7 @@ class Run:
             validation_steps=validation.steps if validation else None,
             evaluation_samples=evaluation.samples if evaluation else None,
             least_time=least_time,
+            phase="training" if self.mode == "train" else GRADIENTS_PHASE,
         )
         self._in_batches = True
         model.fit(
@@ -204,7 +222,7 @@ class Run:
             data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
             if data.vocabulary is not None:
                 self.workload = self.workload.with_vocabulary(data.vocabulary)
-            passes = data.training if self.mode == "train" else data.inference
+            passes = data.inference if self.mode == "inference" else data.training
             main = passes(self.batch_size, self.steps_cap)
             return Feeds(
                 main=main,

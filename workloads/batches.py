@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.dataset import SEED
+from workloads.dataset import SEED, Feed
 
 LARGEST_SHIFT = 0.1
 """Of the height and of the width, either way."""
@@ -34,6 +34,43 @@ def repeated_batches(x: NDArray[Any], y: NDArray[Any], batch_size: int, num_batc
     datasets = [tensorflow.data.Dataset.from_tensors(batch) for batch in batches]
     joined = functools.reduce(lambda done, dataset: done.concatenate(dataset), datasets)
     return joined.repeat().take(num_batches)
+
+
+def untuned(feed: Feed, shuffle: bool = False) -> Feed:
+    """Return the same batches on TensorFlow without tf.data's autotuning.
+
+    To take down a pipeline, TensorFlow waits for the thread that tunes it: up to seconds at the
+    end of every epoch. A `PyDataset` is returned as it is.
+
+    Args:
+        feed: what Keras would be given.
+        shuffle: whether Keras would shuffle the samples of an array.
+    """
+    import tensorflow
+
+    dataset = feed.x if feed.y is None else _pipeline_of_keras(feed, shuffle)
+    if not isinstance(dataset, tensorflow.data.Dataset):
+        return feed
+    options = tensorflow.data.Options()
+    options.autotune.enabled = False
+    return Feed(dataset.with_options(options), None, feed.batch_size, feed.samples)
+
+
+def _pipeline_of_keras(feed: Feed, shuffle: bool) -> Any:
+    """Return the `tf.data.Dataset` that Keras makes of arrays; None where it has another way.
+
+    Keras offers no public way to it, and one of our own would be of another speed.
+    """
+    import tensorflow
+
+    try:
+        from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+        adapter = ArrayDataAdapter(feed.x, feed.y, batch_size=feed.batch_size, shuffle=shuffle)
+        dataset = adapter.get_tf_dataset()
+    except (ImportError, AttributeError, TypeError):
+        return None
+    return dataset.apply(tensorflow.data.experimental.assert_cardinality(feed.steps))
 
 
 class RepeatedBatches(keras.utils.PyDataset):

@@ -12,15 +12,17 @@ each size {"type": "rate"}, for each precision {"type": "peak"} or {"type":
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
+
+from workloads.matrix_products import Backend, OutOfMemory, first_installed
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 SMALLEST_SIZE = 256
@@ -40,10 +42,6 @@ class Rate:
 
     size: int
     flop_s: float
-
-
-class OutOfMemory(Exception):
-    """Matrices of this size don't fit."""
 
 
 def measure_sizes(
@@ -100,84 +98,27 @@ def measure_size(
     return median(rates)
 
 
-class Products:
-    """Matrix products of one precision on one of TensorFlow's devices."""
-
-    def __init__(self, tensorflow: Any, device: str, precision: str) -> None:
-        self._tensorflow = tensorflow
-        self._device = device
-        self._precision = precision
-
-    def __call__(self, size: int) -> Callable[[int], None]:
-        """Make two random matrices; zeros would cost less power, and so run faster."""
-        tensorflow = self._tensorflow
-        with self._memory_watched(), tensorflow.device(self._device):
-            a, b = (
-                tensorflow.cast(tensorflow.random.normal((size, size)), self._precision)
-                for _ in range(2)
-            )
-
-        def multiply(times: int) -> None:
-            with self._memory_watched(), tensorflow.device(self._device):
-                for _ in range(times):
-                    product = tensorflow.linalg.matmul(a, b)
-                # The products of a device come in order, so one number of the last ends all.
-                product[0, 0].numpy()
-
-        return multiply
-
-    def _memory_watched(self) -> Any:
-        return _MemoryWatched(self._tensorflow.errors.ResourceExhaustedError)
-
-
-class _MemoryWatched:
-    def __init__(self, exhausted: type[Exception]) -> None:
-        self._exhausted = exhausted
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
-        if kind is not None and issubclass(kind, (self._exhausted, MemoryError)):
-            raise OutOfMemory from error
-
-
-def devices(tensorflow: Any) -> Iterator[tuple[str, str, str | None]]:
-    """Yield each device's name in TensorFlow, `cpu` or `gpu`, and its own name if it is told.
-
-    Of GPUs with the same name, the first stands for all.
-    """
-    yield "/CPU:0", "cpu", None
-    seen = set()
-    for number, gpu in enumerate(tensorflow.config.list_physical_devices("GPU")):
-        name = tensorflow.config.experimental.get_device_details(gpu).get("device_name")
-        if name not in seen:
-            seen.add(name)
-            yield f"/GPU:{number}", "gpu", name
-
-
-def calibrate(tensorflow: Any, tell: Callable[[dict[str, Any]], None]) -> None:
-    """Measure every device in every precision, and tell what was found as it comes."""
-    for device, kind, name in devices(tensorflow):
-        about: dict[str, Any] = {"device": kind, "device_name": name}
-        tell({"type": "device", **about})
+def calibrate(backend: Backend, report: Callable[[dict[str, Any]], None]) -> None:
+    """Measure every device in every precision, and report what was found as it comes."""
+    for device in backend.devices():
+        about: dict[str, Any] = {"device": device.kind, "device_name": device.name}
+        report({"type": "device", **about})
         for precision in PRECISIONS:
-            told = {**about, "precision": precision}
-            if kind == "gpu" and precision == "float32":
-                enabled = tensorflow.config.experimental.tensor_float_32_execution_enabled()
-                told["note"] = "TF32 where the GPU has it" if enabled else "without TF32"
+            found = {**about, "precision": precision}
+            if device.kind == "gpu" and precision == "float32" and backend.float32_note:
+                found["note"] = backend.float32_note
             best, why = None, "memory ran out"
-            products = Products(tensorflow, device, precision)
+            products = partial(backend.products, device, precision)
             try:
-                for rate in measure_sizes(products, LARGEST_SIZE[kind]):
-                    tell({"type": "rate", **told, "size": rate.size, "flop_s": rate.flop_s})
+                for rate in measure_sizes(products, LARGEST_SIZE[device.kind]):
+                    report({"type": "rate", **found, "size": rate.size, "flop_s": rate.flop_s})
                     best = rate if best is None or rate.flop_s > best.flop_s else best
-            except tensorflow.errors.OpError as error:
+            except backend.errors as error:
                 why = _first_line(error)
             if best is None:
-                tell({"type": "skipped", **told, "text": why})
+                report({"type": "skipped", **found, "text": why})
             else:
-                tell({"type": "peak", **told, "size": best.size, "flop_s": best.flop_s})
+                report({"type": "peak", **found, "size": best.size, "flop_s": best.flop_s})
 
 
 def _first_line(error: BaseException) -> str:
@@ -191,26 +132,21 @@ def main() -> int:
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(told: dict[str, Any]) -> None:
-        print(json.dumps(told, allow_nan=False), file=lines, flush=True)
+    def report(found: dict[str, Any]) -> None:
+        print(json.dumps(found, allow_nan=False), file=lines, flush=True)
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    try:
-        tensorflow = importlib.import_module("tensorflow")
-    except ModuleNotFoundError as error:
-        if error.name != "tensorflow":
-            raise
-        tell(
-            {
-                "type": "failed",
-                "text": f"TensorFlow, which calibration uses, is not installed in {sys.executable}",
-            }
-        )
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    backend = first_installed()
+    if backend is None:
+        names = "neither TensorFlow nor JAX nor PyTorch, one of which calibration uses,"
+        report({"type": "failed", "text": f"{names} is installed in {sys.executable}"})
         return 1
     python = ".".join(map(str, sys.version_info[:3]))
-    tell({"type": "versions", "versions": {"python": python, "tensorflow": tensorflow.__version__}})
-    calibrate(tensorflow, tell)
+    versions = {"python": python, backend.name: backend.version}
+    report({"type": "versions", "versions": versions})
+    calibrate(backend, report)
     return 0
 
 

@@ -9,6 +9,7 @@ import difflib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from dlmon.sanitize import SHOWN_LENGTH, quoted
 from workloads.architectures import ALEXNET, GOOGLENET, OVERFEAT, resnet, vgg
 from workloads.flops import (
     LSTM,
@@ -93,6 +94,13 @@ class Workload:
     def train_flops(self) -> int:
         """Floating-point operations of training on one sample."""
         return self._counts.train_flops
+
+    def flops_per_sample(self, mode: str) -> int:
+        """Return the floating-point operations of one sample in a mode of `run`.
+
+        An optimizer's operations are never counted, so gradients take as many as training.
+        """
+        return self.forward_flops if mode == "inference" else self.train_flops
 
     @property
     def output_shape(self) -> Shape:
@@ -314,21 +322,33 @@ _ALL = (
         samples=200_285,
     ),
     _imagenet(
-        "alexnet", "AlexNet, as in One Weird Trick: five convolutions", _CONVNET_BENCHMARKS, ALEXNET
+        "alexnet",
+        "AlexNet, as in One Weird Trick: five convolutions",
+        _CONVNET_BENCHMARKS,
+        ALEXNET,
+        batch_size=128,
     ),
     _imagenet(
-        "overfeat", "OverFeat, fast: five convolutions", _CONVNET_BENCHMARKS, OVERFEAT, size=231
+        "overfeat",
+        "OverFeat, fast: five convolutions",
+        _CONVNET_BENCHMARKS,
+        OVERFEAT,
+        size=231,
+        batch_size=128,
     ),
     _imagenet("vgg-a", "VGG, model A: 11 layers", _CONVNET_BENCHMARKS, vgg(1, 1, 2, 2, 2)),
-    _imagenet("vgg16", "VGG, model D: 16 layers", _RESNETS, vgg(2, 2, 3, 3, 3), batch_size=16),
+    _imagenet("vgg16", "VGG, model D: 16 layers", _RESNETS, vgg(2, 2, 3, 3, 3)),
     _imagenet(
         "googlenet",
         "Inception v1, without auxiliary heads",
         f"{_FOUR_GPUS}; {_CNN_BENCHMARKS}",
         GOOGLENET,
+        batch_size=16,
     ),
     _imagenet("resnet50", "ResNet of 50 layers", _RESNETS, resnet(3, 4, 6, 3)),
-    _imagenet("resnet101", "ResNet of 101 layers", _CNN_BENCHMARKS, resnet(3, 4, 23, 3)),
+    _imagenet(
+        "resnet101", "ResNet of 101 layers", _CNN_BENCHMARKS, resnet(3, 4, 23, 3), batch_size=16
+    ),
     _imagenet("resnet152", "ResNet of 152 layers", _RESNETS, resnet(3, 8, 36, 3)),
 )
 
@@ -343,10 +363,12 @@ def find(name: str) -> Workload:
     """
     if name in WORKLOADS:
         return WORKLOADS[name]
-    nearest = difflib.get_close_matches(name.lower(), WORKLOADS, n=1)
+    nearest = difflib.get_close_matches(name[:SHOWN_LENGTH].lower(), WORKLOADS, n=1)
     if nearest:
-        raise UnknownWorkload(f'there is no workload "{name}"; did you mean {nearest[0]}?')
-    raise UnknownWorkload(f'there is no workload "{name}"; choose from {", ".join(WORKLOADS)}')
+        raise UnknownWorkload(f"there is no workload {quoted(name)}; did you mean {nearest[0]}?")
+    raise UnknownWorkload(
+        f"there is no workload {quoted(name)}; choose from {', '.join(WORKLOADS)}"
+    )
 
 
 def refuse_options(

@@ -10,7 +10,11 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from dlmon.files import MIB
+
 SEED = 1
+LARGEST_FILE = 256 * MIB
+"""The files that Keras caches are of at most 31 MB."""
 
 
 class DataError(Exception):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.dataset import SEED, Data, DataError, reading
+from dlmon.files import open_to_read
+from workloads.dataset import LARGEST_FILE, SEED, Data, DataError, reading
 from workloads.pickled import as_array, read_batch
 
 CIFAR10_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -100,7 +101,7 @@ class Mnist(ImageSet):
 
     def read(self, path: Path) -> Data:
         """Read the archive."""
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_to_read(path, LARGEST_FILE) as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an npz archive, or only a part of one")
             file.seek(0)
@@ -129,7 +130,7 @@ class Cifar10(ImageSet):
 
     def _read_batch(self, path: Path) -> tuple[Pixels, Labels]:
         """Read one batch: rows of 1024 red, then green, then blue pixels."""
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_to_read(path, LARGEST_FILE) as file:
             batch = read_batch(file)
             if not isinstance(batch, dict) or not {b"data", b"labels"} <= batch.keys():
                 raise ValueError("it is not a batch of data and labels")

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dlmon.files import open_to_read, read_regular
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.dataset import SEED, Data, reading
+from workloads.dataset import LARGEST_FILE, SEED, Data, reading
 from workloads.image_sets import is_there
 from workloads.pickled import read_object_array
 
@@ -106,7 +107,7 @@ class Imdb:
 
     def read(self, path: Path) -> Data:
         """Read the archive."""
-        with reading(path), path.open("rb") as file:
+        with reading(path), open_to_read(path, LARGEST_FILE) as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an npz archive, or only a part of one")
             file.seek(0)
@@ -237,7 +238,7 @@ class Nietzsche:
     def read(self, path: Path) -> Data:
         """Read the text, in lower case."""
         with reading(path):
-            text = path.read_text(encoding="utf-8").lower()
+            text = read_regular(path, LARGEST_FILE).decode("utf-8").lower()
             points = np.frombuffer(text.encode("utf-32-le"), "<u4")
             different, codes = np.unique(points, return_inverse=True)
             if len(points) <= self.length:

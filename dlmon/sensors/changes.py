@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from dlmon.records import Cpu, Disk, Gpu, Machine, Memory, Network, Process, ProcessTree
+from dlmon.records import (
+    Cpu,
+    Disk,
+    Gpu,
+    Machine,
+    Memory,
+    Network,
+    Pressure,
+    Process,
+    ProcessTree,
+)
 
 # A GPU's memory is not among them: frameworks take it once and keep it, and
 # eight unchanged numbers a second are a fifth of a record.
@@ -15,6 +25,7 @@ ALWAYS_TOLD: dict[type[Any], frozenset[str]] = {
     Memory: frozenset({"used_mib"}),
     Disk: frozenset({"read_mib_s", "write_mib_s"}),
     Network: frozenset({"receive_mib_s", "send_mib_s"}),
+    Pressure: frozenset(),
     ProcessTree: frozenset({"cpu_pct", "rss_mib"}),
     Gpu: frozenset({"index", "utilization_pct", "power_w", "temperature_c", "sm_mhz"}),
 }

@@ -12,6 +12,7 @@ import psutil
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import files
 from dlmon.sensors.provider import Reading
+from dlmon.sensors.rates import Rates
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
 _MOST_CLOCKS = 16
@@ -32,6 +33,8 @@ class CpuProvider:
         self._root = root
         self._cpu_times = cpu_times
         self._last: list[tuple[float, float]] = []
+        self._stolen: float | None = None
+        self._steal = Rates()
         self._clocks: list[str] = []
         self._temperatures: list[str] = []
 
@@ -59,21 +62,24 @@ class CpuProvider:
     def fast(self, t: int) -> Reading:
         """Read the utilisation of the machine and of each core since the call before."""
         try:
-            now = [busy_and_total(times) for times in self._cpu_times()]
+            times = self._cpu_times()
+            now = [busy_and_total(of_core) for of_core in times]
             last, self._last = self._last, now
+            self._stolen = stolen(times)
             pct, cores = utilisation(last, now)
         except (OSError, ValueError, psutil.Error) as error:
             return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), files.reason(error))))
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
     def slow(self, t: int) -> Reading:
-        """Read the load average, the mean clock and the hottest package."""
+        """Read the load average, the mean clock, the hottest package, and what the host took."""
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         asked: dict[str, Callable[[], float]] = {
             "load_1m": _load_1m,
             "mhz": lambda: round(_mean(self._clocks) / 1000),
             "temperature_c": lambda: round(_highest(self._temperatures) / 1000),
+            "steal_pct": lambda: self._steal_pct(t),
         }
         for name, ask in asked.items():
             try:
@@ -81,6 +87,13 @@ class CpuProvider:
             except (OSError, ValueError) as error:
                 why[name] = files.reason(error)
         return Reading(cpu=Cpu(**values, why=why))
+
+    def _steal_pct(self, t: int) -> float:
+        """Return the share of all cores' time that was stolen, by the counts read last."""
+        if self._stolen is None:
+            raise ValueError("not told by this system")
+        (stolen_s_per_s,) = self._steal.per_second(t, round(self._stolen * 1e9))
+        return min(100.0, round(stolen_s_per_s / 1e7 / len(self._last), 1))
 
     def _model(self) -> str:
         for line in files.read(self._root / "proc/cpuinfo").splitlines():
@@ -127,6 +140,15 @@ def busy_and_total(times: Any) -> tuple[float, float]:
     """
     total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return total - times.idle - getattr(times, "iowait", 0.0), total
+
+
+def stolen(times: Sequence[Any]) -> float | None:
+    """Return the seconds that the host took from all cores, from psutil's `scputimes`.
+
+    None where the system doesn't count them.
+    """
+    told = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
+    return sum(told) if told else None
 
 
 def utilisation(

@@ -12,6 +12,7 @@ from dlmon.records import (
     MachineFacts,
     Memory,
     Network,
+    Pressure,
     Process,
     ProcessTree,
 )
@@ -54,6 +55,7 @@ class Reading:
     gpus: tuple[Gpu, ...] | None = None
     gpu_processes: tuple[GpuProcess, ...] | None = None
     processes: tuple[Process, ...] | None = None
+    pressure: Pressure | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -16,6 +16,7 @@ from dlmon.sensors.energy import EnergyProvider
 from dlmon.sensors.memory import MemoryProvider
 from dlmon.sensors.network import NetworkProvider
 from dlmon.sensors.nvidia import NoGpus, NvidiaProvider
+from dlmon.sensors.pressure import PressureProvider
 from dlmon.sensors.process import ProcessProvider
 from dlmon.sensors.processes import ProcessTable
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
@@ -94,6 +95,7 @@ class Sampler:
                 process=reading.process,
                 gpus=reading.gpus,
                 processes=reading.processes,
+                pressure=reading.pressure,
                 cost=Cost(
                     cpu_ms=round((self._cpu_ns - before) / 1e6, 2),
                     late_ms=round(max(0, t - scheduled) / 1e6, 2),
@@ -134,6 +136,7 @@ def machine_providers(
         EnergyProvider(),
         MemoryProvider(),
         CgroupProvider(),
+        PressureProvider(),
         DiskProvider(),
         NetworkProvider(),
         process,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -316,14 +318,6 @@ def test_ctrl_c_twice_leaves_at_once_and_the_session_stops_all_the_same(view, fi
     assert "Traceback" not in viewer.stderr
 
 
-def test_json_of_an_interrupted_run_is_its_result(view):
-    viewer = view("--json", epochs=MANY)
-    viewer.log.wait_for(Epoch)
-    viewer.process.send_signal(signal.SIGINT)
-    assert viewer.exit_code() == 130
-    assert json.loads(viewer.stdout)["status"] == "stopped"
-
-
 def test_ctrl_c_of_an_attached_viewer_leaves_the_session_alone(dlmon_command, start, log_dir):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
@@ -354,15 +348,166 @@ def test_a_reader_that_closes_the_pipe_ends_the_run_without_a_traceback(run, log
     assert Log(the_log_in(log_dir)).wait_for_end().status == "stopped"
 
 
-@pytest.mark.parametrize("arguments", [["list", "--json"], ["list"], ["--version"], ["--help"]])
-def test_a_closed_stdout_is_no_traceback(dlmon_command, arguments):
+ENDS = pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 1), (signal.SIGHUP, 1)],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
+)
+
+
+@ENDS
+def test_json_of_a_run_that_a_signal_ends_is_the_result_of_the_stopped_run(view, number, exit_code):
+    viewer = view("--json", epochs=MANY)
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(number)
+    assert viewer.exit_code() == exit_code
+    assert json.loads(viewer.stdout)["status"] == "stopped"
+    assert viewer.log.result.status == "stopped"
+
+
+@ENDS
+def test_a_run_that_a_signal_ends_prints_what_the_stopped_run_measured(view, number, exit_code):
+    viewer = view(epochs=MANY)
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(number)
+    assert viewer.exit_code() == exit_code
+    assert re.search("^status +stopped", viewer.stdout, re.MULTILINE)
+    assert re.search("^throughput +", viewer.stdout, re.MULTILINE)
+    assert "Traceback" not in viewer.stderr
+
+
+def test_the_result_of_a_run_that_is_deaf_to_signals_is_waited_for(view):
+    deaf = ["SIGUSR1", "SIGTERM"]
+    viewer = view("--json", epochs=MANY, ignore=deaf, terminate_after_s=0.2, kill_after_s=0.2)
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(signal.SIGTERM)
+    assert viewer.exit_code() == 1
+    assert json.loads(viewer.stdout)["status"] == "stopped"
+
+
+def test_a_signal_that_is_ignored_from_the_start_ends_no_run(view, files):
+    viewer = view("--nohup", epochs=2, script={"epoch 1": [["wait_for", go_on := files()]]})
+    viewer.wait_for_line("epoch 1/2")
+    viewer.process.send_signal(signal.SIGHUP)
+    Path(go_on).touch()
+    assert viewer.exit_code() == 0
+    assert "epoch 2/2" in viewer.stdout
+
+
+def test_a_second_sigterm_leaves_at_once_and_the_session_stops_all_the_same(view, files):
+    viewer = view(epochs=MANY, script={"epoch 1": [["wait_for", go_on := files()]]})
+    log = viewer.log
+    viewer.wait_for_line("epoch 1")
+    viewer.process.send_signal(signal.SIGTERM)
+    log.wait_for_notice("stopping")
+    viewer.process.send_signal(signal.SIGTERM)
+    assert viewer.exit_code() == 1
+    assert f"{log.header.id} is still stopping; it is recorded in {log.path}" in viewer.stderr
+    Path(go_on).touch()
+    assert log.wait_for_end().status == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_a_run_has_started_is_one_sentence_and_exit_code_1(
+    run, log_dir, tmp_path, number
+):
+    asked, python = tmp_path / "asked", tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ntouch {asked}\nsleep 60\n")
+    python.chmod(0o755)
+    process = run(SMALL, "--json", "--python", str(python), "--log-dir", str(log_dir))
+    eventually(asked.exists, "the interpreter to be examined")
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, stdout) == (1, "")
+    assert stderr == "dlmon: the run was ended by a signal before it started\n"
+    assert not list(log_dir.glob("*"))
+
+
+# ---- standard streams that can't be written ----
+
+LISTING = [["list", "--json"], ["list"], ["--version"], ["--help"], ["sessions"]]
+
+
+@pytest.mark.parametrize("arguments", LISTING)
+def test_a_reader_that_has_left_is_no_error_to_tell_of(dlmon_command, arguments):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
         [dlmon_command, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
     )
     os.close(writer)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def in_shell(*words, redirect):
+    """Run a command with a redirection of the shell's."""
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirect}', "sh", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["", "unbuffered"])
+@pytest.mark.parametrize(
+    ("redirect", "why"),
+    [(">&-", "bad file descriptor"), (">/dev/full", "no space left on device")],
+)
+@pytest.mark.parametrize("arguments", [*LISTING, ["watch"]], ids=" ".join)
+def test_a_stdout_that_cannot_be_written_is_one_sentence_and_exit_code_1(
+    dlmon_command, monkeypatch, arguments, redirect, why, unbuffered
+):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    done = in_shell(dlmon_command, *arguments, redirect=redirect)
+    assert done.stderr == f"dlmon: standard output can't be written: {why}\n"
+    assert done.returncode == 1
+
+
+def test_errors_do_not_go_to_stdout_where_stderr_is_closed(dlmon_command):
+    done = in_shell(dlmon_command, "run", "nothing-like-it", redirect="2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+@pytest.mark.parametrize("redirect", ["2>/dev/full", "<&- >&- 2>&-"])
+def test_where_no_stream_is_left_the_exit_code_tells(dlmon_command, redirect):
+    assert in_shell(dlmon_command, "run", "nothing", redirect=redirect).returncode == 2
+
+
+# ---- Ctrl-C, before a command runs and after ----
+
+INTERRUPTED_ON_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+from tui.start import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tui.cli", "typer", "dlmon.sessions", "tui.tables", "rich"])
+def test_ctrl_c_while_it_starts_ends_it_without_a_word(module):
+    command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, module, "list"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_once_it_is_over_ends_it_without_a_word():
+    program = (
+        "import atexit, os, signal, tui.start\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "tui.start.main()"
+    )
+    command = [sys.executable, "-c", program, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_a_detached_run_goes_on_after_its_command_has_ended(dlmon, log_dir):

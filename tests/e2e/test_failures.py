@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -23,7 +24,17 @@ from fakes.sessions import (
     wait_until_gone,
 )
 
-from dlmon.records import Batches, BatchSummary, Epoch, Failure, Machine, Output, Phase
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Failure,
+    Machine,
+    Notice,
+    Output,
+    Phase,
+    Result,
+)
 from dlmon.viewer import Viewer
 
 MANY = 100_000
@@ -70,6 +81,8 @@ def test_a_local_session_stops_when_its_terminal_closes(view):
     log.wait_for(Epoch)
     viewer.process.send_signal(signal.SIGHUP)
     assert log.wait_for_end().status == "stopped"
+    assert "stopping: its terminal was closed" in log.notices()
+    assert viewer.exit_code() == 1
 
 
 def test_a_detached_session_goes_on_when_its_viewer_is_killed(view, files):
@@ -513,29 +526,152 @@ def test_a_full_disk_never_stops_training_and_epochs_come_when_there_is_room(
     assert result.batches == 1200
     assert [epoch.epoch for epoch in session.records(Epoch)] == list(range(6))
     assert all(epoch.whole and epoch.steps == 200 for epoch in session.records(Epoch))
-    assert any("the disk took nothing for a while" in text for text in session.notices())
+    assert any("the log could not be written for a while" in text for text in session.notices())
+
+
+def limit_files(pid, most_bytes):
+    """Let no file of a process grow beyond so many bytes; return what undoes that."""
+    process = psutil.Process(pid)
+    soft, hard = process.rlimit(psutil.RLIMIT_FSIZE)
+    process.rlimit(psutil.RLIMIT_FSIZE, (most_bytes, hard))
+    return lambda: process.rlimit(psutil.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_what_a_log_may_not_take_for_a_while_is_written_later(start, files):
-    """The same without a disk of its own: the supervisor may not write beyond the log's size."""
-    go_on = files()
-    session = start(epochs=6, script={"epoch 1": [["wait_for", go_on]]})
+    """The supervisor may not write beyond the log's size."""
+    go_on, end = files(), files()
+    session = start(
+        epochs=6, script={"epoch 1": [["wait_for", go_on]], "epoch 5": [["wait_for", end]]}
+    )
     session.wait_for(Epoch)
-    supervisor = psutil.Process(session.supervisor_pid)
-    no_limit = supervisor.rlimit(psutil.RLIMIT_FSIZE)
     # In the middle of a line that is to come: it has to be cut back.
     most = session.path.stat().st_size + 100
-    supervisor.rlimit(psutil.RLIMIT_FSIZE, (most, no_limit[1]))
-    open_files = supervisor.num_fds()
+    unlimited = limit_files(session.supervisor_pid, most)
     Path(go_on).touch()
-    eventually(lambda: supervisor.num_fds() < open_files, "the end of the pipe of records")
+    eventually(session.said, "the supervisor to say that it can't write")
     assert session.path.stat().st_size <= most
     assert session.status == "running"
-    supervisor.rlimit(psutil.RLIMIT_FSIZE, no_limit)
+    unlimited()
+    session.wait_for(Epoch, lambda epoch: epoch.epoch == 4)
+    Path(end).touch()
     result = session.wait_for_end()
     assert (result.status, result.epochs, result.batches) == ("completed", 6, 120)
     assert [epoch.epoch for epoch in session.records(Epoch)] == list(range(6))
-    assert any("the disk took nothing for a while" in text for text in session.notices())
+    assert any("the log could not be written for a while" in text for text in session.notices())
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["plain", "json"])
+def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr(
+    view, files, as_json
+):
+    go_on, end = files(), files()
+    viewer = view(
+        *(["--json"] if as_json else []),
+        epochs=3,
+        script={"epoch 1": [["wait_for", go_on]], "trained": [["wait_for", end]]},
+    )
+    log = viewer.log
+    log.wait_for(Epoch)
+    limit_files(log.supervisor_pid, log.path.stat().st_size)
+    Path(go_on).touch()
+    why = "the log can't be written: it has reached the file-size limit"
+    viewer.wait_for_line(f"dlmon: {why}; training goes on")
+    Path(end).touch()
+    assert viewer.exit_code() == 1
+    assert log.result is None
+    told = viewer.stderr.splitlines()
+    if as_json:
+        assert told[-1] == f"dlmon: {why}: the result is not recorded"
+        result = json.loads(viewer.stdout)
+    else:
+        assert told[-2] == f"dlmon: {why}: the result is not recorded; it is:"
+        result = json.loads(told[-1])
+    assert (result["status"], result["epochs"], result["batches"]) == ("completed", 3, 60)
+    assert "suspended" not in viewer.stderr
+
+
+def test_a_detached_session_whose_log_can_never_be_written_ends(start, files):
+    go_on = files()
+    session = start(detached=True, epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    limit_files(supervisor, session.path.stat().st_size)
+    session.release()
+    Path(go_on).touch()
+    wait_until_gone(supervisor)
+    assert session.status == "interrupted"
+
+
+def move_away(path):
+    path.rename(path.with_name("kept.jsonl"))
+
+
+def replace_by_a_copy(path):
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").rename(path)
+
+
+LOSSES = {
+    "was removed": Path.unlink,
+    "was moved away": move_away,
+    "was replaced": replace_by_a_copy,
+    "was cut short": lambda path: os.truncate(path, 0),
+}
+
+
+@pytest.mark.parametrize(("told", "lose"), LOSSES.items(), ids=LOSSES)
+def test_a_log_that_is_lost_while_it_is_written_goes_on_in_another_file(
+    view, dlmon, log_dir, files, told, lose
+):
+    go_on = files()
+    viewer = view("--json", epochs=3, script={"epoch 1": [["wait_for", go_on]]})
+    log = viewer.log
+    log.wait_for(Epoch)
+    supervisor = log.supervisor_pid
+    lose(log.path)
+    second = log.path.with_name("session-2.jsonl")
+    eventually(second.exists, "the log to go on")
+    rest = Log(second)
+    assert rest.supervisor_pid == supervisor
+    assert (rest.header, rest.status) == (log.header, "running")
+    Path(go_on).touch()
+    assert viewer.exit_code() == 0
+    result = json.loads(viewer.stdout)
+    assert (result["status"], result["log"]) == ("completed", str(second))
+    assert (result["epochs"], result["batches"]) == (3, 60)
+    assert rest.wait_for_end().epochs == 3
+    # A log of its own: nothing of it needs the first.
+    assert [epoch.epoch for epoch in rest.records(Epoch)] == [0, 1, 2]
+    assert f"session.jsonl {told}: the rest is recorded in session-2.jsonl" in rest.notices()
+    shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
+    assert shown.returncode == 0
+    assert str(second) in shown.stdout
+    (listed,) = json.loads(dlmon("sessions", "--json", "--log-dir", str(log_dir)).stdout)
+    assert (listed["session"], listed["status"]) == (rest.header.id, "completed")
+
+
+def test_a_session_whose_log_went_on_in_another_file_can_be_stopped(start, dlmon, log_dir):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    session.path.unlink()
+    second = session.path.with_name("session-2.jsonl")
+    eventually(second.exists, "the log to go on")
+    assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
+    assert Log(second).wait_for_end().status == "stopped"
+
+
+def test_the_result_of_a_log_that_is_gone_with_its_directory_is_printed(view, files, log_dir):
+    go_on = files()
+    viewer = view(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    viewer.log.wait_for(Epoch)
+    shutil.rmtree(log_dir)
+    why = "the log was removed, and no other can be made beside it: no such file or directory"
+    viewer.wait_for_line(f"dlmon: {why}; training goes on")
+    Path(go_on).touch()
+    assert viewer.exit_code() == 1
+    told = viewer.stderr.splitlines()
+    assert told[-2] == f"dlmon: {why}: the result is not recorded; it is:"
+    assert json.loads(told[-1])["status"] == "completed"
 
 
 def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
@@ -557,6 +693,14 @@ def test_a_full_disk_can_be_given_up_on(start, small_disk, files):
     eventually(lambda: session.say("stop") or not is_alive(supervisor), "the supervisor to give up")
     assert session.result is None
     assert session.skipped == 0
+    # The viewer that started it has been told why, and how the run ended.
+    said = session.said()
+    texts = [record.text for record in said if isinstance(record, Notice)]
+    why = "the log can't be written: the disk is full"
+    assert texts[0].startswith(f"{why}: make room; ")
+    assert texts[-1] == why
+    assert isinstance(said[-1], Result)
+    assert said[-1].status == "completed"
 
 
 def test_a_torn_last_line_is_skipped(start, dlmon, log_dir):

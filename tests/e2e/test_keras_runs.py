@@ -92,9 +92,11 @@ def test_a_capped_run_is_completed_and_its_json_has_the_documented_keys(dlmon, l
     assert all(epoch.metrics.keys() == {"loss", "accuracy"} for epoch in epochs)
     (evaluation,) = log.records(Evaluation)
     assert not evaluation.whole
-    phases = [phase.name for phase in log.records(Phase)]
+    # An epoch may be opened slowly on a busy machine.
+    phases = [phase.name for phase in log.records(Phase) if phase.name != "opening"]
     assert phases == [
-        *("importing", "loading", "building", "compiling", "training", "training", "evaluating")
+        *("importing", "loading", "building", "compiling", "training", "training"),
+        *("closing", "evaluating", "closing"),
     ]
 
 
@@ -106,8 +108,13 @@ def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)
     timing = result["seconds_per_epoch"]
-    assert (timing["epochs"], timing["projected"]) == (2, False)
-    assert 0 < timing["low"] <= timing["value"] <= timing["high"] <= result["wall_s"]
+    assert (timing["epochs"], timing["projected"], timing["first_left_out"]) == (1, False, True)
+    assert 0 < timing["value"] <= result["wall_s"]
+    if timing["low"] is None:
+        assert timing["high"] is None
+        assert result["why"]["seconds_per_epoch.band"]
+    else:
+        assert 0 <= timing["low"] <= timing["value"] <= timing["high"]
     whole_run = result["run_seconds"]
     assert not whole_run["projected"]
     assert 2 * timing["value"] < whole_run["value"] < result["wall_s"]
@@ -124,7 +131,9 @@ def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
     assert sizes[-1] == 60_000 - 14 * 4096
     for epoch in epochs:
         took_us = sum(
-            sum(batches.dt_us) for batches in log.records(Batches) if batches.epoch == epoch.epoch
+            (batches.opening_us or 0) + sum(batches.dt_us)
+            for batches in log.records(Batches)
+            if batches.epoch == epoch.epoch
         )
         assert took_us == epoch.train_end // 1000 - epoch.begin // 1000
 

@@ -19,10 +19,11 @@ from workloads.batches import (
     RepeatedBatches,
     repeated_batches,
     shifted_and_flipped,
+    untuned,
 )
 from workloads.catalog import WORKLOADS
 from workloads.data import DATASETS
-from workloads.dataset import Data
+from workloads.dataset import Data, Feed
 from workloads.flops import Dense, Flatten
 
 SAMPLES = 8
@@ -453,6 +454,34 @@ def test_repeated_batches_come_over_and_over_as_many_as_asked_for(batch_size, di
             first = index % different * batch_size
             assert y.tolist() == [n % 10 for n in range(first, first + batch_size)]
             assert np.array_equal(x[:, 0, 0, 0], y)
+
+
+def test_batches_without_autotuning_are_those_that_keras_cuts():
+    images = np.arange(10, dtype=np.float32).reshape(10, 1)
+    numbers = np.arange(10, dtype=np.uint8)
+    feed = untuned(Feed(images, numbers, 4, 10))
+    assert not feed.x.options().autotune.enabled
+    assert (feed.steps, feed.samples, feed.shuffle) == (3, 10, False)
+    assert int(feed.x.cardinality()) == 3
+    told = [(x[:, 0].numpy().tolist(), y.numpy().tolist()) for x, y in feed.x]
+    assert told == [([0, 1, 2, 3],) * 2, ([4, 5, 6, 7],) * 2, ([8, 9],) * 2]
+
+
+def test_batches_without_autotuning_are_shuffled_anew_each_epoch():
+    numbers = np.arange(200, dtype=np.uint8)
+    feed = untuned(Feed(numbers[:, None].astype(np.float32), numbers, 50, 200), shuffle=True)
+    epochs = [[n for _, y in feed.x for n in y.numpy().tolist()] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(200))] * 2
+
+
+def test_repeated_batches_need_no_autotuning_and_others_keep_their_own_way():
+    images, numbers = np.zeros((8, 2), np.float32), np.zeros(8, np.uint8)
+    repeated = untuned(Feed(repeated_batches(images, numbers, 4, 7), None, 4, 28))
+    assert not repeated.x.options().autotune.enabled
+    assert int(repeated.x.cardinality()) == 7
+    own = Feed(AugmentedBatches(np.zeros((8, 4, 4, 3), np.float32), numbers, 4, 2), None, 4, 8)
+    assert untuned(own) is own
 
 
 def test_repeated_batches_know_their_number_on_every_backend(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,12 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
+from dlmon.calibration import calibrate
 from dlmon.job import Job, Refused
 from dlmon.launch import launch
 from dlmon.processes import python_command
-from dlmon.records import Model
+from dlmon.records import Machine, Model
 
 SMALL = "mnist-mlp-small"
 OPTIONS = {
@@ -183,3 +186,52 @@ def test_more_cpus_than_there_are_start_nothing(start_job, log_dir):
         start_job(cpus=allowed + 1)
     )
     assert not list(log_dir.glob("*/session.jsonl"))
+
+
+# ---- a working directory that holds modules of its own ----
+
+
+@pytest.fixture
+def hostile(tmp_path, monkeypatch):
+    """Work in a folder with a module of every name that may be imported."""
+    folder = HostileFolder(tmp_path / "hostile")
+    monkeypatch.chdir(folder.path)
+    return folder
+
+
+def test_a_run_in_another_interpreter_imports_nothing_from_the_working_directory(
+    start_job, other_python, hostile
+):
+    result = Session(start_job(python=other_python)).wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    assert hostile.imported == []
+
+
+def test_supervisor_sensors_and_workload_import_nothing_from_the_working_directory(
+    start_job, hostile
+):
+    session = Session(start_job())
+    result = session.wait_for_end()
+    assert (result.status, result.error) == ("completed", None)
+    assert session.records(Machine)
+    assert hostile.imported == []
+
+
+def test_doctor_and_the_frameworks_import_nothing_from_the_working_directory(dlmon, hostile):
+    done = dlmon("doctor", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any("TensorFlow" in finding["text"] for finding in json.loads(done.stdout))
+    assert hostile.imported == []
+
+
+def test_calibration_imports_nothing_from_the_working_directory(tmp_path, hostile):
+    told = []
+
+    def end_once_it_measures(line):
+        told.append(line)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(tmp_path / "calibration.json", None, end_once_it_measures)
+    assert "FLOP/s at" in told[0]
+    assert hostile.imported == []

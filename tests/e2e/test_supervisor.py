@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from fakes import late_gpu_sensors, metered_sensors
-from fakes.sessions import eventually, is_alive, resume, suspend, wait_until_gone
+from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_until_gone
 
 import dlmon.launch
+from dlmon import stop
 from dlmon.host import boot_id, host_name
 from dlmon.job import Refused
 from dlmon.launch import launch
@@ -28,6 +29,7 @@ from dlmon.records import (
     SessionHeader,
     Validation,
 )
+from dlmon.sessions import read_entry, stop_session
 from dlmon.viewer import Viewer
 
 MANY = 100_000
@@ -147,7 +149,7 @@ def test_the_word_stop_ends_the_run_after_the_current_batch(start):
     assert result.exit_code == 75
     last = session.records(Epoch)[-1]
     assert last.steps == 20 or not last.whole
-    assert any("asked by its viewer" in text for text in session.notices())
+    assert "stopping: asked from the live screen" in session.notices()
 
 
 def test_a_stop_in_the_middle_of_an_epoch_leaves_it_cut(start, files):
@@ -219,12 +221,113 @@ def test_other_words_on_the_lifeline_mean_nothing(start, files):
     assert session.wait_for_end().status == "completed"
 
 
-def test_a_signal_to_the_lock_holder_stops_the_session(start):
+# ---- who asked ----
+
+
+@pytest.mark.parametrize(("word", "asked"), stop.ASKED_BY_WORD.items())
+def test_a_stop_on_the_lifeline_names_who_asked(start, word, asked):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    session.say(word)
+    assert session.wait_for_end().status == "stopped"
+    assert f"stopping: {asked}" in session.notices()
+
+
+def test_dlmon_stop_is_named_in_the_log(start, dlmon, log_dir):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
+    assert session.wait_for_end().status == "stopped"
+    assert "stopping: asked with dlmon stop" in session.notices()
+
+
+def test_a_stop_from_another_live_screen_is_named_in_the_log(start):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    assert stop_session(read_entry(session.path), stop.BY_OTHER_SCREEN)
+    assert session.wait_for_end().status == "stopped"
+    assert "stopping: asked from another live screen" in session.notices()
+
+
+def test_ctrl_c_is_named_in_the_log(view):
+    viewer = view(epochs=MANY)
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(signal.SIGINT)
+    assert viewer.exit_code() == 130
+    assert "stopping: asked by Ctrl-C" in viewer.log.notices()
+
+
+def test_a_stop_by_a_signal_from_elsewhere_is_called_that(start):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     os.kill(session.supervisor_pid, signal.SIGTERM)
     assert session.wait_for_end().status == "stopped"
-    assert any("asked by a signal" in text for text in session.notices())
+    assert "stopping: its supervisor got SIGTERM" in session.notices()
+
+
+# ---- signals that end a process ----
+
+ENDS_BY_DEFAULT = [
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
+    *(signal.SIGTERM, signal.SIGXCPU, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO),
+    *(signal.SIGPWR, signal.SIGSTKFLT, signal.SIGRTMIN, signal.SIGRTMAX),
+]
+
+
+def name_of(number):
+    return stop.signal_name(number)
+
+
+@pytest.mark.parametrize("number", ENDS_BY_DEFAULT, ids=name_of)
+def test_every_signal_that_ends_a_process_ends_the_session_with_its_result(start, number):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    os.kill(session.supervisor_pid, number)
+    assert session.wait_for_end().status == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *((signal.SIGTERM, number) for number in ENDS_BY_DEFAULT),
+        *((number, signal.SIGTERM) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)),
+        (signal.SIGHUP, signal.SIGHUP),
+    ],
+    ids=name_of,
+)
+def test_two_signals_at_once_end_the_session_with_its_result(start, first, second):
+    session = start(epochs=MANY)
+    session.wait_for(Epoch)
+    supervisor = session.supervisor_pid
+    os.kill(supervisor, first)
+    os.kill(supervisor, second)
+    assert session.wait_for_end().status == "stopped"
+    assert sum("stopping" in text for text in session.notices()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ], ids=name_of)
+def test_signals_of_failed_writes_end_no_session(start, files, number):
+    go_on = files()
+    session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    os.kill(session.supervisor_pid, number)
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+
+
+def test_under_nohup_a_hang_up_ends_no_session(make_job, files):
+    go_on = files()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        started = launch(make_job(epochs=2, script={"epoch 1": [["wait_for", go_on]]}))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    session = Session(started)
+    session.wait_for(Epoch)
+    os.kill(session.supervisor_pid, signal.SIGHUP)
+    Path(go_on).touch()
+    assert session.wait_for_end().status == "completed"
+    session.release()
 
 
 # ---- stopping what does not want to stop ----

@@ -166,6 +166,8 @@ def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
     shell.wait_for("training", "epoch 2/1000", "samples/s", "▶ this run", " of 1,875")
     assert shell.ask("alternate_on") == "1"
     shell.press("s")
+    shell.wait_for("Stop this run?")
+    shell.press("s")
     stopped = shell.wait_for("stopped after", "a Again  l Log", "q Quit")
     assert "s Stop" not in stopped
     shell.press("q")
@@ -191,7 +193,7 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     log = Log(the_log_in(directory))
     shell.press("q")
     shell.wait_for("The session is still running.")
-    shell.press("l")
+    shell.press("d")
     shell.wait_for("1 of 17")
     # The filter is as it was left; q would be a letter of it.
     shell.press("Escape")
@@ -237,7 +239,7 @@ def test_a_run_that_is_left_running_goes_on_without_its_terminal(run_on_screen):
     shell.wait_for(TRAINING)
     shell.press("q")
     shell.wait_for("The session is still running.")
-    shell.press("l")
+    shell.press("d")
     shell.wait_for("is still running; dlmon attach", "exit code: 0")
     shell.close()
     epochs = len(log.records(Epoch))
@@ -269,6 +271,7 @@ def test_a_run_stops_when_its_terminal_is_closed(run_on_screen):
     shell.wait_for(TRAINING)
     shell.close()
     assert log.wait_for_end().status == "stopped"
+    assert "stopping: its terminal was closed" in log.notices()
 
 
 def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen):

@@ -113,7 +113,8 @@ def recorded_session(
         raise ValueError(f"{reached} is no phase")
     if ended is None:
         before_training = reached in PHASES[: PHASES.index("training")]
-        whole_run = reached == "evaluating" or (reached == RESULT and status == "completed")
+        last = reached in ("evaluating", "closing")
+        whole_run = last or (reached == RESULT and status == "completed")
         ended = epochs if whole_run else 0 if before_training else min(1, epochs)
     trained = _WORKLOADS[workload]
     never = {
@@ -207,6 +208,10 @@ class _Recording:
             return
         for epoch in range(ended):
             self._epoch(epoch)
+        if reached == "closing":
+            self._enter("closing")
+            self._pass(1_300_000)
+            return
         if ended < self.epochs and reached not in ("evaluating", RESULT):
             self._cut_epoch(ended, reached)
             return
@@ -311,6 +316,11 @@ class _Recording:
     def _cut_epoch(self, epoch: int, reached: str, tell: bool = False) -> None:
         begin = self._now
         self._say(f"Epoch {epoch + 1}/{self.epochs}")
+        if reached == "opening":
+            self._phases.append((self._now, "opening"))
+            self._tell(Phase(self._now, "opening", epoch))
+            self._pass(2_100_000)
+            return
         if epoch:
             self._enter("training")
         if reached == "validating":
@@ -454,6 +464,7 @@ class _Recording:
             epochs=len(snapshot.epochs),
             batches=snapshot.batches,
             stalls=snapshot.stalls,
+            samples_per_epoch=snapshot.model.samples_per_epoch if snapshot.model else None,
             t=self._now,
             wall=self._wall_at(self._now),
             why=snapshot.why,

@@ -95,6 +95,9 @@ class FakeLaunch:
     def say(self, word: str) -> None:
         self.words.append(word)
 
+    def said(self) -> list[Record]:
+        return []
+
     def release(self) -> None:
         self.released = True
 

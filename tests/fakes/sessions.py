@@ -153,6 +153,9 @@ class Session(Log):
     def say(self, word):
         self._launch.say(word)
 
+    def said(self):
+        return self._launch.said()
+
     def release(self):
         self._launch.release()
 

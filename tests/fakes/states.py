@@ -324,6 +324,7 @@ STATES: dict[str, State] = {
     "training-early": State(recorded_session("training", ended=0, cut_after=12)),
     "training": State(_TRAINING),
     "validating": State(recorded_session("validating")),
+    "opening": State(recorded_session("opening")),
     "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
     "completed": State(recorded_session()),
     "failed": State(recorded_session(status="failed")),
@@ -412,7 +413,9 @@ class Stage:
         """Bring the state on the screen."""
         self.pilot = pilot
         await pilot.pause()
-        await self.app.workers.wait_for_complete()
+        # The one that reads the log starts the one that reads the other sessions.
+        for _ in range(2):
+            await self.app.workers.wait_for_complete()
         if self.view not in _OF_A_SESSION:
             while not any(sensors.running for sensors in FakeSensing.started):
                 await pilot.pause(0)
@@ -472,7 +475,7 @@ async def _push_starting(stage: Stage) -> None:
 
 
 _OF_A_SESSION = (
-    *("live", "log", "quit", "help", "palette"),
+    *("live", "log", "quit", "help", "palette", "compare", "compare-help"),
     *("gpus", "gpus-help", "processes", "processes-help"),
 )
 _ON_TOP = {
@@ -480,6 +483,8 @@ _ON_TOP = {
     "quit": lambda stage: stage.press("q"),
     "help": lambda stage: stage.press("question_mark"),
     "palette": lambda stage: stage.press("ctrl+p"),
+    "compare": lambda stage: stage.press("c"),
+    "compare-help": lambda stage: stage.press("c", "question_mark"),
     "gpus": lambda stage: stage.press("g"),
     "gpus-help": lambda stage: stage.press("g", "question_mark"),
     "processes": lambda stage: stage.press("p"),

@@ -13,7 +13,8 @@ from tui.plain import follow
 
 def main() -> int:
     # Tests that run under nohup would hand on that it is ignored.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    ignored = "--nohup" in sys.argv
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     started = launch(Job.from_line(sys.stdin.buffer.readline()))
     answer = started.answer()
     if isinstance(answer, Refused):

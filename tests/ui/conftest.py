@@ -61,6 +61,11 @@ class ShownSession:
     async def tick(self):
         self.screen.tick()
         await self.pilot.pause()
+        while self.viewer.read_share is not None:
+            # Slower machines need more than a slice for a log.
+            await self.pilot.pause(0.01)
+            self.screen.tick()
+            await self.pilot.pause()
 
     async def press(self, *keys):
         await self.pilot.press(*keys)

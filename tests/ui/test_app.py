@@ -1,6 +1,7 @@
 """The app: which screen it opens, how one gets from one to another, and its exit code."""
 
 import os
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -10,10 +11,12 @@ from fakes.screens import FakeLaunch, of_this_boot, screen_text
 from textual.command import CommandPalette
 
 import tui.app
+import tui.reading
 from dlmon.job import Refused, Started
 from dlmon.log import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
+from tui.plain import follow
 from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
@@ -21,6 +24,7 @@ from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.sessions import SessionsScreen
 from tui.screens.starting import StartingScreen
+from tui.screens.stop import AgainScreen
 from tui.screens.watch import WatchScreen
 from tui.settings import Settings, remember_theme
 from tui.widgets.bars import ComparisonBars
@@ -105,6 +109,8 @@ async def test_without_arguments_it_opens_the_home_screen(log_dir, sensing):
 
 def test_home_is_left_with_exit_code_0_and_without_a_word(log_dir, sensing, capsys):
     async def quit_at_once(pilot):
+        await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
+        await until(pilot, lambda: pilot.app.screen.is_mounted)
         await pilot.press("q")
 
     assert run(DlmonApp(log_dir), quit_at_once) == 0
@@ -122,14 +128,16 @@ def test_watch_is_left_with_exit_code_0(log_dir, sensing):
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "out", "err"),
+    ("status", "code", "err"),
     [
-        ("completed", 0, f"{ID} completed; recorded in ", ""),
-        ("stopped", 1, f"{ID} stopped; recorded in ", ""),
-        ("failed", 1, "", f"dlmon: {ID} failed: memory ran out with batch size 100"),
+        ("completed", 0, ""),
+        ("stopped", 1, ""),
+        ("failed", 1, "cifar10-cnn failed: memory ran out with batch size 100"),
     ],
 )
-def test_a_session_that_is_over_decides_the_exit_code(log_dir, capsys, status, code, out, err):
+def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
+    log_dir, capsys, status, code, err
+):
     log = write_log(log_dir, recorded_session(status=status))
 
     async def look_and_quit(pilot):
@@ -138,10 +146,29 @@ def test_a_session_that_is_over_decides_the_exit_code(log_dir, capsys, status, c
 
     assert run(DlmonApp(log_dir, log), look_and_quit) == code
     said = capsys.readouterr()
-    assert said.out.startswith(out)
-    assert said.err.startswith(err)
-    assert bool(said.out) == bool(out)
+    assert said.out.endswith(f"\n{ID} {status}; recorded in {log}\n")
+    assert said.err.rpartition("\ndlmon: ")[2].startswith(err)
     assert bool(said.err) == bool(err)
+    # The same as without the screen: figures, and the comparison.
+    follow(log, None)
+    plain = capsys.readouterr()
+    assert plain.out.endswith(said.out.rpartition(f"\n{ID} ")[0])
+    assert plain.err == said.err
+    assert re.search("^seconds per epoch +[0-9]", said.out, re.MULTILINE) or status == "failed"
+    assert "an epoch" in said.out
+
+
+def test_with_plain_characters_the_summary_has_no_other(log_dir, capsys):
+    log = write_log(log_dir, recorded_session())
+
+    async def look_and_quit(pilot):
+        await until(pilot, lambda: " completed " in screen_text(pilot.app))
+        await pilot.press("q")
+
+    assert run(DlmonApp(log_dir, log, settings=Settings(ascii=True)), look_and_quit) == 0
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert ">  this run" in said
 
 
 def test_an_interrupted_session_is_exit_code_1(log_dir, capsys):
@@ -152,7 +179,10 @@ def test_an_interrupted_session_is_exit_code_1(log_dir, capsys):
         await pilot.press("q")
 
     assert run(DlmonApp(log_dir, log), look_and_quit) == 1
-    assert capsys.readouterr().out == f"{ID} interrupted; recorded in {log}\n"
+    said = capsys.readouterr()
+    assert said.out.endswith(f"\n{ID} interrupted; recorded in {log}\n")
+    assert re.search("^status +interrupted", said.out, re.MULTILINE)
+    assert said.err.startswith("dlmon: interrupted: its supervisor is gone and left no result")
 
 
 def test_a_session_that_is_left_running_says_how_to_come_back(log_dir, running, capsys):
@@ -161,7 +191,7 @@ def test_a_session_that_is_left_running_says_how_to_come_back(log_dir, running, 
 
     async def leave_it(pilot):
         await pilot.pause()
-        await pilot.press("q", "l")
+        await pilot.press("q", "d")
 
     assert run(DlmonApp(log_dir, log.path, lifeline), leave_it) == 0
     assert lifeline.words == ["detach"]
@@ -178,20 +208,26 @@ def test_a_session_that_was_attached_is_left_running(log_dir, running, capsys):
     assert "is still running" in capsys.readouterr().out
 
 
+def told_of_a_stopped_run(out, log):
+    """Whether its summary was printed, and where it is recorded."""
+    summary, _, last = out.rpartition(f"\n{ID} ")
+    return "throughput  " in summary and last == f"stopped; recorded in {log.path}\n"
+
+
 def test_a_session_that_was_stopped_here_is_exit_code_130(log_dir, running, capsys):
     log, result = running
     lifeline = FakeLaunch()
 
     async def stop_it(pilot):
         await pilot.pause()
-        await pilot.press("s")
+        await pilot.press("s", "s")
         assert lifeline.words == ["stop"]
         log.write(result)
         await until(pilot, lambda: " stopped " in screen_text(pilot.app))
         await pilot.press("q")
 
     assert run(DlmonApp(log_dir, log.path, lifeline), stop_it) == 130
-    assert capsys.readouterr().out == f"{ID} stopped; recorded in {log.path}\n"
+    assert told_of_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(log_dir, running, capsys):
@@ -205,7 +241,7 @@ def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(log_dir, running
         log.write(result)
 
     assert run(DlmonApp(log_dir, log.path, lifeline), stop_and_leave) == 130
-    assert capsys.readouterr().out == f"{ID} stopped; recorded in {log.path}\n"
+    assert told_of_a_stopped_run(capsys.readouterr().out, log)
 
 
 def test_whoever_doesnt_wait_for_the_stop_is_told_that_it_is_under_way(log_dir, running, capsys):
@@ -261,7 +297,7 @@ async def test_a_session_left_running_from_home_comes_back_home(
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
-        await pilot.press("q", "l")
+        await pilot.press("q", "d")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         assert launches[0].words == ["detach"]
         assert launches[0].released
@@ -352,6 +388,60 @@ async def test_a_finished_session_is_shown_from_its_log_alone(log_dir):
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
 
 
+@pytest.fixture
+def slow_reading(monkeypatch):
+    """Have a log read by one record at a time, with a pause after each."""
+    for module in (tui.app, tui.reading):
+        monkeypatch.setattr(module, "SLICE_S", 0)
+    monkeypatch.setattr(tui.reading, "PAUSE_S", 0.01)
+
+
+async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(log_dir, slow_reading):
+    app = DlmonApp(log_dir, write_log(log_dir, recorded_session()))
+    shown = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await pilot.press("escape")
+        while not live(app):
+            shown += re.findall(r"reading the log: (\d+) %", screen_text(app))
+            await pilot.pause(0.01)
+        await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
+    shares = [int(share) for share in shown]
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 5
+
+
+async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(log_dir, slow_reading):
+    app = DlmonApp(log_dir, write_log(log_dir, recorded_session()))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code == 0
+
+
+async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
+    log_dir, slow_reading, sensing, monkeypatch
+):
+    write_log(log_dir, recorded_session())
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        await until(pilot, lambda: "completed" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        monkeypatch.undo()
+        await pilot.press("enter")
+        await until(pilot, lambda: live(app))
+        await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
+
+
 async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(log_dir, launched, sensing):
     launches = launched(Started(ID, "never"), at_once=False)
     app = DlmonApp(log_dir)
@@ -392,6 +482,23 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
+async def test_a_toast_goes_with_the_screen_that_it_was_about(log_dir, sensing):
+    app = DlmonApp(log_dir)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.pause()
+        app.screen.notify("about this screen")
+        await until(pilot, lambda: "about this screen" in screen_text(app))
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+        assert len(app._notifications) == 1
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        assert len(app._notifications) == 0
+        await until(pilot, lambda: "about this screen" not in screen_text(app))
+
+
 # ---- once more ----
 
 
@@ -420,9 +527,36 @@ async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
         assert launches[0].job.log_dir == str(log_dir)
         earlier = [row for row in comparison(app) if row.style == "earlier"]
         assert len(earlier) == 1
-        await pilot.press("q", "l")
+        await pilot.press("q", "d")
         await pilot.pause()
     assert app.return_value == 0
+
+
+async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_same(
+    log_dir, running, growing_log, launched, sensing
+):
+    log, result = running
+    second = growing_log(
+        of_this_boot(recorded_session("training", session_id="20261120-150600-second"))
+    )
+    launches = launched(Started("20261120-150600-second", str(second.path)))
+    lifeline = FakeLaunch()
+    app = DlmonApp(log_dir, log.path, lifeline)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: live(app))
+        before = app.screen
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(app.screen, AgainScreen))
+        assert "Stop it and run again (a)" in screen_text(app)
+        assert lifeline.words == launches == []
+        await pilot.press("a")
+        await until(pilot, lambda: lifeline.words == ["stop"])
+        assert launches == []
+        log.write(result)
+        await until(pilot, lambda: live(app) and app.screen is not before)
+        assert len(launches) == 1
+        await pilot.press("q", "d")
+        await pilot.pause()
 
 
 async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_the_screen(
@@ -487,7 +621,7 @@ async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
         await pilot.pause()
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is shown)
-        await pilot.press("q", "l")
+        await pilot.press("q", "d")
 
 
 async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, running, sensing):
@@ -500,7 +634,7 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, r
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await pilot.press("ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
-        await pilot.press("l")
+        await pilot.press("d")
         await pilot.pause()
     assert lifeline.words == ["detach"]
 

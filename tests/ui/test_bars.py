@@ -106,15 +106,31 @@ async def test_a_long_badge_stands_below_the_bars_and_leaves_them_their_length()
         assert " ".join(" ".join(drawn[5:]).split()) == f"(1) batch 32 (2) {LONG_BADGE}"
 
 
+async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alike():
+    app = BarsApp()
+    other = BarRow("K80", None, "904", "2017", badge="batch 32, not 64; float16", alike=False)
+    async with app.run_test(size=(64, 4)) as pilot:
+        app.bars.show((*FOUR[:2], replace(FOUR[3], badge=""), other))
+        drawn = "  K80                batch 32, not 64; float16      904     2017"
+        assert rows(app.bars)[3] == drawn
+        assert rows(app.bars)[2].count("━") == 29
+        style = {part.text.strip(): part.style for part in app.bars.render_line(3)}
+        assert style["904"].color != next(iter(app.bars.render_line(2))).style.color
+        await pilot.resize_terminal(44, 4)
+        await pilot.pause()
+        assert rows(app.bars)[3] == "  K80               batch 32,…  904     2017"
+        assert not any("(1)" in row for row in rows(app.bars))
+
+
 async def test_a_badge_that_all_published_rows_share_is_told_once():
     app = BarsApp()
     badge = "batch 100, not 32"
     async with app.run_test(size=(56, 8)):
         app.bars.show(tuple(replace(row, badge=badge) for row in FOUR if row.style == "published"))
-        assert rows(app.bars)[2].rstrip() == "  published: batch 100, here: 32"
+        assert rows(app.bars)[2].rstrip() == "  published: batch 100; here: 32"
         assert not any("batch" in row or "(1)" in row for row in rows(app.bars)[:2])
         alike = tuple(replace(row, badge=badge) for row in FOUR if row.style == "published")
-        app.bars.show(alike, told="published: batch 100, here: 32")
+        app.bars.show(alike, told="published: batch 100; here: 32")
         assert not any("batch" in row for row in rows(app.bars))
 
 
@@ -295,10 +311,35 @@ def test_published_rows_are_named_shortly_but_told_apart():
     )
 
 
+def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
+    bars = bar_rows(
+        [
+            Row("this run", "seconds_per_epoch", "this", 8.0),
+            published("GTX 1060", 16.0),
+            published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
+        ],
+        {},
+    )
+    assert [(row.label, row.fraction, row.alike) for row in bars] == [
+        ("this run", 0.5, True),
+        ("GTX 1060", 1.0, True),
+        ("K80", None, False),
+    ]
+    assert bars[2].badge == "batch 32, not 64; float16"
+
+
+def test_a_run_that_nothing_is_like_has_no_bar():
+    this = Row("this run", "seconds_per_epoch", "this", 8.0)
+    other = published("K80", 800.0, comparable=False, badges=("batch 32, not 64",))
+    assert [row.fraction for row in bar_rows([this, other], {})] == [None, None]
+    assert not is_logarithmic([this, other])
+
+
 def test_a_run_without_a_figure_stands_above_the_published_rows():
-    first, second = bar_rows([published("K80", 3.0)], {})
+    first, second, third = bar_rows([published("K80", 3.0), published("P100", 1.5)], {})
     assert first == BarRow("this run", None, "–", style="this")
-    assert second.label == "K80"
+    assert (second.label, second.fraction) == ("K80", 1.0)
+    assert (third.label, third.fraction) == ("P100", 0.5)
     assert bar_rows([], {}) == ()
 
 
@@ -330,6 +371,7 @@ def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
             style=st.sampled_from(["published", "earlier", "this"]),
             badge=st.text("batch 漢", max_size=40),
             more=st.sampled_from([(), ("TensorFlow 1.x",), ("TF", "a source")]),
+            alike=st.booleans(),
         ),
         max_size=12,
     ).map(tuple),

@@ -1,6 +1,7 @@
 """The charts of the live screen: one time axis, panned, zoomed and read by keys and mouse."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -195,18 +196,53 @@ async def test_machine_readings_that_are_missing_are_told_as_missing(show_sessio
 
 
 @pytest.mark.parametrize(
-    ("size", "minute"),
-    [(NARROW, "last 01:04"), (WIDE, MINUTE), ((200, 60), "last 01:52")],
+    ("size", "minute", "half", "ten_seconds"),
+    [
+        (NARROW, "last 01:04", "last 32 s", "last 13 s"),
+        (WIDE, MINUTE, "last 52 s", "last 10 s"),
+        ((200, 60), "last 01:52", "last 45 s", "last 11 s"),
+    ],
 )
-async def test_one_zooms_through_the_views_and_back(show_session, size, minute):
+async def test_one_zooms_through_the_views_and_back(show_session, size, minute, half, ten_seconds):
     async with show_session(recorded_session("training", **LONG), size=size) as shown:
         names = []
-        for key in ("z", "z", "z", "minus", "minus", "minus", "plus", "plus", "equals_sign"):
+        for key in ("z", "z", "z", "z", "minus", "plus", "plus", "plus", "equals_sign"):
             await shown.press(key)
             names.append(seen(shown))
         # Of seven minutes, ten show them all.
-        views = [minute, "whole run"]
-        assert names == [*views[::-1], *[views[1]] * 4, *[views[0]] * 3]
+        whole = "whole run"
+        there = [whole, ten_seconds, half, minute]
+        assert names == [*there, whole, minute, half, ten_seconds, names[-1]]
+        assert names[-1] == f"{ten_seconds}, no finer: 1 s samples"
+        for _ in range(4):
+            await shown.press("minus")
+        assert seen(shown) == f"{whole}, nothing more to show"
+        await shown.press("f")
+        assert seen(shown) == whole
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_zoom_that_a_short_run_has_no_room_for_says_why(show_session, size):
+    header, *_, result = recorded_session(status="failed")
+    result = replace(result, t=header.t + 5_000_000_000)
+    async with show_session([header, result], size=size) as shown:
+        for key in ("z", "plus"):
+            await shown.press(key)
+            assert seen(shown) == "whole run, too short to zoom in"
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("reached", ["training", "result"])
+async def test_the_lowest_charts_label_the_time_since_the_start(show_session, size, reached):
+    async with show_session(recorded_session(reached), size=size) as shown:
+        assert "0:" not in seen(shown)
+        assert all("┴0:00──" in shown.titles(chart)[1] for chart in ("#cpu", "#gpu"))
+        marks = {x for x, c in enumerate(shown.rows("#cpu")[-1]) if c == "┊"}
+        # The first tick stands under the first column, the marks of epochs in a row of their own.
+        assert marks
+        cpu = shown.screen.query_one("#cpu", Chart)
+        line = shown.text.splitlines()[cpu.region.bottom - 1]
+        assert line[cpu.content_region.x + Chart.AXIS_WIDTH] == "┴"
 
 
 async def test_a_larger_view_shows_more_epochs_on_all_charts(show_session):
@@ -282,7 +318,7 @@ async def test_a_session_that_is_over_opens_on_the_whole_run(show_session):
         assert seen(shown) == "whole run"
         assert begins(shown)[0] in ("1", "2", "5", "10")
         await shown.press("plus", "plus")
-        assert seen(shown) == MINUTE
+        assert seen(shown) == "last 52 s"
         assert begins(shown)[-1] == "40"
 
 
@@ -381,9 +417,8 @@ async def test_notices_stand_in_the_log_whole(show_session):
 
 async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_launched(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
-        shown.screen._again = lambda: shown.left.append("again")
         await shown.press("a")
-        assert shown.left == []
+        assert shown.app.screen is shown.screen
     async with show_session(recorded_session(session_id="over"), size=NARROW) as shown:
         assert "a Again" not in shown.footer
         await shown.press("a")

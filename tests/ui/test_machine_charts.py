@@ -10,6 +10,8 @@ from fakes.screens import OneScreen, screen_text
 from textual.app import ComposeResult
 from textual.screen import Screen
 
+from dlmon.records import Cpu, ProcessTree
+from dlmon.session import MachineHistory
 from tui.machine_view import MachineView
 from tui.time_axis import TimeAxis
 from tui.widgets.gpu_rows import GpuRows
@@ -199,6 +201,52 @@ async def test_at_the_cursor_the_charts_tell_the_values_of_that_instant():
         assert "°C" not in shown.rows(GpuRows)[0]
         await shown.show(shown.pilot)
         assert shown.titles("#cpu")[0] == now
+
+
+async def test_the_cpu_chart_draws_the_run_apart_from_everything_else():
+    async with charts(80, 9) as shown:
+        assert "39 %  ⣿ this run 35 %" in shown.titles("#cpu")[0]
+        text = "".join(shown.rows("#cpu"))
+        assert "⣿" in text
+        styles = {
+            str(segment.style.color)
+            for y in range(shown.app.screen.query_one("#cpu").size.height)
+            for segment in shown.app.screen.query_one("#cpu").render_line(y)
+            if set(segment.text) & set("⣿⣒⣛⣓⣶⣤")
+        }
+        assert len(styles) > 1
+
+
+async def test_the_run_is_told_apart_without_colour_and_with_plain_characters():
+    async with charts(80, 9, ascii=True) as shown:
+        shared = MachineHistory()
+        latest = shown.view.history.latest
+        for second in range(1, 9):
+            t = BEGIN_NS + second * SECOND_NS
+            shared.fold(replace(latest, t=t, cpu=Cpu(100.0), process=ProcessTree(cpu_pct=320.0)))
+        await shown.show(shown.pilot, history=shared)
+        assert "100 %  # this run 40 %" in shown.titles("#cpu")[0]
+        drawn = [row[6:].strip() for row in shown.rows("#cpu")[:-1]]
+        assert {*"".join(drawn)} == {":", "#"}
+        assert drawn[0].count(":") == drawn[-1].count("#") == 4
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_cursor_reads_the_cpu_of_the_machine_and_of_the_run(width):
+    async with charts(width, 9) as shown:
+        await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
+        title = shown.titles("#cpu")[0]
+        assert re.search(r"at 00:01  \d+ %  run \d+ %", title)
+        assert len(title) <= width // 2 - 6
+
+
+async def test_without_a_run_the_cpu_chart_is_of_the_machine():
+    async with charts(80, 9) as shown:
+        alone = MachineHistory()
+        alone.fold(replace(shown.view.history.latest, process=None))
+        await shown.show(shown.pilot, history=alone)
+        assert "this run" not in shown.text
+        assert not set("".join(shown.rows("#cpu"))) & set("⣒⣛⣓")
 
 
 async def test_where_the_cursor_stands_on_nothing_it_says_so():

@@ -382,11 +382,11 @@ async def test_keys_choose_the_column_that_it_is_sorted_by_and_turn_it_round():
         await stage.press("i")
         assert "▲CPU %" in heading(stage)
         assert pids(stage)[0] == 1
-        await stage.press("s")
+        await stage.press("o")
         assert "▼memory" in heading(stage)
         await stage.press("less_than_sign", "less_than_sign", "less_than_sign")
         assert "▲GPU " in heading(stage)
-        await stage.press(*["s"] * 8)
+        await stage.press(*["o"] * 8)
         assert "▲GPU " in heading(stage)
 
 

@@ -1,5 +1,6 @@
 """The text panels of the live screen: what they say, in how many rows, at any width."""
 
+import asyncio
 import re
 from dataclasses import replace
 
@@ -9,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
+from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
 from dlmon.limits import Limit
-from dlmon.records import Epoch, Notice, Output
+from dlmon.records import Batches, Epoch, Model, Notice, Output
 from tui import figures
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
@@ -39,10 +41,16 @@ INFERENCE = replace(
     ),
     seconds_per_epoch=None,
 )
-HOST_LIMIT = Limit(
-    "host",
-    "The host: it feeds GPU 0 too slowly. The GPU is busy 43 % of the time, while one thread of "
-    "the run takes 98 % of a core.",
+LONG_LIMIT = Limit(
+    "gpu",
+    "GPU 0: busy 95 % of the time, at 90 of 120 W. The container's CPU limit of 2 cores stopped "
+    "it in 60 % of its periods.",
+)
+LONGER_LIMIT = Limit(
+    "other-programs",
+    "GPU 0: busy 97 % of the time, slowed by HW thermal slowdown at 91 °C, 112 of 120 W. "
+    "Other programs take 11.2 of 16 cores (most: blender, pid 3261478); this run 4.8. "
+    "Also: swap 25 MiB/s, steal 12 %.",
 )
 STEADY = replace(
     COMPLETED, seconds_per_epoch=replace(COMPLETED.seconds_per_epoch, low=9.0, high=9.3)
@@ -124,7 +132,7 @@ def panels(ascii):
     """Return every panel in the states that draw most differently."""
     snapshots = [TRAINING, COMPLETED, FAILED, WHOLE_RUN, FOREIGN, EARLY]
     made = []
-    for snapshot in [*snapshots, replace(TRAINING, limit=HOST_LIMIT)]:
+    for snapshot in [*snapshots, replace(TRAINING, limit=LONG_LIMIT)]:
         headline, top = EpochHeadline(ascii=ascii), TopLine(ascii=ascii)
         limit, progress = LimitLine(ascii=ascii), ProgressLine(ascii=ascii)
         table, pane = EpochTable(ascii=ascii), OutputPane(ascii=ascii)
@@ -164,35 +172,83 @@ def test_plain_characters_are_enough_for_our_own_words(width):
 
 def test_the_headline_has_large_digits_where_there_is_room():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
-        "┏━┓ ╺┓ ┏━╸   s ± 2.15   3 epochs   compile 1.50 s",
+        "┏━┓ ╺┓ ┏━╸   s ± 0.01   first of 3 left out",
         "┗━┫  ┃ ┣━┓   1.02× as slow as NVIDIA GTX 1060",
         "╺━┛•╺┻╸┗━┛   1.11× as fast as the run before",
+        "compile 1.50 s",
     ]
 
 
 def test_the_headline_is_two_rows_of_text_where_it_is_low():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=70, height=2) == [
-        "9.16 s ± 2.15   3 epochs   compile 1.50 s",
+        "9.16 s ± 0.01   first of 3 left out   compile 1.50 s",
         "1.02× as slow as NVIDIA GTX 1060   1.11× as fast as the run before",
     ]
 
 
 def test_the_headline_is_text_where_it_is_narrow_or_plain():
     narrow = shown(EpochHeadline(), COMPLETED, NEAREST, width=25, height=4)
-    assert narrow[0] == "9.16 s ± 2.15   3 epochs"
+    assert narrow[:2] == ["9.16 s ± 0.01", "first of 3 left out"]
     assert narrow[-1] == "1.02× as slow as NVIDIA…"
     plain = shown(EpochHeadline(ascii=True), COMPLETED, NEAREST, width=70, height=4)
-    assert plain[0] == "9.16 s +- 2.15   3 epochs   compile 1.50 s"
+    assert plain[0] == "9.16 s +- 0.01   first of 3 left out   compile 1.50 s"
+    unclear = "no clear difference from the run before: 9.16 s ± 1.30 and 9.20 s ± 2.00"
+    plain = shown(EpochHeadline(ascii=True), COMPLETED, unclear, width=90, height=2)
+    assert plain[1].endswith("9.16 s +- 1.30 and 9.20 s +- 2.00")
 
 
-def test_epochs_are_called_steady_only_where_they_hardly_differ():
-    row, *_ = shown(EpochHeadline(), STEADY, "", width=70, height=2)
-    assert row == "9.16 s ± 0.15   3 epochs, steady   compile 1.50 s"
+def test_the_headline_says_that_the_first_epoch_is_left_out_since_it_compiles():
+    row, *_ = shown(EpochHeadline(), STEADY, "", width=90, height=2)
+    assert row == "9.16 s ± 0.16   3 epochs, the first left out: it compiles   compile 1.50 s"
+    old = replace(COMPLETED.seconds_per_epoch, epochs=3, first_left_out=False)
+    row, *_ = shown(EpochHeadline(), replace(COMPLETED, seconds_per_epoch=old), "", width=90)
+    assert row == "9.16 s ± 0.01   3 epochs   compile 1.50 s"
+
+
+def test_how_sure_a_factor_is_that_is_not_known_is_said_in_the_room_there_is():
+    unsure = "3.50× as fast as Intel i5-6200U (how sure is not known)"
+    _, wide = shown(EpochHeadline(), COMPLETED, unsure, width=70, height=2)
+    assert wide == unsure
+    _, narrow = shown(EpochHeadline(), COMPLETED, unsure, width=36, height=2)
+    assert narrow == "3.50× as fast as Intel i5-6200U ± ?"
+    large = shown(EpochHeadline(), COMPLETED, unsure, width=56, height=4)
+    assert large[2].endswith("   3.50× as fast as Intel i5-6200U ± ?")
+
+
+def epoch_of(records, status):
+    """Return what the top line says of the epoch, with the records that a run has come to."""
+    (row,) = shown(TopLine(), folded(records).snapshot(), status, width=160)
+    return re.search(r"(?:in )?epoch \d+/\d+(?:, \+\d+ extra)?", row).group()
+
+
+@pytest.mark.parametrize("steps_cap", [None, 50])
+def test_a_run_that_failed_says_the_epoch_that_it_was_in(steps_cap):
+    records = recorded_session("training", ended=2, steps_cap=steps_cap)
+    failed = recorded_session(steps_cap=steps_cap, status="failed")[-1]
+    assert epoch_of([*records, failed], "failed") == "in epoch 3/3"
+    # Two epochs have ended; the third one has started, and no batch of it has ended.
+    last_end = max(at for at, record in enumerate(records) if isinstance(record, Epoch))
+    assert epoch_of([*records[: last_end + 1], failed], "failed") == "in epoch 3/3"
+
+
+def test_a_run_that_was_stopped_says_the_epoch_that_was_cut_short():
+    stopped = recorded_session(status="stopped")
+    ended = [record for record in stopped if isinstance(record, Epoch)]
+    assert (len(ended), ended[-1].whole) == (2, False)
+    assert epoch_of(stopped, "stopped") == "in epoch 2/3"
+
+
+def test_epochs_that_follow_for_the_least_time_are_counted_apart():
+    header, *rest = recorded_session("training", epochs=16, ended=4)
+    models = [replace(r, epochs=1, extra_epochs=15) if isinstance(r, Model) else r for r in rest]
+    assert epoch_of([header, *models], "running") == "epoch 1/1, +4 extra"
+    first = [header, *(r for r in models if not isinstance(r, (Epoch, Batches)))]
+    assert epoch_of(first, "running") == "epoch 1/1"
 
 
 def test_a_lone_epoch_says_that_it_holds_the_compilation():
     row, *_ = shown(EpochHeadline(), TRAINING, "", width=70, height=2)
-    assert row == "10.7 s   1 epoch, compile included   compile 1.50 s"
+    assert row == "10.7 s ± 0.01   1 epoch, compile included   compile 1.50 s"
 
 
 def test_stalls_are_told_beside_what_the_figure_rests_on():
@@ -217,10 +273,14 @@ def test_a_run_that_is_over_awaits_nothing(reached):
 def test_the_digits_say_beside_them_that_they_are_projected():
     early = folded(recorded_session("training", ended=0)).snapshot()
     large = shown(EpochHeadline(), early, "", width=56, height=4)
-    assert "projected" in large[0]
+    assert large[0].endswith("without validation")
     assert [row[0] for row in large[:3]] == [" ", "~", " "]
     small = shown(EpochHeadline(), early, "", width=56, height=2)
     assert small[0].startswith("~ 9.")
+    wide = shown(EpochHeadline(), early, "", width=90, height=2)
+    assert "projected mean epoch without validation" in wide[0]
+    capped = folded(recorded_session(steps_cap=200, epochs=1)).snapshot()
+    assert "projected mean epoch" in shown(EpochHeadline(), capped, "", width=90, height=2)[0]
 
 
 def test_a_whole_run_tells_its_epochs_beside_it():
@@ -239,12 +299,19 @@ def test_without_a_figure_the_reason_is_told_in_full():
     assert " ".join(" ".join(rows).split()) == f"– {EARLY.why['seconds_per_epoch']}"
 
 
+def test_the_options_that_would_match_are_named_before_there_is_a_figure():
+    rows = shown(EpochHeadline(), EARLY, "comparable with --batch-size 100", width=56, height=4)
+    assert rows[-1].strip() == "comparable with --batch-size 100"
+
+
 def test_inference_is_headed_by_the_time_of_a_batch():
-    median, p95 = figures.milliseconds(INFERENCE.step_ms.median), INFERENCE.step_ms.p95
+    mean, p95 = figures.milliseconds(INFERENCE.step_ms.mean), INFERENCE.step_ms.p95
+    assert mean != figures.milliseconds(INFERENCE.step_ms.median)
     first, *_ = shown(EpochHeadline(), INFERENCE, "", width=70, height=2)
-    assert first.startswith(f"{median}   median, 95 % within {figures.milliseconds(p95)}")
+    assert first.startswith(f"{mean} ± ")
+    assert f"   mean, p95 {figures.milliseconds(p95)}" in first
     rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
-    assert " ms   median, 95 % within" in rows[0]
+    assert "   mean, p95" in rows[0]
     assert "epoch" not in "".join(rows)
 
 
@@ -304,22 +371,30 @@ def test_without_readings_in_steady_training_it_doesnt_wait_for_that():
 
 def test_what_limits_it_is_told_in_one_row_where_it_fits():
     assert shown(LimitLine(), TRAINING, width=118, height=2) == [
-        "What limits it  GPU 0: busy 97 % of the time, held at its power limit of 120 W."
+        "What limits it  GPU 0: busy 97 % of the time, slowed by SW power cap, 118 of 120 W."
     ]
 
 
-@pytest.mark.parametrize("width", [76, 116])
-def test_a_long_sentence_is_told_whole_in_two_rows(width):
-    rows = shown(LimitLine(), replace(TRAINING, limit=HOST_LIMIT), width=width, height=2)
-    assert len(rows) == 2
-    assert " ".join(" ".join(rows).split()) == f"What limits it {HOST_LIMIT.text}"
+@pytest.mark.parametrize(
+    ("limit", "width", "count"), [(LONG_LIMIT, 76, 2), (LONG_LIMIT, 116, 2), (LONGER_LIMIT, 116, 2)]
+)
+def test_a_long_sentence_is_told_whole_in_two_rows(limit, width, count):
+    rows = shown(LimitLine(), replace(TRAINING, limit=limit), width=width, height=3)
+    assert len(rows) == count
+    assert " ".join(" ".join(rows).split()).endswith(limit.text)
+
+
+def test_four_pieces_of_evidence_are_told_whole_at_80_columns():
+    rows = shown(LimitLine(), replace(TRAINING, limit=LONGER_LIMIT), width=76, height=3)
+    assert len(rows) == 3
+    assert " ".join(" ".join(rows).split()).endswith(LONGER_LIMIT.text)
 
 
 async def test_the_line_grows_for_a_long_sentence_and_doesnt_jump_back():
     app = PanelApp(LimitLine())
     async with app.run_test(size=(80, 24)) as pilot:
         heights = []
-        for limit in (None, HOST_LIMIT, None):
+        for limit in (None, LONG_LIMIT, None):
             app.panel.show(replace(TRAINING, limit=limit))
             await pilot.pause()
             await pilot.pause()
@@ -330,10 +405,33 @@ async def test_the_line_grows_for_a_long_sentence_and_doesnt_jump_back():
         assert app.panel.size.height == 1
 
 
+async def test_what_limits_a_finished_run_is_painted_at_once(monkeypatch):
+    painted = []
+    update_widgets = Compositor.update_widgets
+
+    def update(compositor, widgets):
+        painted.extend(widgets)
+        update_widgets(compositor, widgets)
+
+    monkeypatch.setattr(Compositor, "update_widgets", update)
+    app = PanelApp(LimitLine())
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.panel.show(replace(COMPLETED, limit=None), running=False)
+        await pilot.pause()
+        painted.clear()
+        app.panel.show(COMPLETED, running=False)
+        for _ in range(100):
+            if app.panel in painted:
+                break
+            # A pause of the pilot's would have every widget look for what it has to do.
+            await asyncio.sleep(0.01)
+        assert app.panel in painted
+
+
 async def test_an_unchanged_sentence_lays_nothing_out(monkeypatch):
     app = PanelApp(LimitLine())
     async with app.run_test(size=(80, 24)) as pilot:
-        long = replace(TRAINING, limit=HOST_LIMIT)
+        long = replace(TRAINING, limit=LONG_LIMIT)
         app.panel.show(long)
         await pilot.pause()
         await pilot.pause()
@@ -414,7 +512,7 @@ def test_an_endless_notice_leaves_the_progress_its_row():
 
 
 def test_while_it_is_being_stopped_only_that_is_told():
-    told = noticed("stopping: asked by a signal")
+    told = noticed("stopping: asked with dlmon stop")
     rows = shown(ProgressLine(), told, None, True, width=78, height=4)
     assert rows == ["stopping after the batch that runs …"]
 

@@ -293,16 +293,35 @@ async def test_enter_on_a_combination_that_was_not_run_says_so(make_run, show):
         assert "nothing was run there yet" in shown.text
 
 
-async def test_s_lets_no_further_run_begin_and_takes_it_back(make_run, show):
+async def test_s_asks_whether_the_sweep_stops_now_after_this_run_or_goes_on(make_run, show):
     run = make_run()
     run.begin(None)
     async with show(run) as shown:
         await shown.press("s")
+        for told in ("Stop this sweep?", "Stop now (s)", "After this run (e)", "Go on (esc)"):
+            assert told in shown.text
+        await shown.press("enter")
+        assert shown.app.screen is shown.screen
+        assert not run.stops_after_run
+        await shown.press("s", "e")
         assert run.stops_after_run
         assert not run.stopping
         assert "stops after this run" in shown.text
-        await shown.press("s")
+        await shown.press("s", "escape")
+        assert run.stops_after_run
+        await shown.press("s", "m")
         assert not run.stops_after_run
+
+
+async def test_s_and_now_stops_the_run_and_stays_on_the_screen(make_run, show):
+    run = make_run()
+    async with show(run) as shown:
+        await shown.press("s", "s")
+        assert run.stopping
+        assert "s Stop" not in shown.text.splitlines()[-1]
+        run.end("stopped")
+        await shown.settle()
+        assert shown.left == []
 
 
 async def test_q_asks_and_stay_changes_nothing(make_run, show):
@@ -332,7 +351,7 @@ async def test_q_and_now_stops_the_run_and_leaves_at_its_end(make_run, show):
 async def test_q_and_after_lets_the_run_end(make_run, show):
     run = make_run()
     async with show(run) as shown:
-        await shown.press("q", "a")
+        await shown.press("q", "e")
         assert run.stops_after_run
         assert not run.stopping
         run.end("stopped")
@@ -433,7 +452,7 @@ async def test_leaving_the_app_asks_from_wherever_it_is(make_run):
 
 @pytest.mark.parametrize(
     ("keys", "status", "code"),
-    [(("q", "s"), "stopped", 130), (("q", "a", "q"), "stopped", 1)],
+    [(("q", "s"), "stopped", 130), (("q", "e", "q"), "stopped", 1)],
 )
 async def test_the_exit_code_tells_how_it_was_left(make_run, keys, status, code):
     run = make_run()
@@ -596,6 +615,22 @@ async def test_what_cannot_be_varied_is_told_while_it_is_typed(at_home):
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, HomeScreen)
+
+
+async def test_the_form_opens_with_a_hint_and_is_red_only_for_what_is_wrong(at_home):
+    async with at_home() as (app, pilot, runs):
+        told = app.screen.query_one("#told")
+        assert "Name an option and its values" in screen_text(app)
+        assert not told.has_class("-wrong")
+        for typed, wrong in (("batch_size", False), ("=", True), ("32", False), (" thr", False)):
+            await pilot.press(*typed)
+            await pilot.pause()
+            assert told.has_class("-wrong") == wrong, typed
+        await pilot.press("ctrl+u", "enter")
+        await pilot.pause()
+        assert told.has_class("-wrong")
+        assert "there is nothing to sweep" in screen_text(app)
+        assert runs == []
 
 
 async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run, monkeypatch):

@@ -1,14 +1,21 @@
 """The folder that another interpreter runs from: its content, its name, and its making."""
 
+import errno
+import fcntl
+import json
+import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 import dlmon
 from dlmon.bundle import BundleError, bundle_folder, bundled_command
+from dlmon.processes import SAFE_PATH
 
 ROOT = Path(dlmon.__file__).parents[1]
 
@@ -21,7 +28,12 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
     folder = bundle_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"dlmon", "workloads"}
     names = names_in(folder)
-    assert {"dlmon/__init__.py", "dlmon/keras.py", "dlmon/published.csv"} <= names
+    assert {
+        "dlmon/__init__.py",
+        "dlmon/keras.py",
+        "dlmon/published.csv",
+        "dlmon/devices.csv",
+    } <= names
     assert {"workloads/__main__.py", "workloads/catalog.py"} <= names
     assert not [name for name in names if "__pycache__" in name]
     for name in names:
@@ -55,16 +67,183 @@ def test_another_content_has_another_name(tmp_path, monkeypatch):
     assert (second / "workloads" / "__init__.py").read_text() == "x = 1\n"
 
 
-@pytest.mark.parametrize("harm", ["gone", "changed"])
-def test_one_that_was_tidied_or_changed_is_written_anew(tmp_path, harm):
-    folder = bundle_folder(tmp_path)
-    broken = folder / "dlmon" / "keras.py"
+PLANTED = "raise SystemExit('planted')\n"
+
+
+def plant(folder, harm):
+    """Do to a bundle what somebody might, and return the file that should not be run."""
+    ours, theirs = folder / "dlmon" / "keras.py", folder / "numpy.py"
     if harm == "gone":
-        broken.unlink()
-    else:
-        broken.write_text("raise SystemExit\n")
-    assert bundle_folder(tmp_path) == folder
-    assert broken.read_bytes() == (ROOT / "dlmon" / "keras.py").read_bytes()
+        ours.unlink()
+    elif harm == "changed":
+        ours.write_text(PLANTED)
+    elif harm == "a module beside ours":
+        theirs.write_text(PLANTED)
+    elif harm == "a package beside ours":
+        theirs.with_suffix("").mkdir()
+        (theirs.with_suffix("") / "__init__.py").write_text(PLANTED)
+    elif harm == "a module that everybody may change":
+        ours.chmod(0o666)
+    elif harm == "a folder that everybody may change":
+        folder.chmod(0o777)
+    elif harm == "a package that everybody may change":
+        ours.parent.chmod(0o777)
+    elif harm == "a linked module":
+        ours.rename(folder.parent.parent / "elsewhere.py")
+        ours.symlink_to(folder.parent.parent / "elsewhere.py")
+    elif harm == "a linked folder":
+        folder.rename(folder.parent.parent / "elsewhere")
+        folder.symlink_to(folder.parent.parent / "elsewhere")
+    elif harm == "a pipe":
+        os.mkfifo(theirs)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "gone",
+        "changed",
+        "a module beside ours",
+        "a package beside ours",
+        "a module that everybody may change",
+        "a folder that everybody may change",
+        "a package that everybody may change",
+        "a linked module",
+        "a linked folder",
+        "a pipe",
+    ],
+)
+def test_one_that_somebody_changed_or_could_change_is_written_anew(tmp_path, harm):
+    folder = bundle_folder(tmp_path / "bundles")
+    plant(folder, harm)
+    assert bundle_folder(tmp_path / "bundles") == folder
+    assert names_in(folder) == names_in(bundle_folder(tmp_path / "other"))
+    for path in (folder, *folder.rglob("*")):
+        assert not path.is_symlink()
+        assert path.stat().st_mode & 0o077 == 0
+    for name in names_in(folder):
+        assert (folder / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("what", [".", "dlmon", "dlmon/keras.py"])
+def test_one_of_which_another_user_owns_a_part_is_written_anew(tmp_path, what):
+    folder = bundle_folder(tmp_path)
+    os.chown(folder / what, 12345, 12345)
+    bundle_folder(tmp_path)
+    assert (folder / what).stat().st_uid == os.geteuid()
+
+
+def test_compiled_modules_are_not_believed(tmp_path):
+    folder = bundle_folder(tmp_path)
+    compiled = folder / "dlmon" / "__pycache__"
+    compiled.mkdir()
+    (compiled / f"keras.{sys.implementation.cache_tag}.pyc").write_bytes(b"planted")
+    written = (folder / "dlmon" / "keras.py").stat()
+    bundle_folder(tmp_path)
+    assert not compiled.exists()
+    assert (folder / "dlmon" / "keras.py").stat() == written
+
+
+def test_a_cache_that_another_user_owns_is_refused(tmp_path, monkeypatch):
+    bundle_folder(tmp_path)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    with pytest.raises(BundleError, match=f"{tmp_path} belongs to another user: remove it, or set"):
+        bundle_folder(tmp_path)
+
+
+def test_a_cache_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bundles").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BundleError, match=f"{tmp_path}/bundles is a link: remove it, or set"):
+        bundle_folder(tmp_path / "bundles")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_cache_that_everybody_may_write_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = bundle_folder()
+    for place in (folder.parent, folder.parent.parent):
+        place.chmod(0o777)
+    assert bundle_folder() == folder
+    for place in (folder.parent, folder.parent.parent):
+        assert place.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_all_that_is_made_is_its_owners_alone_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        folder = bundle_folder(tmp_path / "cache" / "dlmon" / "bundles")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "cache", *(tmp_path / "cache").rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+    assert (folder / "dlmon" / "keras.py").stat().st_mode & 0o777 == 0o600
+
+
+# ---- bundles of other versions ----
+
+OLD = "0123456789abcdef" * 2
+LONG_AGO = 1_600_000_000
+
+
+@pytest.fixture
+def old_bundle(tmp_path):
+    """A bundle of another version that nobody has needed for years."""
+    folder = tmp_path / OLD
+    folder.mkdir()
+    (folder / "file").touch()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    return folder
+
+
+def test_one_that_nobody_has_needed_for_long_is_removed(tmp_path, old_bundle):
+    (tmp_path / "notes.txt").touch()
+    folder = bundle_folder(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name, "notes.txt"}
+
+
+def test_one_that_was_needed_lately_stays(tmp_path, old_bundle):
+    os.utime(old_bundle)
+    bundle_folder(tmp_path)
+    assert old_bundle.exists()
+
+
+def test_one_that_a_session_runs_from_stays_until_it_is_over(tmp_path, old_bundle):
+    running = os.open(old_bundle, os.O_RDONLY)
+    fcntl.flock(running, fcntl.LOCK_SH)
+    bundle_folder(tmp_path)
+    assert old_bundle.exists()
+    os.close(running)
+    bundle_folder(tmp_path)
+    assert not old_bundle.exists()
+
+
+def test_whoever_asks_for_one_keeps_it_for_as_long_as_it_runs(tmp_path):
+    program = "import sys, dlmon.bundle as b; b.bundle_folder(b.Path(sys.argv[1])); print(flush=1)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{program}; sys.stdin.read()", str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        process.stdout.readline()
+        (folder,) = tmp_path.iterdir()
+        os.utime(folder, (LONG_AGO, LONG_AGO))
+        other = tmp_path / OLD
+        folder.rename(other)
+        bundle_folder(tmp_path)
+        assert other.exists()
+        process.stdin.close()
+        process.wait()
+    bundle_folder(tmp_path)
+    assert not other.exists()
+
+
+def test_what_a_writer_that_was_killed_left_is_removed(tmp_path):
+    (tmp_path / ".unfinished").mkdir()
+    folder = bundle_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
@@ -81,6 +260,16 @@ def test_only_its_owner_may_look_into_it_or_change_it(tmp_path):
     folder = bundle_folder(tmp_path / "cache" / "bundles")
     assert folder.stat().st_mode & 0o077 == 0
     assert folder.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_bundle_for_which_there_is_no_room_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dlmon.bundle.open_private", fail)
+    with pytest.raises(BundleError, match="can't be written: No space left on device"):
+        bundle_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_written_is_told_in_one_sentence(tmp_path):
@@ -110,3 +299,32 @@ def test_a_module_of_it_runs_from_it_and_not_from_the_working_directory(tmp_path
         check=True,
     )
     assert done.stdout.strip() == f"from the bundle {folder} False 1"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("module", ["workloads", "workloads.calibrate"])
+def test_no_module_of_the_working_directory_is_imported_by_what_runs_from_it(
+    tmp_path, version, module
+):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} in PATH, or beside the one that runs the tests")
+    hostile = HostileFolder(tmp_path / "hostile", python)
+    options = {"workload": "mnist-mlp-small", "device": "cpu", "data": "synthetic"}
+    reader, writer = os.pipe()
+    done = subprocess.run(
+        bundled_command(python, module, bundle_folder(tmp_path / "bundles")),
+        cwd=hostile.path,
+        env={**os.environ, **SAFE_PATH, "DLMON_RECORDS_FD": str(writer)},
+        input=json.dumps(options),
+        pass_fds=(writer,),
+        capture_output=True,
+        text=True,
+    )
+    os.close(writer)
+    records = os.read(reader, 1 << 20)
+    os.close(reader)
+    assert hostile.imported == []
+    # It came as far as to miss what is not installed there.
+    said = done.stdout + done.stderr + records.decode()
+    assert re.search("is (not )?installed in", said), done

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from types import SimpleNamespace
 
 import pytest
 
 import workloads.calibrate
+from workloads import matrix_products
 from workloads.calibrate import (
     REPETITION_S,
     SMALLEST_SIZE,
-    OutOfMemory,
     calibrate,
     measure_size,
     measure_sizes,
 )
+from workloads.matrix_products import OutOfMemory
 
 
 class Device:
@@ -93,39 +96,70 @@ def test_a_slow_device_is_measured_in_about_the_time_it_is_given(flop_s):
 
 
 class OpError(Exception):
-    """What TensorFlow raises."""
+    """What a framework raises."""
 
 
-def told_of_cpu(monkeypatch, fails_at):
-    """Return what is told of float32 products that fail from one size on."""
+class MadeUpBackend:
+    """A CPU whose products fail from one size on."""
+
+    name, version, float32_note, errors = "made-up", "1.0", None, (OpError,)
+
+    def __init__(self, device, fails_at):
+        self.device, self.fails_at = device, fails_at
+
+    def devices(self):
+        yield matrix_products.Device("cpu", "cpu")
+
+    def products(self, device, precision, size):
+        if size >= self.fails_at:
+            raise OpError("cuBLAS failed\nand more")
+        return self.device(size)
+
+
+def reported_of_cpu(monkeypatch, fails_at):
+    """Return what is reported of float32 products that fail from one size on."""
     monkeypatch.setattr(workloads.calibrate, "PRECISIONS", ("float32",))
     device = Device(lambda size: size * 1e9)
-
-    def products(tensorflow, name, precision):
-        def make(size):
-            if size >= fails_at:
-                raise OpError("cuBLAS failed\nand more")
-            return device(size)
-
-        return make
 
     def measured(multiply, largest_size):
         return measure_sizes(multiply, largest_size, device.clock)
 
-    monkeypatch.setattr(workloads.calibrate, "Products", products)
     monkeypatch.setattr(workloads.calibrate, "measure_sizes", measured)
-    monkeypatch.setattr(workloads.calibrate, "devices", lambda _: [("/CPU:0", "cpu", None)])
-    told = []
-    calibrate(SimpleNamespace(errors=SimpleNamespace(OpError=OpError)), told.append)
-    return told
+    reported = []
+    calibrate(MadeUpBackend(device, fails_at), reported.append)
+    return reported
 
 
 def test_a_larger_size_that_fails_leaves_the_peak_that_was_measured(monkeypatch):
-    *_, last = told_of_cpu(monkeypatch, fails_at=1024)
+    *_, last = reported_of_cpu(monkeypatch, fails_at=1024)
     assert (last["type"], last["size"]) == ("peak", 512)
     assert last["flop_s"] == pytest.approx(512e9, rel=0.05)
 
 
 def test_where_the_first_size_fails_it_is_skipped_with_the_reason(monkeypatch):
-    *_, last = told_of_cpu(monkeypatch, fails_at=SMALLEST_SIZE)
+    *_, last = reported_of_cpu(monkeypatch, fails_at=SMALLEST_SIZE)
     assert (last["type"], last["text"]) == ("skipped", "OpError: cuBLAS failed")
+
+
+@pytest.mark.parametrize("installed", [["jax"], ["torch"], ["jax", "torch"]])
+def test_without_tensorflow_the_next_framework_that_is_installed_serves(monkeypatch, installed):
+    cuda = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=False))
+    for backend in matrix_products.BACKENDS:
+        module = None
+        if backend.name in installed:
+            module = types.ModuleType(backend.name)
+            module.__version__, module.backends = "2.0", SimpleNamespace(cuda=cuda)
+        monkeypatch.setitem(sys.modules, backend.name, module)
+    found = matrix_products.first_installed()
+    assert (found.name, found.version) == (installed[0], "2.0")
+
+
+def test_memory_that_runs_out_ends_the_sizes_whatever_the_framework_calls_it(monkeypatch):
+    class JaxRuntimeError(RuntimeError):
+        pass
+
+    jax = matrix_products.Jax(types.ModuleType("jax"))
+    with pytest.raises(OutOfMemory), jax.memory_watched():
+        raise JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 4294967296 bytes.")
+    with pytest.raises(JaxRuntimeError), jax.memory_watched():
+        raise JaxRuntimeError("INVALID_ARGUMENT: no such thing")

@@ -15,7 +15,7 @@ import pytest
 import dlmon
 from dlmon.emit import BatchCollector
 from dlmon.least_time import LeastTime
-from dlmon.records import Batches, Epoch, Evaluation, Model, Phase, Validation
+from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
 
 MS = 1_000_000
 MODEL = Model(10, 20, 10, 40, 4, epochs=2)
@@ -105,6 +105,7 @@ class Trainer:
         self.stop_training = self.stop_evaluating = False
         self.predict_function = lambda: [Output()]
         self.now = 1_000 * MS
+        self.cpu = 0
         self.logs = {"loss": 0.5}
         self.events = []
         self.meanwhile = {}
@@ -119,7 +120,9 @@ class Trainer:
         self.reach("train begin", callback.on_train_begin)
         for epoch in range(initial_epoch, epochs):
             self.reach(f"epoch {epoch} begin", callback.on_epoch_begin, epoch)
-            self.loop("train", self.steps, callback.on_train_batch_end, "stop_training")
+            self.meanwhile.get(f"epoch {epoch} opens", lambda: None)()
+            begin, end = callback.on_train_batch_begin, callback.on_train_batch_end
+            self.loop("train", self.steps, end, "stop_training", begin)
             logs = dict(self.logs)
             if self.validation_steps and (epoch + 1) % validation_freq == 0:
                 self.test(callback, self.validation_steps)
@@ -154,9 +157,11 @@ class Trainer:
         self.reach("predict end", callback.on_predict_end)
         return told
 
-    def loop(self, kind, steps, batch_ended, stop_flag):
+    def loop(self, kind, steps, batch_ended, stop_flag, batch_begun=None):
         stride = self.steps_per_execution
         for step in range(0, steps, stride):
+            if batch_begun is not None:
+                batch_begun(step)
             self.now += 20 * MS * stride
             logs = {"loss": object(), "outputs": [Output()]}
             self.logs_of_batches.append(logs)
@@ -181,7 +186,8 @@ def build(callback_class):
             "validation_steps": trainer.validation_steps or None,
             **options,
         }
-        return emitter, callback_class(emitter, clock=trainer.clock, **options)
+        clocks = {"clock": trainer.clock, "cpu_clock": lambda: trainer.cpu}
+        return emitter, callback_class(emitter, **clocks, **options)
 
     return made
 
@@ -206,15 +212,23 @@ def test_the_phases_of_a_run_follow_each_other(build):
     trainer.evaluate(callback, 3)
     assert emitter.phases() == [
         *("compiling", "training", "compiling", "validating"),
-        *("training", "validating", "evaluating"),
+        *("training", "validating", "closing", "evaluating", "closing"),
     ]
+
+
+def test_a_run_that_only_computes_gradients_does_not_say_that_it_trains(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer, phase="computing gradients")
+    trainer.fit(callback, epochs=2)
+    assert emitter.phases() == ["compiling", *["computing gradients"] * 2, "closing"]
 
 
 def test_training_begins_when_the_first_batch_has_ended(build):
     trainer = Trainer()
     emitter, callback = build(trainer)
     trainer.fit(callback)
-    assert emitter.of(Phase) == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
+    told = emitter.of(Phase)
+    assert told[:2] == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
 
 
 def test_validation_is_timed_from_its_begin_to_its_end(build):
@@ -342,8 +356,8 @@ def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
     trainer.now += 60_000 * MS
     trainer.fit(callback, epochs=2)
     assert emitter.phases() == [
-        *("compiling", "training", "compiling", "validating"),
-        *("compiling", "training", "validating", "training", "validating"),
+        *("compiling", "training", "compiling", "validating", "closing"),
+        *("compiling", "training", "validating", "training", "validating", "closing"),
     ]
     epochs = emitter.of(Epoch)
     assert [epoch.epoch for epoch in epochs] == [0, 0, 1]
@@ -354,7 +368,7 @@ def test_a_fit_may_begin_at_a_later_epoch(build):
     trainer = Trainer()
     emitter, callback = build(trainer)
     trainer.fit(callback, epochs=7, initial_epoch=5)
-    assert emitter.phases() == ["compiling", "training", "training"]
+    assert emitter.phases() == ["compiling", "training", "training", "closing"]
     assert [epoch.epoch for epoch in emitter.of(Epoch)] == [5, 6]
 
 
@@ -393,6 +407,124 @@ def test_the_batch_hook_reads_no_metric_and_no_model(build):
     # Both would raise: the logs can't be turned into numbers, the model can't be read.
     trainer.fit(callback)
     assert len(emitter.of(Batches)[0].dt_us) == 3
+
+
+# ---- pauses before and after batches ----
+
+TAKEN_DOWN = "TensorFlow takes down the last epoch's input pipeline"
+
+
+def pausing(trainer, *moments, wall_ms=2_100, cpu_ms=10):
+    """Let so much time pass at each moment, and so much of the CPU be used."""
+
+    def pass_time():
+        trainer.now += wall_ms * MS
+        trainer.cpu += cpu_ms * MS
+
+    trainer.meanwhile |= dict.fromkeys(moments, pass_time)
+
+
+def test_the_pause_before_an_epochs_first_batch_is_an_opening_and_no_batch(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 1 opens")
+    trainer.fit(callback, epochs=2)
+    first, second = emitter.of(Batches)
+    assert (first.opening_us, second.opening_us) == (None, 2_100_000)
+    assert second.dt_us == (20_000,) * 4
+    assert emitter.of(Phase)[2:] == [
+        Phase(1_080 * MS, "opening", 1),
+        Phase(3_180 * MS, "training"),
+        Phase(3_260 * MS, "closing"),
+    ]
+
+
+def test_the_first_epoch_of_a_fit_is_compiled_and_not_opened(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 0 opens")
+    trainer.fit(callback)
+    (batches,) = emitter.of(Batches)
+    assert (batches.opening_us, batches.dt_us[0]) == (None, 2_120_000)
+    assert emitter.phases() == ["compiling", "training", "closing"]
+
+
+def test_the_pause_after_the_last_epoch_is_neither_training_nor_validation(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    trainer.fit(callback)
+    ended = trainer.now
+    trainer.now += 610 * MS
+    trainer.evaluate(callback, 2)
+    assert emitter.of(Phase)[-3:] == [
+        Phase(ended, "closing"),
+        Phase(ended + 610 * MS, "evaluating"),
+        Phase(ended + 655 * MS, "closing"),
+    ]
+
+
+def test_a_long_pause_after_validation_is_no_validation(build):
+    trainer = Trainer(validation_steps=2)
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 0 end", wall_ms=400)
+    trainer.fit(callback, epochs=2)
+    closed = [phase.t for phase in emitter.of(Phase) if phase.name == "closing"]
+    validated = emitter.of(Epoch)[0].validation.end
+    assert closed == [validated, emitter.of(Epoch)[1].end]
+
+
+def test_the_cause_of_a_pause_is_named_once_and_then_counted(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, *(f"epoch {epoch} opens" for epoch in (0, 3, 4, 6)))
+    trainer.fit(callback, epochs=7)
+    assert [notice.text for notice in emitter.of(Notice)] == [
+        f"2.1 s at the start of epoch 4: {TAKEN_DOWN}",
+        "6.3 s at the start of 3 epochs: "
+        "TensorFlow took down the input pipelines of the epochs before",
+    ]
+
+
+def test_a_single_pause_is_not_counted_again(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 1 opens")
+    trainer.fit(callback, epochs=3)
+    assert len(emitter.of(Notice)) == 1
+
+
+def test_no_cause_is_named_of_a_pause_in_which_the_process_worked(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 1 opens", cpu_ms=500)
+    trainer.fit(callback, epochs=2)
+    assert emitter.of(Notice) == []
+    assert "opening" in emitter.phases()
+
+
+def test_no_cause_is_named_of_a_short_pause(build):
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 1 opens", wall_ms=499)
+    trainer.fit(callback, epochs=2)
+    assert emitter.of(Notice) == []
+
+
+def test_no_cause_is_named_on_another_backend(build, callbacks):
+    callbacks.keras.backend.backend = lambda: "jax"
+    trainer = Trainer()
+    emitter, callback = build(trainer)
+    pausing(trainer, "epoch 1 opens")
+    trainer.fit(callback, epochs=2)
+    assert emitter.of(Notice) == []
+    assert "opening" in emitter.phases()
+
+
+def test_validation_says_how_many_batches_its_first_execution_held(build):
+    trainer = Trainer(validation_steps=6, steps_per_execution=4)
+    emitter, callback = build(trainer)
+    trainer.fit(callback)
+    assert emitter.of(Epoch)[0].validation.first_steps == 4
 
 
 # ---- training for a least time ----
@@ -470,7 +602,7 @@ def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference
     trainer.predict(callback)
     trainer.now += 500 * MS
     trainer.predict(callback)
-    assert emitter.phases() == ["compiling", "predicting", "predicting"]
+    assert emitter.phases() == ["compiling", "predicting", "closing", "predicting"]
     first, second = emitter.of(Epoch)
     assert (first.epoch, first.begin, first.end) == (0, 1_000 * MS, 1_080 * MS)
     assert (second.epoch, second.begin, second.end) == (1, 1_580 * MS, 1_660 * MS)

@@ -66,10 +66,10 @@ def test_parameters_are_those_of_the_published_networks():
         ("imdb-fasttext", 32, 5, 25_000, 25_000, None, "seconds_per_epoch"),
         ("imdb-bilstm", 32, 4, 25_000, 25_000, None, "seconds_per_epoch"),
         ("nietzsche-lstm", 128, 10, 200_285, None, None, "seconds_per_epoch"),
-        ("vgg16", 16, 1, 1_600, None, None, "step_ms"),
-        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("alexnet", "overfeat", "vgg-a")),
-        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("googlenet", "resnet50")),
-        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("resnet101", "resnet152")),
+        *((name, 128, 1, 12_800, None, None, "step_ms") for name in ("alexnet", "overfeat")),
+        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("vgg-a", "vgg16")),
+        *((name, 64, 1, 6_400, None, None, "step_ms") for name in ("resnet50", "resnet152")),
+        *((name, 16, 1, 1_600, None, None, "step_ms") for name in ("googlenet", "resnet101")),
     ],
 )
 def test_defaults_are_those_of_the_published_runs(

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon import emit
-from dlmon.emit import BatchCollector, EpochBegin, EpochEnd, step_quantiles
+from dlmon.emit import (
+    BatchCollector,
+    EpochBegin,
+    EpochEnd,
+    EpochOpened,
+    Pause,
+    step_quantiles,
+)
 from dlmon.records import Batches, BatchSummary, Epoch, Notice, Phase, Validation, decode, encode
 
 MS = 1_000_000
@@ -363,6 +370,115 @@ def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
     assert [type(record) for record in records] == [BatchSummary, Batches]
     collector.take(deque(arrived[60:]))
     assert [record.first for record in collector.records()] == [60]
+
+
+def opened(after_ms, epoch=1, **options):
+    """Return what is queued of an epoch that is opened within so long, and its ten batches."""
+    mark = EpochBegin(epoch, BEGIN, 10, 100, follows=True, **options)
+    at = BEGIN + after_ms * MS
+    return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
+
+
+def phases_of(records):
+    return [record for record in records if isinstance(record, Phase)]
+
+
+def test_the_opening_of_an_epoch_is_timed_apart_from_its_first_batch():
+    _, record, epoch = collect(opened(after_ms=70))
+    assert (record.opening_us, record.dt_us) == (70_000, (20_000,) * 10)
+    assert record.t == BEGIN // 1000 * 1000 + 90 * MS
+    assert epoch.begin == BEGIN
+
+
+def test_only_the_record_with_an_epochs_first_batch_has_an_opening():
+    queued = opened(after_ms=70)
+    records = batches_in(collect(queued[:5], queued[5:]))
+    assert [record.opening_us for record in records] == [70_000, None]
+
+
+def test_an_epoch_that_is_opened_in_no_time_trains_from_its_begin_on():
+    assert phases_of(collect(opened(after_ms=249))) == [Phase(BEGIN, "training")]
+    inference = opened(after_ms=249, phase="predicting")
+    assert phases_of(collect(inference)) == [Phase(BEGIN, "predicting")]
+
+
+def test_a_long_opening_is_a_phase_of_its_own():
+    assert phases_of(collect(opened(after_ms=2_100))) == [
+        Phase(BEGIN, "opening", 1),
+        Phase(BEGIN + 2_100 * MS, "training"),
+    ]
+
+
+def test_a_long_opening_is_told_while_it_lasts_and_once():
+    collector = BatchCollector()
+    mark, *rest = opened(after_ms=2_100)
+    told = []
+    for number in range(8):
+        collector.take(deque([] if number else [mark]), now=BEGIN + number * 100 * MS)
+        told.append([record.name for record in collector.records()])
+    assert told == [[], [], [], ["opening"], [], [], [], []]
+    assert phases_of(collect(rest, collector=collector)) == [
+        Phase(BEGIN + 2_100 * MS, "training"),
+    ]
+
+
+def test_a_pause_is_a_phase_only_where_it_lasts():
+    pause = Pause(BEGIN, "closing")
+    for after_ms, names in ((249, ["evaluating"]), (250, ["closing", "evaluating"])):
+        queued = [pause, Phase(BEGIN + after_ms * MS, "evaluating")]
+        assert [record.name for record in collect(queued)] == names
+    collector = BatchCollector()
+    collector.take(deque([pause]), now=BEGIN + 300 * MS)
+    assert list(collector.records()) == [Phase(BEGIN, "closing")]
+
+
+def test_training_begins_with_the_end_of_the_execution_that_compiles():
+    queued = [Phase(1, "compiling"), begin(stride=4), (3, BEGIN + 800 * MS), end()]
+    records = collect(queued)
+    assert phases_of(records)[1] == Phase(BEGIN // 1000 * 1000 + 800 * MS, "training")
+    assert batches_in(records)[0].per_execution == 4
+    assert batches_in(collect([begin(), *ends(2), end()]))[0].per_execution is None
+
+
+def summarised(monkeypatch, *epochs, capped=False):
+    """Return the summaries of epochs: each its opening, and the times of its batches, in ms."""
+    monkeypatch.setattr(emit, "KEPT_BATCHES", 0)
+    queue, t = [], BEGIN
+    for number, (opening_ms, took_ms) in enumerate(epochs):
+        mark = EpochBegin(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
+        queue.append(mark)
+        t += opening_ms * MS
+        if number:
+            queue.append(EpochOpened(t))
+        for index, ms in enumerate(took_ms):
+            t += ms * MS
+            queue.append((index, t))
+        queue.append(end(number, t=t))
+    return batches_in(collect(queue))
+
+
+def test_stalls_are_counted_before_batches_are_folded_into_a_summary(monkeypatch):
+    slow = [20] * 400 + [201] + [20] * 300 + [199] + [20] * 298
+    calm, stalled = summarised(monkeypatch, (0, [20] * 1_000), (0, slow))
+    assert (calm.stalls, stalled.stalls) == (0, 1)
+
+
+def test_a_summary_of_mostly_stalls_knows_a_usual_step_from_before(monkeypatch):
+    _, stalled = summarised(monkeypatch, (0, [20] * 1_000), (0, [20, 900, 900]))
+    assert stalled.stalls == 2
+
+
+def test_an_opening_is_in_no_steps_of_a_summary(monkeypatch):
+    _, told = summarised(monkeypatch, (0, [20] * 100), (700, [20] * 100))
+    assert (told.opening_us, told.first_us, told.time_us) == (700_000, 20_000, 2_000_000)
+    assert told.step_us == (20_000,) * 7
+
+
+def test_in_an_epoch_cut_short_the_first_batch_of_a_summary_is_no_stall(monkeypatch):
+    epochs = ((0, [20] * 100), (700, [300] + [20] * 98 + [300]))
+    for capped, stalls in ((True, 1), (False, 2)):
+        _, told = summarised(monkeypatch, *epochs, capped=capped)
+        assert (told.first_us, told.stalls) == (300_000, stalls)
 
 
 EPOCHS = st.lists(

@@ -5,16 +5,19 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_session
 
+from dlmon.comparison import Row
 from dlmon.records import Model, SessionHeader
 from dlmon.sessions import SessionEntry
 from tui.compared import (
     EARLIER_SESSIONS,
+    claim_text,
     comparison_rows,
     default_conditions,
     device_text,
     earlier_sessions,
     factor_of_nearest,
     factor_of_run_before,
+    how_to_match,
     metric_of,
     run_names,
     timing_of,
@@ -145,25 +148,91 @@ def before(earlier, **options):
 
 
 def test_a_run_is_compared_with_the_nearest_published_number():
-    slow = comparison_rows(session(reached="training", ended=0, step_us=20_000), [])
-    assert factor_of_nearest(slow, True) == "1.12× as slow as NVIDIA GTX 1060"
+    slow = comparison_rows(session(reached="training", ended=2, step_us=20_000), [])
+    assert factor_of_nearest(slow, True) == "1.13× as slow as NVIDIA GTX 1060"
     assert factor_of_nearest(comparison_rows(session(reached="building"), []), True) == ""
-    early = comparison_rows(session(reached="training", ended=0), [])
-    assert factor_of_nearest(early, False) == ""
+    capped = comparison_rows(session(steps_cap=200, epochs=1), [])
+    assert factor_of_nearest(capped, False) == ""
+
+
+def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projection():
+    snapshot = session(reached="training", ended=0)
+    rows = comparison_rows(snapshot, [entry()])
+    assert factor_of_nearest(rows, True) == "no factor without validation"
+    assert factor_of_run_before(rows, [entry()], run_names(snapshot, [entry()]), True) == ""
+    assert (rows[-1].kind, rows[-1].missing) == ("this", "validation")
+    assert not rows[-1].comparable
+    assert rows[-1].badges[0] == "without validation"
+    validated = comparison_rows(session(reached="training", ended=1), [])
+    assert all(row.missing is None for row in validated)
+
+
+def test_an_earlier_projection_without_validation_is_passed_over():
+    records = recorded_session(ended=0, status="stopped", cut_after=400)
+    header = replace(records[0], id="cut", wall=BEGIN_WALL - 3600)
+    cut = SessionEntry(header, None, "stopped", replace(records[-1], session="cut"), None)
+    assert cut.result.seconds_per_epoch.projected
+    (row,) = rows_of_kind(comparison_rows(session(), [cut]), "earlier")
+    assert (row.missing, row.comparable) == ("validation", False)
+    assert before([cut]) == ""
+
+
+def test_a_run_without_its_evaluation_has_no_factor():
+    options = {"workload": "mnist-mlp-small", "epochs": 10, "ended": 9}
+    snapshot = session(reached="training", **options)
+    assert timing_of(snapshot).projected
+    rows = comparison_rows(snapshot, [])
+    assert factor_of_nearest(rows, True) == "no factor without evaluation"
+
+
+def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
+    rows = comparison_rows(session(epochs=1), [entry(epochs=1), entry("longer", epochs=2)])
+    badge = "one epoch, compilation included"
+    badges = {row.session: row.badges for row in rows if row.kind != "published"}
+    assert badges == {session(epochs=1).header.id: (badge,), "earlier": (badge,), "longer": ()}
 
 
 def test_what_differs_from_all_published_numbers_is_told_instead():
     records = change(recorded_session(), Model, batch_size=32)
     rows = comparison_rows(folded(records).snapshot(), [])
-    assert factor_of_nearest(rows, True) == "published: batch 100, here: 32"
+    assert factor_of_nearest(rows, True) == "published: batch 100; here: 32"
+
+
+def test_all_that_differs_from_the_published_numbers_is_named():
+    records = change(recorded_session(), Model, batch_size=32, precision="mixed_float16")
+    rows = comparison_rows(folded(records).snapshot(), [])
+    told = "published: batch 100, float32; here: 32, mixed_float16"
+    assert factor_of_nearest(rows, True) == told
 
 
 def test_a_run_within_the_band_of_another_is_about_as_fast():
     rows = comparison_rows(session(), [])
-    assert factor_of_nearest(rows, True) == "about as fast as NVIDIA GTX 1060"
     (this,) = rows_of_kind(rows, "this")
-    narrow = [replace(row, low=9.1, high=9.2) if row is this else row for row in rows]
-    assert factor_of_nearest(narrow, True) == "1.02× as slow as NVIDIA GTX 1060"
+    assert this.value == pytest.approx(9.16, abs=0.01)
+
+    def nearest(low, high):
+        changed = [replace(row, low=low, high=high) if row is this else row for row in rows]
+        return factor_of_nearest(changed, True)
+
+    assert nearest(8.9, 9.4) == "about as fast as NVIDIA GTX 1060"
+    assert nearest(9.1, 9.2) == "1.02× as slow as NVIDIA GTX 1060"
+    assert nearest(7.16, 11.16) == (
+        "no clear difference from NVIDIA GTX 1060: 9.16 s ± 2.00 and 9.00 s"
+    )
+    assert nearest(None, None) == "1.02× as slow as NVIDIA GTX 1060 (how sure is not known)"
+
+
+def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
+    this = Row("this run", "seconds_per_epoch", "this", 51.6, 50.3, 52.9)
+    other = Row("before", "seconds_per_epoch", "earlier", 74.6, 38.6, 110.6)
+    assert claim_text(this, other, 74.6 / 51.6, "the run before") == (
+        "no clear difference from the run before: 51.6 s ± 1.30 and 74.6 s ± 36"
+    )
+    # Earlier versions wrote a band of no width where nothing was known.
+    old = replace(other, low=74.6, high=74.6)
+    assert claim_text(this, old, 74.6 / 51.6, "the run before") == (
+        "1.45× as fast as the run before (how sure is not known)"
+    )
 
 
 def test_a_run_is_compared_with_the_one_before_it():
@@ -217,7 +286,9 @@ def test_this_run_names_its_framework_as_the_published_numbers_do():
 
 def test_a_session_stands_among_all_published_numbers_of_its_workload_fastest_first():
     rows = comparison_rows(session(), [])
-    assert [row.value for row in rows] == sorted(row.value for row in rows)
+    assert rows[-1].label == "Colab TPU runtime"
+    assert not rows[-1].comparable
+    assert [row.value for row in rows[:-1]] == sorted(row.value for row in rows[:-1])
     (this,) = rows_of_kind(rows, "this")
     assert this.label == "this run"
     assert not this.projected
@@ -241,6 +312,12 @@ def test_while_there_is_no_figure_the_published_numbers_stand_alone():
     assert {row.kind for row in rows} == {"published"}
     rows = comparison_rows(session(reached="compiling"), [])
     assert {row.kind for row in rows} == {"published"}
+
+
+def test_an_earlier_session_that_read_other_data_is_no_like_of_this_one():
+    (earlier,) = rows_of_kind(comparison_rows(session(), [entry(samples=10_000)]), "earlier")
+    assert earlier.badges == ("10,000 samples, not 50,000",)
+    assert not earlier.comparable
 
 
 def test_a_projection_says_that_it_is_one():
@@ -299,22 +376,23 @@ def test_a_run_of_fewer_epochs_is_no_like_of_a_whole_one():
     assert {row.badges for row in rows_of_kind(rows, "published")} == {("10 epochs, not 3",)}
 
 
-def inferring(records, **options):
-    """Return records as of a session that only predicted."""
-    asked = {**records[0].options, "mode": "inference", **options}
+def in_mode(mode, records, **options):
+    """Return records as of a session in another mode."""
+    asked = {**records[0].options, "mode": mode, **options}
     records = change(records, SessionHeader, options=asked)
-    return change(records, Model, mode="inference")
+    return change(records, Model, mode=mode)
 
 
-def test_inference_is_compared_by_the_time_of_a_batch():
-    records = inferring(recorded_session(), batch_size=64)
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_a_mode_that_learns_nothing_is_compared_by_the_time_of_a_batch(mode):
+    records = in_mode(mode, recorded_session(), batch_size=64)
     records = change(records, SessionHeader, workload="alexnet")
     snapshot = folded(change(records, Model, batch_size=64)).snapshot()
     assert metric_of(snapshot) == "step_ms"
-    assert timing_of(snapshot).value == snapshot.step_ms.median
+    assert timing_of(snapshot).value == snapshot.step_ms.mean
     rows = comparison_rows(snapshot, [])
     (this,) = rows_of_kind(rows, "this")
-    assert (this.value, this.unit) == (snapshot.step_ms.median, "ms")
+    assert (this.value, this.unit) == (snapshot.step_ms.mean, "ms")
     published = rows_of_kind(rows, "published")
     assert published
     assert not any(badge.startswith("mode") for row in published for badge in row.badges)
@@ -328,13 +406,27 @@ def test_a_training_run_of_a_network_without_epochs_is_compared_by_the_time_of_a
     assert any(row.comparable for row in rows_of_kind(rows, "published"))
 
 
+def test_a_run_that_matches_no_published_row_names_the_options_that_would():
+    records = change(recorded_session(), SessionHeader, workload="alexnet")
+    records = change(records, Model, batch_size=8, mode="inference")
+    snapshot = folded(records).snapshot()
+    assert how_to_match(snapshot, 40) == "comparable with --batch-size 128"
+    assert how_to_match(snapshot, 20) == "--batch-size 128"
+    assert how_to_match(session(), 40) == ""
+    asked = change(recorded_session("importing"), SessionHeader, options={"batch_size": 7})
+    assert how_to_match(folded(asked).snapshot(), 40) == "comparable with --batch-size 100"
+    mine = change(recorded_session(), SessionHeader, workload="my-own")
+    assert how_to_match(folded(mine).snapshot(), 40) == ""
+
+
 def test_runs_that_only_predicted_are_no_earlier_ones_of_a_training_run():
-    predicted = inferring(recorded_session(session_id="predicted"))
+    predicted = in_mode("inference", recorded_session(session_id="predicted"))
     result = replace(predicted[-1], options=predicted[0].options, seconds_per_epoch=None)
     header = replace(predicted[0], wall=BEGIN_WALL - DAY_S)
     predicted = SessionEntry(header, None, result.status, result, None)
     assert earlier_sessions([predicted, entry()], recorded_session()[0]) == [entry()]
-    assert earlier_sessions([predicted, entry()], inferring(recorded_session())[0]) == [predicted]
+    header = in_mode("inference", recorded_session())[0]
+    assert earlier_sessions([predicted, entry()], header) == [predicted]
 
 
 def test_a_run_in_another_precision_is_not_alike():

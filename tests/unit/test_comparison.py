@@ -27,6 +27,7 @@ from dlmon.records import (
     MachineFacts,
     Result,
     RunSeconds,
+    SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
     StepTime,
@@ -39,7 +40,8 @@ SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
 FASTTEXT = Conditions("imdb-fasttext", batch_size=32, samples=25_000, epochs=5)
 BILSTM = Conditions("imdb-bilstm", batch_size=32, samples=25_000, epochs=4)
 DEEP = Conditions("cifar10-deep-cnn", batch_size=32, samples=50_000, epochs=20)
-STEP = StepTime(median=16.0, p95=17.0)
+STEP = StepTime(median=15.0, p95=17.0, mean=16.0)
+RATE = SamplesPerSecond(median=4_266.7, mean=4_000.0, standard_error=10.0, jitter=1.0, band=40.0)
 
 
 def epoch_s(value, projected=False, epochs=3):
@@ -103,7 +105,7 @@ def earlier_row(found, conditions=CIFAR, metric="seconds_per_epoch", this=None, 
 # The table
 
 
-def test_rows_stand_fastest_first_with_this_run_among_them():
+def test_rows_of_the_same_work_stand_fastest_first_and_what_is_not_alike_comes_last():
     rows = compare("seconds_per_epoch", CIFAR, CIFAR, this_run(), [result(12.0)])
     assert [(row.kind, row.value) for row in rows] == [
         ("published", 4),
@@ -116,6 +118,23 @@ def test_rows_stand_fastest_first_with_this_run_among_them():
         ("published", 320),
         ("published", 382),
     ]
+
+
+def test_a_faster_time_of_other_work_is_not_ranked_among_those_of_the_same():
+    conditions = Conditions("vgg16", batch_size=64, samples=None, epochs=None)
+    rows = compare("step_ms", conditions, conditions, this_run(timing=timing_of_step(STEP, None)))
+    alike = [row for row in rows if row.comparable]
+    assert [(row.kind, row.value) for row in alike] == [("this", 16.0), ("published", 415.6)]
+    assert rows[: len(alike)] == tuple(alike)
+    others = [row.value for row in rows[len(alike) :]]
+    assert others == sorted(others)
+    assert others[0] < 415.6
+
+
+def test_all_differences_of_a_row_are_kept():
+    conditions = replace(SMALL, batch_size=64, precision="mixed_float16", epochs=2)
+    row = compare("run_seconds", conditions, SMALL)[0]
+    assert row.badges == ("batch 32, not 64", "float32, not mixed_float16", "10 epochs, not 2")
 
 
 def test_among_equals_this_run_comes_first_then_earlier_ones_then_labels():
@@ -283,7 +302,7 @@ RESNET = Conditions("resnet50", batch_size=64, samples=None, epochs=None)
 
 
 def test_in_training_a_batch_stands_beside_training_steps():
-    this = this_run(timing=timing_of_step(STEP))
+    this = this_run(timing=timing_of_step(STEP, None))
     rows = compare("step_ms", RESNET, RESNET, this)
     ours = one(rows, kind="this")
     assert (ours.value, ours.low, ours.high, ours.unit) == (16.0, None, None, "ms")
@@ -294,21 +313,32 @@ def test_in_training_a_batch_stands_beside_training_steps():
 
 def test_a_time_without_the_weight_update_says_that_ours_includes_it():
     conditions = replace(RESNET, batch_size=16)
-    this = this_run(timing=timing_of_step(STEP))
+    this = this_run(timing=timing_of_step(STEP, None))
     rows = compare("step_ms", conditions, RESNET, this)
-    others = [row for row in rows if row.badges == (WEIGHT_UPDATE,)]
+    others = [row for row in rows if WEIGHT_UPDATE in row.badges and len(row.badges) == 2]
     assert len(others) == 13
     assert {row.note for row in others} == {"no weight update; synthetic input"}
     assert not any(row.comparable for row in others)
     assert factor(one(rows, kind="this"), others[0], steady=True) is None
 
 
-def test_in_inference_a_batch_stands_beside_forward_passes_alone():
-    conditions = replace(RESNET, batch_size=16, mode="inference")
-    rows = compare("step_ms", conditions, RESNET, this_run(timing=timing_of_step(STEP)))
+def test_where_gradients_are_computed_a_batch_stands_beside_forward_and_backward_passes():
+    conditions = replace(RESNET, batch_size=16, mode="gradients")
+    this = this_run(timing=timing_of_step(STEP, None))
+    rows = compare("step_ms", conditions, RESNET, this)
     theirs = [row for row in rows if row.kind == "published"]
     assert len(theirs) == 13
-    assert all(row.comparable and not row.badges for row in theirs)
+    assert all(row.comparable and WEIGHT_UPDATE not in row.badges for row in theirs)
+    ours = one(rows, kind="this")
+    assert factor(ours, theirs[0], steady=True) == pytest.approx(theirs[0].value / 16)
+
+
+def test_in_inference_a_batch_stands_beside_forward_passes_alone():
+    conditions = replace(RESNET, batch_size=16, mode="inference")
+    rows = compare("step_ms", conditions, RESNET, this_run(timing=timing_of_step(STEP, None)))
+    theirs = [row for row in rows if row.kind == "published"]
+    assert len(theirs) == 13
+    assert all(row.comparable for row in theirs)
     assert {row.metric for row in rows} == {"step_ms"}
 
 
@@ -327,7 +357,23 @@ def test_an_earlier_batch_compares_in_the_same_mode_only():
     assert compare("step_ms", RESNET, RESNET, earlier=[replace(found, step_ms=None)]) == compare(
         "step_ms", RESNET, RESNET
     )
-    assert timing_of_step(None) is None
+    assert timing_of_step(None, RATE) is None
+
+
+def test_a_batch_is_compared_by_its_mean_as_published_times_are_with_the_band_of_the_throughput():
+    timing = timing_of_step(STEP, RATE)
+    assert timing.value == 16.0
+    assert (timing.low, timing.high) == (pytest.approx(16 / 1.01), pytest.approx(16 / 0.99))
+    assert timing_of_step(STEP, None).low is None
+    assert timing_of_step(STEP, replace(RATE, band=None)).high is None
+    assert timing_of_step(STEP, replace(RATE, band=5_000.0)).high is None
+
+
+def test_the_mean_of_a_batch_follows_from_the_throughput_where_a_log_has_none():
+    old = StepTime(median=15.0, p95=17.0)
+    assert timing_of_step(old, RATE).value == pytest.approx(16.0, rel=1e-4)
+    assert timing_of_step(old, None) is None
+    assert timing_of_step(old, replace(RATE, mean=0.0)) is None
 
 
 # What it cost
@@ -370,12 +416,25 @@ def test_a_price_per_cpu_of_a_machine_with_unknown_cpus_is_none():
 
 
 def test_the_cost_of_a_batch_is_that_of_its_milliseconds():
-    this = this_run(timing=timing_of_step(STEP), usd_per_hour=3600.0)
+    this = this_run(timing=timing_of_step(STEP, None), usd_per_hour=3600.0)
     row = one(compare("step_ms", RESNET, RESNET, this), kind="this")
     assert row.cost_usd == pytest.approx(0.016)
 
 
 # Earlier sessions
+
+
+def test_the_samples_of_an_earlier_session_are_those_of_the_data_that_it_read():
+    row = earlier_row(result(data="real", samples_per_epoch=20_000))
+    assert row.badges == ("20,000 samples, not 50,000",)
+    assert earlier_row(result(data="real", samples_per_epoch=50_000)).comparable
+    row = earlier_row(result(samples_per_epoch=20_000), replace(CIFAR, samples=20_000))
+    assert row.comparable
+
+
+def test_a_log_without_its_samples_had_them_all_only_of_synthetic_data():
+    assert earlier_row(result(data="synthetic")).comparable
+    assert earlier_row(result(data="real")).badges == ("samples not known",)
 
 
 def test_an_earlier_session_brings_its_band_device_year_and_id():
@@ -618,7 +677,7 @@ CONDITIONS = st.builds(
     samples=COUNTS,
     epochs=COUNTS,
     precision=st.sampled_from([None, "float32", "mixed_float16"]),
-    mode=st.sampled_from([None, "train", "inference"]),
+    mode=st.sampled_from([None, "train", "gradients", "inference"]),
     data=DATA,
     steps_cap=st.none() | st.integers(1, 10),
 )
@@ -635,7 +694,10 @@ RESULTS = st.builds(
     wall_s=NUMBERS,
     seconds_per_epoch=st.none() | EPOCH_S,
     run_seconds=st.none() | RUN_S,
-    step_ms=st.none() | st.just(STEP),
+    step_ms=st.none() | st.builds(StepTime, NUMBERS, NUMBERS, st.none() | NUMBERS),
+    samples_per_second=st.none()
+    | st.builds(SamplesPerSecond, NUMBERS, NUMBERS, st.none(), NUMBERS, st.none() | NUMBERS),
+    samples_per_epoch=st.none() | st.integers(-1, 200),
     data=DATA,
     wall=st.none() | NUMBERS,
 )
@@ -662,9 +724,9 @@ def test_any_comparison_is_sorted_and_honest(
     metric, conditions, defaults, this, earlier, headers, steady
 ):
     rows = compare(metric, conditions, defaults, this, earlier, headers)
-    values = [row.value for row in rows]
-    assert values == sorted(values)
-    assert all(0 < value < math.inf for value in values)
+    ranks = [(not row.comparable, row.value) for row in rows]
+    assert ranks == sorted(ranks)
+    assert all(0 < row.value < math.inf for row in rows)
     assert {row.kind for row in rows} <= set(KINDS)
     assert sum(row.kind == "this" for row in rows) <= 1
     beside = published_metrics(metric, conditions.mode)

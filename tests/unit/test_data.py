@@ -346,7 +346,7 @@ def test_a_broken_mnist_is_refused_by_name(datasets, choice, content):
 
 def test_an_mnist_that_can_not_be_opened_is_refused_with_the_reason(datasets):
     (datasets / "mnist.npz").mkdir()
-    with pytest.raises(DataError, match=r"mnist.npz can't be read as data \(Is a directory\)"):
+    with pytest.raises(DataError, match=r"mnist.npz can't be read as data \(it is a directory"):
         load("mnist", "auto")
 
 

@@ -191,10 +191,18 @@ def test_what_would_disturb_a_measurement_is_told(tmp_path: Path, change):
     assert look(tmp_path, replace(WITH_GPU, **change))["load"].state == "warning"
 
 
-def test_a_machine_without_a_card_trains_on_its_cpu(tmp_path: Path):
+def test_a_machine_without_a_gpu_has_no_fault_and_trains_on_its_cpu(tmp_path: Path):
     gpu = look(tmp_path)["gpu"]
-    assert (gpu.state, gpu.next_step) == ("missing", None)
-    assert "CPU" in gpu.text
+    assert (gpu.state, gpu.next_step) == ("absent", None)
+    assert gpu.text.startswith("No NVIDIA GPU found: training runs on the CPU (")
+
+
+def test_a_gpu_that_is_there_and_can_not_be_used_is_a_fault(tmp_path: Path):
+    card = tmp_path / "sys/bus/pci/devices/0000:65:00.0"
+    card.mkdir(parents=True)
+    (card / "vendor").write_text("0x10de\n")
+    (card / "class").write_text("0x030000\n")
+    assert look(tmp_path)["gpu"].state == "missing"
 
 
 def test_a_gpu_that_sleeps_is_not_called_broken(tmp_path: Path):
@@ -258,7 +266,8 @@ def test_in_wsl_the_driver_is_windows(tmp_path: Path):
 
 def test_a_driver_without_a_gpu_is_told(tmp_path: Path):
     gpu = look(tmp_path, replace(WITH_GPU, gpus=()))["gpu"]
-    assert gpu.state == "missing"
+    assert gpu.state == "absent"
+    assert gpu.text.startswith("No NVIDIA GPU found")
     assert "580.65" in gpu.text
 
 

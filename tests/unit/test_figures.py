@@ -28,9 +28,12 @@ def test_milliseconds(value, text):
     assert figures.milliseconds(value) == text
 
 
-def test_the_time_of_a_batch_is_told_in_its_own_unit_and_has_no_band():
-    timing = timing_of_step(StepTime(median=3.234, p95=7.9))
+def test_the_time_of_a_batch_is_written_in_its_own_unit():
+    timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), None)
     assert figures.duration(timing) == figures.band(timing) == "3.23 ms"
+    rate = SamplesPerSecond(median=100, mean=100, standard_error=None, jitter=0, band=5)
+    timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), rate)
+    assert figures.band(timing) == "3.23 ms ± 0.17"
     assert figures.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
 
 
@@ -71,7 +74,7 @@ def test_time_left(value, text):
         (9.02, 8.97, 9.07, True, "~ 9.02 s ± 0.05"),
         (9.02, 9.02, 9.02, False, "9.02 s"),
         (9.02, 9.019, 9.021, False, "9.02 s ± 0.01"),
-        (382.4, 360.0, 400.0, False, "382 s ± 20"),
+        (382.4, 360.0, 400.0, False, "382 s ± 22"),
     ],
 )
 def test_a_time_with_its_band(value, low, high, projected, text):
@@ -84,6 +87,8 @@ def test_the_band_alone():
     assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
     assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), ascii=True) == "+- 0.05"
     assert figures.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
+    assert figures.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
+    assert figures.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == "± 36"
 
 
 @pytest.mark.parametrize(
@@ -222,9 +227,19 @@ def test_a_factor(value, text):
     assert figures.factor(value) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(1, "1 stall"), (1200, "1,200 stalls")])
-def test_stalls(count, text):
-    assert figures.stalls(count) == text
+@pytest.mark.parametrize(
+    ("count", "at_openings", "text"),
+    [
+        (1, 0, "1 stall"),
+        (1200, 0, "1,200 stalls"),
+        (1, 1, "1 stall at the start of an epoch"),
+        (3, 3, "3 stalls at the start of epochs"),
+        (12, 1, "12 stalls, 1 at the start of an epoch"),
+        (1200, 7, "1,200 stalls, 7 at the start of epochs"),
+    ],
+)
+def test_stalls(count, at_openings, text):
+    assert figures.stalls(count, at_openings) == text
 
 
 @pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])

@@ -81,6 +81,11 @@ def test_multiply_adds_are_those_of_the_published_networks(name, million_multipl
 def test_training_is_three_passes_less_the_input_gradient_of_the_first_layer(name, first_layer):
     workload = WORKLOADS[name]
     assert workload.train_flops == 3 * workload.forward_flops - first_layer
+    # The optimizer's own operations are counted in no mode.
+    modes = ("train", "gradients", "inference")
+    assert [workload.flops_per_sample(mode) for mode in modes] == [
+        *(workload.train_flops, workload.train_flops, workload.forward_flops),
+    ]
 
 
 @given(height=small, width=small, channels=small, filters=small, kernel=st.sampled_from([1, 3]))

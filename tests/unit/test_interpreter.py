@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 from dlmon.interpreter import (
     InterpreterError,
@@ -231,3 +232,25 @@ def test_a_backend_that_our_own_interpreter_lacks_is_told(monkeypatch):
         check_own_backend("torch")
     with pytest.raises(InterpreterError, match="there is no backend"):
         check_own_backend("numpy")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_no_module_of_the_working_directory_is_imported_while_one_is_examined(
+    tmp_path, monkeypatch, version
+):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version} in PATH, or beside the one that runs the tests")
+    hostile = HostileFolder(tmp_path / "hostile", python)
+    monkeypatch.chdir(hostile.path)
+    # Whatever it lacks, it answered as a Python of this version.
+    assert f"Python {version}." in await refusal(python, "torch")
+    assert hostile.imported == []
+
+
+async def test_a_module_that_the_users_own_path_holds_is_found(tmp_path, monkeypatch):
+    for module in ("keras", "torch"):
+        (tmp_path / f"{module}.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = await examine_interpreter(sys.executable, "torch")
+    assert found.backend == "torch"

@@ -106,7 +106,7 @@ VIOLATIONS = {
         "tui/figures.py",
         "import workloads.data",
     ),
-    "The workloads use the engine's records, emitter and callback only": (
+    "The workloads use what the engine has for a trained process only": (
         "workloads/catalog.py",
         "import dlmon.session",
     ),

@@ -1,90 +1,317 @@
+"""Each rule of what limits a run: what makes it true, what makes it false, and what it claims."""
+
+import itertools
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.limits import LEAST_SAMPLES, find_limit
-from dlmon.records import Cpu, Gpu, Machine, MachineFacts, Memory, ProcessTree
+from dlmon.limits import LEAST_SAMPLES, find_limit, program_name
+from dlmon.records import (
+    Cpu,
+    Gpu,
+    Machine,
+    MachineFacts,
+    Memory,
+    Pressure,
+    Process,
+    ProcessTree,
+)
+from dlmon.sanitize import clean
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(
     t=1,
     wall=1.0,
-    cpu=Cpu(pct=30.0, cores=(30, 30, 30, 30)),
+    cpu=Cpu(pct=30.0, cores=(30, 30, 30, 30), steal_pct=0.0),
     memory=Memory(used_mib=4000, swap_mib_s=0.0),
     process=ProcessTree(cpu_pct=110.0, busiest_thread_pct=50.0),
     gpus=(),
 )
-BUSY_GPU = Gpu(index=0, utilization_pct=97, power_w=90.0, power_limit_w=120.0, temperature_c=61)
+BUSY_GPU = Gpu(
+    index=0,
+    utilization_pct=97,
+    power_w=90.0,
+    power_limit_w=120.0,
+    temperature_c=61,
+    throttle=(),
+)
 
 
-def told(sample, facts=FACTS, gpu_index=0, count=10):
-    return find_limit([sample] * count, facts, gpu_index)
+def told(sample, facts=FACTS, gpu_index=0, count=10, **options):
+    return find_limit([sample] * count, facts, gpu_index, **options)
+
+
+def rules(limit):
+    return [evidence.rule for evidence in limit.evidence]
 
 
 def with_gpu(**changes):
     return replace(IDLE, gpus=(replace(BUSY_GPU, **changes),))
 
 
+def on_cores(count, run, others, steal=0.0, **changes):
+    """Return a sample of a machine where a run and others take so many cores."""
+    busy = run + others + steal
+    pct = 100 * busy / count
+    return replace(
+        IDLE,
+        cpu=Cpu(pct=pct, cores=(round(pct),) * count, steal_pct=100 * steal / count),
+        process=ProcessTree(cpu_pct=100 * run, busiest_thread_pct=50.0),
+        **changes,
+    )
+
+
+# ---- the run's CPU time apart from that of others ----
+
+
+def test_other_programs_on_the_cpus_are_named_apart_from_the_run():
+    pytest_row = Process(32614, command="/usr/bin/python3 -m pytest -x", cpu_pct=98.0, of_run=False)
+    own_row = Process(7, command="python3", cpu_pct=80.0, of_run=True)
+    sample = on_cores(2, run=0.8, others=1.2, processes=(own_row, pytest_row))
+    limit = told(sample, MachineFacts(cores=2), None)
+    assert limit.rule == "other-programs"
+    assert limit.text == (
+        "Other programs take 1.2 of 2 cores (most: pytest, pid 32614); this run 0.8."
+    )
+
+
 @pytest.mark.parametrize(
-    ("sample", "rule", "words"),
+    "row",
     [
-        (with_gpu(power_w=118.0), "gpu-power", "held at its power limit of 120 W"),
-        (with_gpu(throttle=("power cap",)), "gpu-power", "power limit"),
-        (with_gpu(throttle=("thermal slowdown",)), "gpu-thermal", "at 61 °C"),
-        (with_gpu(), "gpu", "GPU 0: busy 97 % of the time."),
+        Process(1, command="small", cpu_pct=5.0, of_run=False),
+        Process(1, command="elsewhere", cpu_pct=99.0, why={"of_run": "the host's pid"}),
+        Process(1, cpu_pct=99.0, of_run=False, why={"command": "the process doesn't answer"}),
+    ],
+    ids=["next to nothing", "of another namespace", "without a name"],
+)
+def test_a_program_that_may_not_be_the_one_is_not_named(row):
+    limit = told(on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None)
+    assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
+
+
+def test_a_program_that_may_not_have_the_most_is_named_with_what_it_takes():
+    row = Process(1, command="small", cpu_pct=20.0, of_run=False)
+    limit = told(on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None)
+    assert limit.text == "Other programs take 1.2 of 2 cores (0.2: small, pid 1); this run 0.8."
+
+
+def test_a_program_is_named_by_what_it_took_over_the_whole_window():
+    def rows(busy, idle):
+        return tuple(
+            Process(pid, command=name, cpu_pct=pct, of_run=False)
+            for pid, name, pct in ((1, "first", busy), (2, "last", idle))
+        )
+
+    samples = [on_cores(2, 0.8, 1.2, processes=rows(120.0, 0.0))] * 20
+    samples += [on_cores(2, 0.8, 1.2, processes=rows(0.0, 100.0))] * 5
+    assert "most: first, pid 1" in find_limit(samples, MachineFacts(cores=2), None).text
+
+
+def test_a_name_from_a_log_is_cleaned():
+    row = Process(9, command="/bin/e\x1b[31mvil" + "x" * 99, cpu_pct=120.0, of_run=False)
+    text = told(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None).text
+    assert text.isprintable()
+    assert len(text) < 110
+
+
+def test_where_steal_is_not_known_it_may_be_what_the_others_took():
+    sample = on_cores(2, run=0.8, others=1.2)
+    sample = replace(sample, cpu=replace(sample.cpu, steal_pct=None))
+    assert told(sample, MachineFacts(cores=2), None).text == (
+        "Everything but this run takes 1.2 of 2 cores; this run 0.8."
+    )
+
+
+@pytest.mark.parametrize(
+    ("sample", "cpus"),
+    [
+        (on_cores(4, run=1.0, others=1.5), None),
+        (on_cores(4, run=3.7, others=0.2), None),
+        (on_cores(2, run=1.0, others=1.0), 1),
+        (on_cores(2, run=0.8, others=0.0, steal=1.2), None),
+    ],
+    ids=["cores are idle", "next to nothing", "on CPUs that the run may not use", "it is steal"],
+)
+def test_other_programs_that_take_nothing_from_the_run_are_no_evidence(sample, cpus):
+    facts = MachineFacts(cores=len(sample.cpu.cores))
+    assert "other-programs" not in rules(told(sample, facts, None, cpus=cpus))
+
+
+def test_all_cores_are_only_said_to_be_busy_where_the_run_has_them():
+    full = told(on_cores(4, run=3.92, others=0.05), gpu_index=None)
+    assert full.text == "The run keeps all 4 cores busy 98 % of the time."
+    shared = told(on_cores(4, run=2.0, others=2.0), gpu_index=None)
+    assert "cpu" not in rules(shared)
+    assert "busy" not in shared.text
+
+
+def test_all_cores_busy_by_nobody_knows_whom_says_so():
+    sample = replace(on_cores(4, 2.0, 1.9), process=None)
+    assert told(sample, gpu_index=None).text == (
+        "4 cores are busy 98 % of the time, the run's share of it isn't known."
+    )
+    calm = replace(on_cores(4, 1.0, 1.0), process=None)
+    assert told(calm, gpu_index=None).rule == "not-clear"
+
+
+# ---- what the run may use ----
+
+
+def test_a_run_that_fills_its_one_allowed_cpu_is_held_against_that():
+    limit = told(on_cores(2, run=0.97, others=0.1), MachineFacts(cores=2), None, cpus=1)
+    assert limit.rule == "cpu"
+    assert limit.text == "The run keeps its 1 allowed CPU (of 2) busy 97 % of the time."
+
+
+def test_a_run_that_takes_a_part_of_its_allowed_cpus_is_not_limited_by_them():
+    limit = told(on_cores(4, run=1.0, others=0.1), gpu_index=None, cpus=2)
+    assert limit.text == (
+        "Not clear: this run 1.0 of 4 cores, everything else 0.1, busiest thread 50 % of a core."
+    )
+
+
+def test_the_affinity_that_dlmon_was_started_with_counts_like_cpus():
+    limit = told(on_cores(4, run=1.96, others=0.5), MachineFacts(cores=2), None)
+    assert limit.text == "The run keeps its 2 allowed CPUs (of 4) busy 98 % of the time."
+
+
+def test_a_run_that_fills_its_containers_cores_is_held_against_those():
+    facts = MachineFacts(cores=16, cpu_limit=1.5)
+    limit = told(on_cores(16, run=1.48, others=3.0), facts, None)
+    assert limit.text == "The run takes 99 % of the 1.5 cores that its container may use."
+    assert told(on_cores(16, run=1.0, others=3.0), facts, None).rule == "not-clear"
+
+
+def test_threads_that_are_busy_beside_idle_cores_are_named():
+    limit = told(on_cores(2, run=1.02, others=0.1), MachineFacts(cores=2), None, threads=1)
+    assert limit.rule == "threads"
+    assert limit.text == (
+        "The run keeps its 1 thread (--threads 1) busy: 1.0 cores of CPU time, "
+        "while 0.9 of 2 cores are idle."
+    )
+
+
+@pytest.mark.parametrize(
+    ("sample", "options"),
+    [
+        (on_cores(4, run=1.0, others=0.1), {"threads": 2}),
+        (on_cores(4, run=2.9, others=0.1), {"threads": 2}),
+        (on_cores(4, run=2.0, others=2.0), {"threads": 2}),
+        (on_cores(4, run=2.0, others=0.1), {"threads": 2, "cpus": 2}),
+        (on_cores(4, run=2.0, others=0.1), {}),
+        (on_cores(4, run=2.0, others=0.1), {"threads": "2"}),
+    ],
+    ids=["waits", "has more threads", "no idle core", "no more CPUs", "not asked", "no number"],
+)
+def test_threads_are_no_evidence_where_they_leave_nothing_idle(sample, options):
+    assert "threads" not in rules(told(sample, gpu_index=None, **options))
+
+
+@given(
+    st.integers(1, 64),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.none() | st.integers(1, 64),
+    st.none() | st.floats(0.1, 64),
+    st.none() | st.integers(1, 64),
+)
+def test_the_cpus_are_never_claimed_for_a_run_that_takes_less_than_half_of_them(
+    cores, own_share, others_share, cpus, cpu_limit, threads
+):
+    allowed = min(cores, cpus or cores, cpu_limit or cores)
+    own = own_share * allowed
+    sample = on_cores(cores, run=own, others=others_share * (cores - own))
+    facts = MachineFacts(cores=cores, cpu_limit=cpu_limit)
+    limit = told(sample, facts, None, cpus=cpus, threads=threads)
+    if own < allowed / 2:
+        assert "cpu" not in rules(limit)
+        assert "The run keeps all" not in limit.text
+    if own >= 0.91 * allowed:
+        assert "cpu" in rules(limit)
+
+
+# ---- the GPU ----
+
+
+def test_a_gpu_near_its_power_limit_is_not_said_to_be_held_there():
+    limit = told(with_gpu(power_w=286.0, power_limit_w=300.0))
+    assert limit.rule == "gpu-near-power"
+    assert limit.text == ("GPU 0: busy 97 % of the time, near its power limit (286 of 300 W).")
+
+
+def test_a_power_cap_is_named_as_nvml_names_it():
+    limit = told(with_gpu(power_w=118.0, throttle=("power cap",)))
+    assert limit.rule == "gpu-power-cap"
+    assert limit.text == ("GPU 0: busy 97 % of the time, slowed by SW power cap, 118 of 120 W.")
+
+
+def test_a_power_brake_is_no_power_limit():
+    limit = told(with_gpu(throttle=("hardware slowdown", "power brake")))
+    assert limit.rule == "gpu-power-brake"
+    assert "slowed by HW power brake (external)" in limit.text
+    assert "limit" not in limit.text
+    assert "cap" not in limit.text
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [
+        (("thermal slowdown",), "SW thermal slowdown at 61 °C"),
+        (("hardware slowdown", "hardware thermal slowdown"), "HW thermal slowdown at 61 °C"),
+        (("hardware slowdown",), "HW slowdown"),
         (
-            replace(IDLE, cpu=replace(IDLE.cpu, throttled_pct=40.0)),
-            "cpu-quota",
-            "in 40 % of its periods",
+            ("power cap", "thermal slowdown"),
+            "SW thermal slowdown at 61 °C and by SW power cap",
         ),
-        (replace(IDLE, memory=Memory(swap_mib_s=25.0)), "swap", "swaps 25 MiB a second"),
-        (
-            replace(IDLE, cpu=Cpu(pct=97.0, cores=(96, 97, 98, 99))),
-            "cpu",
-            "all 4 cores busy 98 % of the time",
-        ),
-        (
-            replace(
-                with_gpu(utilization_pct=35),
-                process=ProcessTree(cpu_pct=110.0, busiest_thread_pct=99.0),
-            ),
-            "host",
-            "feeds GPU 0 too slowly",
-        ),
-        (IDLE, "not-clear", "Not clear: CPU 30 %, busiest thread 50 % of a core."),
     ],
 )
-def test_each_rule_names_what_it_saw(sample, rule, words):
-    limit = told(sample)
-    assert limit.rule == rule
-    assert words in limit.text
-
-
-def test_a_gpu_at_its_limit_comes_before_everything_else():
-    swapping = replace(with_gpu(power_w=119.0), memory=Memory(swap_mib_s=100.0))
-    assert told(swapping).rule == "gpu-power"
-
-
-def test_one_idle_core_is_enough_to_clear_the_cpu():
-    sample = replace(IDLE, cpu=Cpu(pct=75.0, cores=(100, 100, 100, 0)))
-    assert told(sample).rule == "not-clear"
-
-
-def test_a_core_that_idles_now_and_then_clears_the_cpu():
-    busy = replace(IDLE, cpu=Cpu(pct=100.0, cores=(100, 100, 100, 100)))
-    part = replace(IDLE, cpu=Cpu(pct=80.0, cores=(100, 100, 100, 20)))
-    assert find_limit([busy, part] * 5, FACTS, None).rule == "not-clear"
-
-
-def test_where_the_run_may_use_only_some_cores_its_own_time_counts():
-    facts = MachineFacts(cores=2)
-    busy = replace(IDLE, process=ProcessTree(cpu_pct=195.0, busiest_thread_pct=99.0))
-    assert told(busy, facts, None).text == (
-        "The CPU: the run keeps its 2 cores busy 98 % of the time."
+def test_every_reason_that_slows_a_gpu_is_named(reasons, words):
+    assert told(with_gpu(throttle=reasons)).text == (
+        f"GPU 0: busy 97 % of the time, slowed by {words}, 90 of 120 W."
     )
-    assert told(IDLE, facts, None).rule == "not-clear"
+
+
+@pytest.mark.parametrize(
+    ("reason", "rule"), [("thermal slowdown", "gpu-thermal"), ("power cap", "gpu-power-cap")]
+)
+def test_a_gpu_that_is_slowed_at_85_percent_busy_is_mentioned(reason, rule):
+    limit = told(with_gpu(utilization_pct=85, throttle=(reason,)))
+    assert limit.rule == rule
+    assert "busy 85 % of the time, slowed by" in limit.text
+    assert told(with_gpu(utilization_pct=85)).rule == "not-clear"
+
+
+@pytest.mark.parametrize("reasons", [("clock setting",), ("sync boost",), (), None])
+def test_what_is_no_throttle_slows_no_gpu(reasons):
+    assert told(with_gpu(throttle=reasons)).rule == "gpu"
+
+
+def test_a_gpu_that_waits_is_not_limited_by_its_clock():
+    assert told(with_gpu(utilization_pct=30, throttle=("power cap",))).rule == "not-clear"
+
+
+def test_a_reason_counts_where_most_readings_tell_it_and_then_says_in_how_many():
+    hot = with_gpu(throttle=("thermal slowdown", "hardware thermal slowdown"))
+    cool = with_gpu()
+    assert find_limit([hot] * 9 + [cool] * 21, FACTS, 0).rule == "gpu"
+    mostly = find_limit([hot] * 21 + [cool] * 9, FACTS, 0)
+    assert mostly.rule == "gpu-thermal"
+    assert "at 61 °C in 70 % of readings" in mostly.text
+
+
+def test_a_busy_gpu_far_below_its_power_limit_says_what_busy_means():
+    assert told(with_gpu(utilization_pct=95, power_limit_w=300.0)).text == (
+        "GPU 0: busy 95 % of the time, at 90 of 300 W: busy says only that some kernel ran."
+    )
+    assert told(with_gpu()).text == "GPU 0: busy 97 % of the time, at 90 of 120 W."
+    assert told(with_gpu(power_w=None)).text == "GPU 0: busy 97 % of the time."
+
+
+def test_a_gpu_that_tells_no_utilisation_may_still_tell_what_slows_it():
+    limit = told(with_gpu(utilization_pct=None, throttle=("thermal slowdown",)))
+    assert limit.text == "GPU 0: slowed by SW thermal slowdown at 61 °C, 90 of 120 W."
 
 
 def test_another_gpu_is_no_evidence():
@@ -92,12 +319,170 @@ def test_another_gpu_is_no_evidence():
     assert told(other, gpu_index=0).rule == "not-clear"
 
 
+def test_a_full_thread_beside_a_gpu_that_waits_claims_no_cause():
+    sample = replace(
+        with_gpu(utilization_pct=40),
+        process=ProcessTree(cpu_pct=110.0, busiest_thread_pct=100.0),
+    )
+    limit = told(sample)
+    assert limit.rule == "thread"
+    assert limit.text == "One thread of this run is at 100 % of a core, GPU 0 at 40 %."
+    assert told(replace(sample, gpus=(replace(BUSY_GPU, utilization_pct=80),))).rule == "not-clear"
+    assert told(with_gpu(utilization_pct=40)).rule == "not-clear"
+
+
+def test_another_program_on_the_gpu_is_named():
+    def beside(**changes):
+        row = Process(4711, command="blender", gpus=(0,), gpu_memory_mib=3277, of_run=False)
+        return replace(with_gpu(), processes=(replace(row, **changes),))
+
+    limit = told(beside())
+    assert rules(limit) == ["gpu", "gpu-shared"]
+    assert limit.text.endswith("Another program has 3.2 GiB on GPU 0 (blender, pid 4711).")
+    for changes in (
+        {"of_run": True},
+        {"of_run": None, "why": {"of_run": "the driver tells the host's pid"}},
+        {"gpus": (1,)},
+        {"gpu_memory_mib": 40},
+        {"gpu_memory_mib": None},
+    ):
+        assert rules(told(beside(**changes))) == ["gpu"]
+
+
+# ---- container, host, memory, disk ----
+
+
+@pytest.mark.parametrize(
+    ("sample", "rule", "text"),
+    [
+        (
+            replace(IDLE, cpu=replace(IDLE.cpu, throttled_pct=40.0)),
+            "cpu-quota",
+            "The container's CPU limit stopped it in 40 % of its periods.",
+        ),
+        (
+            replace(IDLE, memory=Memory(swap_mib_s=25.0)),
+            "swap",
+            "Memory: 25 MiB a second go to and from swap.",
+        ),
+        (
+            replace(IDLE, pressure=Pressure(memory_pct=23.0)),
+            "memory-pressure",
+            "Memory: some program waited for it 23 % of the time.",
+        ),
+        (
+            replace(IDLE, pressure=Pressure(io_pct=34.0)),
+            "io-pressure",
+            "Disk: some program waited for it 34 % of the time.",
+        ),
+        (
+            replace(IDLE, cpu=replace(IDLE.cpu, steal_pct=12.0)),
+            "steal",
+            "The host of this virtual machine took 12 % of its CPU time (steal).",
+        ),
+    ],
+)
+def test_each_of_the_machines_troubles_is_stated_as_it_was_measured(sample, rule, text):
+    limit = told(sample)
+    assert (limit.rule, limit.text) == (rule, text)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        replace(IDLE, cpu=replace(IDLE.cpu, throttled_pct=1.0)),
+        replace(IDLE, cpu=replace(IDLE.cpu, steal_pct=2.0)),
+        replace(IDLE, memory=Memory(swap_mib_s=0.2)),
+        replace(IDLE, pressure=Pressure(memory_pct=1.0, io_pct=5.0, cpu_pct=100.0)),
+        replace(IDLE, pressure=Pressure(why={"io_pct": "not told by this system"})),
+    ],
+)
+def test_little_trouble_is_no_evidence(sample):
+    assert told(sample).rule == "not-clear"
+
+
+def test_a_container_that_is_stopped_is_mentioned_beside_a_busy_gpu():
+    sample = with_gpu(utilization_pct=95)
+    sample = replace(sample, cpu=replace(sample.cpu, throttled_pct=60.0))
+    assert told(sample, MachineFacts(cores=4, cpu_limit=2.0)).text == (
+        "GPU 0: busy 95 % of the time, at 90 of 120 W. "
+        "The container's CPU limit of 2 cores stopped it in 60 % of its periods."
+    )
+
+
+TROUBLES = {
+    "gpu": lambda s: replace(s, gpus=(BUSY_GPU,)),
+    "cpu-quota": lambda s: replace(s, cpu=replace(s.cpu, throttled_pct=60.0)),
+    "swap": lambda s: replace(s, memory=Memory(swap_mib_s=25.0)),
+    "memory-pressure": lambda s: replace(s, pressure=_with(s.pressure, memory_pct=23.0)),
+    "steal": lambda s: replace(s, cpu=replace(s.cpu, steal_pct=12.0)),
+    "io-pressure": lambda s: replace(s, pressure=_with(s.pressure, io_pct=34.0)),
+}
+
+
+def _with(pressure, **changes):
+    return replace(pressure or Pressure(), **changes)
+
+
+@pytest.mark.parametrize(
+    "holding",
+    [names for count in range(7) for names in itertools.combinations(TROUBLES, count)],
+    ids=lambda names: "+".join(names) or "none",
+)
+def test_no_rule_hides_another(holding):
+    sample = IDLE
+    for name in holding:
+        sample = TROUBLES[name](sample)
+    limit = told(sample)
+    assert rules(limit) == list(holding)
+    in_full, in_short = limit.evidence[:2], limit.evidence[2:]
+    assert all(f"{evidence.text}." in limit.text for evidence in in_full)
+    assert all(evidence.brief in limit.text.partition("Also: ")[2] for evidence in in_short)
+
+
+# ---- what isn't known ----
+
+
 def test_too_few_samples_say_nothing():
     assert told(IDLE, count=LEAST_SAMPLES - 1) is None
 
 
+def test_a_reading_of_few_samples_is_no_evidence():
+    swapping = replace(IDLE, memory=Memory(swap_mib_s=100.0))
+    unknown = replace(IDLE, memory=Memory(why={"swap_mib_s": "denied"}))
+    few = [swapping] * (LEAST_SAMPLES - 1) + [unknown] * 20
+    assert find_limit(few, FACTS, None).rule == "not-clear"
+    assert find_limit([swapping, *few], FACTS, None).rule == "swap"
+
+
 def test_nothing_measured_is_said_so():
     assert told(Machine(t=1, wall=1.0)).text == "Not clear: nothing is measured."
+
+
+def test_what_is_not_clear_has_its_figures():
+    assert told(with_gpu(utilization_pct=40)).text == (
+        "Not clear: this run 1.1 of 4 cores, everything else 0.1, GPU 0 40 %, "
+        "busiest thread 50 % of a core."
+    )
+    untold = replace(IDLE, process=None)
+    assert told(untold).text == "Not clear: CPU 30 %."
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/bin/python3.12 -X dev -u /srv/train.py --x", "train.py"),
+        ("python -m pytest tests", "pytest"),
+        ("python -c code", "python"),
+        ("bash /opt/job.sh", "job.sh"),
+        ("/opt/blender/blender -b x", "blender"),
+        ("[kworker/0:1]", "[kworker/0:1]"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_program_is_called_what_a_person_calls_it(command, name):
+    assert program_name(command) == name
 
 
 percent = st.none() | st.floats(0, 100)
@@ -115,9 +500,24 @@ percent = st.none() | st.floats(0, 100)
                 pct=percent,
                 cores=st.none() | st.lists(st.integers(0, 100), max_size=4).map(tuple),
                 throttled_pct=percent,
+                steal_pct=percent,
             ),
             memory=st.none() | st.builds(Memory, swap_mib_s=percent),
+            pressure=st.none() | st.builds(Pressure, memory_pct=percent, io_pct=percent),
             process=st.none() | st.builds(ProcessTree, cpu_pct=percent, busiest_thread_pct=percent),
+            processes=st.none()
+            | st.lists(
+                st.builds(
+                    Process,
+                    st.integers(1, 9),
+                    command=st.none() | st.text(),
+                    cpu_pct=percent,
+                    of_run=st.none() | st.booleans(),
+                    gpus=st.just(()) | st.just((0, 1)),
+                    gpu_memory_mib=st.none() | st.integers(0, 9999),
+                ),
+                max_size=3,
+            ).map(tuple),
             gpus=st.none()
             | st.lists(
                 st.builds(
@@ -135,16 +535,12 @@ percent = st.none() | st.floats(0, 100)
         max_size=8,
     ),
     st.none() | st.integers(0, 2),
+    st.none() | st.integers(-2, 9) | st.just(10**400) | st.text(),
 )
-def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index):
-    limit = find_limit(samples, FACTS, gpu_index)
+def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
+    limit = find_limit(samples, FACTS, gpu_index, cpus=option, threads=option)
     assert (limit is None) == (len(samples) < LEAST_SAMPLES)
     if limit is not None:
         assert limit.text.endswith(".")
-
-
-def test_two_reasons_in_one_sample_count_once():
-    hot = with_gpu(throttle=("thermal slowdown", "hardware thermal slowdown"))
-    cool = with_gpu()
-    assert find_limit([hot] * 9 + [cool] * 21, FACTS, 0).rule == "gpu"
-    assert find_limit([hot] * 21 + [cool] * 9, FACTS, 0).rule == "gpu-thermal"
+        assert clean(limit.text) == limit.text
+        assert limit.rule == (limit.evidence[0].rule if limit.evidence else "not-clear")

@@ -1,10 +1,14 @@
 import contextlib
+import errno
+import itertools
 import json
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -210,6 +214,52 @@ def test_a_line_without_end_takes_no_more_memory_than_it_may(tmp_path, monkeypat
         assert follower.skipped == 1
 
 
+def test_a_long_line_that_grows_is_searched_once_and_then_read(tmp_path, monkeypatch):
+    path = write_log(tmp_path, [header()])
+    line = encode(Notice(2, "x" * 40_000))
+    parts = [line[start : start + 7_000] for start in range(0, len(line), 7_000)]
+    monkeypatch.setattr(log, "_CHUNK_BYTES", 1_000)
+    with follow(path) as follower, path.open("ab", buffering=0) as file:
+        read = []
+        pread = os.pread
+        monkeypatch.setattr(log.os, "pread", lambda *a: (read.append(a[1]), pread(*a))[1])
+        for part in parts:
+            assert follower.poll(most_bytes=2_000) == []
+            file.write(part)
+            searched = len(read)
+            # A tick in which nothing was written asks once more for what is behind the last byte.
+            follower_polls = [follower.poll(most_bytes=2_000) for _ in range(10)]
+            if part is not parts[-1]:
+                assert follower_polls == [[]] * 10
+                assert len(read) - searched <= 7_000 // 1_000 + 12
+        assert [r for records in follower_polls for r in records] == [Notice(2, "x" * 40_000)]
+        file.write(encode(Notice(3, "b")))
+        assert follower.poll() == [Notice(3, "b")]
+
+
+@given(
+    st.lists(st.integers(1, 5_000), min_size=1, max_size=12),
+    st.lists(st.integers(1, 4_000), min_size=1, max_size=6),
+)
+def test_however_lines_arrive_each_is_read_once(lengths, cuts):
+    records = [Notice(number, "x" * length) for number, length in enumerate(lengths)]
+    content = b"".join(map(encode, records))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "_CHUNK_BYTES", 1_000)
+        path = write_log(Path(folder), [header()])
+        found = []
+        with follow(path) as follower, path.open("ab", buffering=0) as file:
+            for cut in itertools.cycle(cuts):
+                file.write(content[:cut])
+                content = content[cut:]
+                found += follower.poll(most_bytes=1_500)
+                if not content:
+                    break
+            while more := follower.poll(most_bytes=1_500):
+                found += more
+        assert found == records
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -273,8 +323,8 @@ def test_a_session_is_never_written_over(tmp_path):
     assert read(path) == [epoch(0)]
 
 
-def test_a_full_disk_is_refused_before_the_log_is_visible(tmp_path):
-    with files_no_larger_than(10), pytest.raises(LogError, match="the disk is full"):
+def test_what_can_not_be_written_is_refused_before_the_log_is_visible(tmp_path):
+    with files_no_larger_than(10), pytest.raises(LogError, match="reached the file-size limit"):
         LogWriter(tmp_path, header())
     assert list(tmp_path.iterdir()) == []
 
@@ -433,6 +483,138 @@ def test_a_real_disk_that_is_full_costs_no_epoch(small_disk):
         writer.close()
 
 
+@pytest.mark.parametrize(
+    ("number", "reason", "waits"),
+    [
+        (errno.ENOSPC, "the disk is full", True),
+        (errno.EDQUOT, "the disk quota is used up", True),
+        (errno.EFBIG, "it has reached the file-size limit", False),
+        (errno.EIO, "input/output error", False),
+    ],
+)
+def test_only_room_on_a_disk_is_waited_for(writer, monkeypatch, number, reason, waits):
+    def refuse(fd, line):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log.os, "write", refuse)
+        writer.write(epoch(0))
+    assert (writer.failing, writer.is_full) == (reason, waits)
+    assert writer.retry(at_once=True)
+    assert (writer.failing, writer.is_full) == (None, False)
+
+
+def remove(path):
+    path.unlink()
+
+
+def move_away(path):
+    path.rename(path.with_name("kept.jsonl"))
+
+
+def replace_by_a_copy(path):
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").rename(path)
+
+
+def cut_short(path):
+    os.truncate(path, 100)
+
+
+def remove_folder(path):
+    shutil.rmtree(path.parent)
+
+
+LOSSES = {
+    "was removed": remove,
+    "was moved away": move_away,
+    "was replaced": replace_by_a_copy,
+    "was cut short": cut_short,
+}
+
+
+@pytest.mark.parametrize(("told", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
+def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, told, lose):
+    first = writer.path
+    writer.write(Notice(1, "before"))
+    assert writer.find_loss() is None
+    with follow(first) as follower:
+        lose(first)
+        assert writer.find_loss() == told
+        writer.go_on_in_next([Phase(1, "training")])
+        assert writer.path == first.with_name("session-2.jsonl")
+        assert writer.find_loss() is None
+        writer.write(Notice(2, "after"))
+        assert follower.header.id == first.parent.name
+    assert log.log_of(first.parent) == writer.path
+    with follow(writer.path) as follower:
+        assert follower.header == header()
+        assert follower.poll() == [Phase(1, "training"), Notice(2, "after")]
+    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
+    lose(writer.path)
+    writer.go_on_in_next([])
+    assert writer.path.name == "session-3.jsonl" or lose is remove_folder
+
+
+@on_linux
+def test_the_next_log_is_locked_and_the_lost_one_is_let_go(writer):
+    first = writer.path
+    kept = first.with_name("kept.jsonl")
+    move_away(first)
+    writer.go_on_in_next([])
+    assert pid_seen_by_another_process(writer.path) == str(os.getpid())
+    assert pid_seen_by_another_process(kept) == "None"
+
+
+def test_a_log_that_is_lost_with_all_folders_around_it_is_kept_open(writer, tmp_path):
+    shutil.rmtree(tmp_path)
+    with pytest.raises(LogError, match="no such file or directory"):
+        writer.go_on_in_next([])
+    writer.write(epoch(0))
+    assert writer.find_loss() == "was removed"
+    assert writer.failing is None
+
+
+def test_what_waits_for_room_is_written_to_the_next_log(writer):
+    with files_no_larger_than(writer.path.stat().st_size):
+        writer.write(epoch(0))
+    remove(writer.path)
+    writer.go_on_in_next([])
+    assert writer.retry(at_once=True)
+    assert read(writer.path) == [epoch(0)]
+
+
+def test_a_log_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
+    path = write_log(tmp_path, [header(), *(Notice(n, "x") for n in range(50))])
+    with follow(path) as follower:
+        assert len(follower.poll()) == 50
+        os.truncate(path, 700)
+        assert follower.poll() == []
+        assert follower.was_cut
+        with path.open("ab") as file:
+            file.write(b"\n" + encode(Notice(60, "after")))
+        assert follower.poll() == [Notice(60, "after")]
+
+
+def test_how_much_of_a_log_is_read_is_known_until_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "_CHUNK_BYTES", 4_000)
+    notices = [Notice(n, "x" * 50) for n in range(300)]
+    path = write_log(tmp_path, [header(), *notices])
+    got, shares = [], []
+    with follow(path) as follower:
+        while follower.read_share is not None:
+            for record in follower.new_records(most_bytes=1):
+                got.append(record)
+                if len(got) % 20 == 0:
+                    break
+            shares.append(follower.read_share)
+    assert got == notices
+    assert shares.pop() is None
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.2
+    assert 0.8 < shares[-1] <= 1
+
+
 @on_linux
 def test_another_process_is_seen_to_write_until_it_ends(holder):
     assert writer_pid(holder.path) == holder.pid
@@ -478,7 +660,10 @@ def test_the_lock_is_held_before_the_log_is_visible(tmp_path, monkeypatch):
 
 
 def pid_seen_by_another_process(path):
-    probe = f"from dlmon.log import writer_pid; print(writer_pid({str(path)!r}))"
+    probe = (
+        "from pathlib import Path; from dlmon.log import writer_pid; "
+        f"print(writer_pid(Path({str(path)!r})))"
+    )
     return subprocess.check_output([sys.executable, "-c", probe], text=True).strip()
 
 

@@ -14,6 +14,7 @@ from tui.machine_places import (
     PROCESSES,
     Shape,
     gpu_name,
+    labelled_charts,
     machine_places,
 )
 
@@ -127,3 +128,13 @@ def test_cores_have_a_place_in_every_large_panel(cores):
     for size in ((42, 21), (80, 23), (120, 39), (200, 59)):
         for gpus in GPUS[:5]:
             assert CORES in machine_places(*size, Shape(cores, gpus))
+
+
+def test_the_lowest_charts_label_the_time_and_the_cpus_where_those_are_narrow():
+    assert labelled_charts(machine_places(120, 39, Shape(8, 1))) == {gpu_name(0), MEMORY}
+    assert labelled_charts(machine_places(80, 23, Shape(8, 0))) == {MEMORY}
+    assert labelled_charts(machine_places(80, 23, Shape(64, 8))) == {CPU}
+    assert labelled_charts(machine_places(120, 39, Shape(64, 8))) == {
+        *(gpu_name(number) for number in range(4, 8)),
+        CPU,
+    }

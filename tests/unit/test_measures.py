@@ -23,8 +23,8 @@ from dlmon.energy import (
     EnergyMeter,
     NotMeasured,
 )
-from dlmon.measures import INFERENCE_HAS_NO_EPOCHS, NO_PRICE, measure, peak_share
-from dlmon.records import Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
+from dlmon.measures import NO_PRICE, measure, peak_share
+from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
 
 SECOND = 1_000_000_000
 ON_CPU = Model(
@@ -180,11 +180,12 @@ def test_no_whole_epoch_has_no_energy():
         assert found.why["energy_j_per_epoch"] == NO_WHOLE_EPOCH
 
 
-def test_inference_has_no_epochs():
-    inference = replace(ON_CPU, mode="inference")
-    found = measured(inference, [epoch(0, 1, 9)], cpu_meter(*steady(40, 10)))
+@pytest.mark.parametrize("mode", ["inference", "gradients"])
+def test_a_mode_that_learns_nothing_has_no_energy_per_epoch(mode):
+    model = replace(ON_CPU, mode=mode)
+    found = measured(model, [epoch(0, 1, 9)], cpu_meter(*steady(40, 10)))
     assert found.energy_j_per_epoch is None
-    assert found.why["energy_j_per_epoch"] == INFERENCE_HAS_NO_EPOCHS
+    assert found.why["energy_j_per_epoch"] == WITHOUT_EPOCHS[mode]
 
 
 def test_a_day_of_readings_takes_no_more_memory_and_loses_nothing():

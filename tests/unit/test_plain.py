@@ -1,11 +1,15 @@
 """The lines of a session that is followed without a screen: when what they tell of happened."""
 
+import json
 import re
 from dataclasses import replace
 
-from fakes.recorded import recorded_session, write_log
+import pytest
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
-from dlmon.records import Model
+import tui.plain
+from dlmon.records import Batches, Model, Phase
+from dlmon.session import NOT_IN_PROJECTION
 from tui.plain import follow
 
 
@@ -41,16 +45,66 @@ def test_without_a_price_no_cost_is_told(tmp_path, capsys):
     assert not re.search("^(cost|settings) ", told, re.MULTILINE)
 
 
-def test_inference_tells_of_passes_and_of_batches_not_of_epochs(tmp_path, capsys):
+def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
+    header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
+    write_log(tmp_path, [header, *records, result], "shown")
+    follow(tmp_path / "shown" / "session.jsonl", None)
+    told = capsys.readouterr().out
+    assert re.search(r"\(projected mean epoch, without validation\) *$", told, re.MULTILINE)
+    assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", told, re.MULTILINE)
+    assert "validation" in result.why
+    follow(tmp_path / "shown" / "session.jsonl", None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
+
+
+def test_the_summary_says_that_the_first_epoch_is_left_out(tmp_path, capsys):
+    told = followed(tmp_path, capsys, recorded_session())
+    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in told
+
+
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_a_mode_that_learns_nothing_tells_of_passes_and_of_batches(tmp_path, capsys, mode):
     header, *records, result = recorded_session()
-    options = {**header.options, "mode": "inference"}
-    records = [replace(r, mode="inference") if isinstance(r, Model) else r for r in records]
+    options = {**header.options, "mode": mode}
+    records = [replace(r, mode=mode) if isinstance(r, Model) else r for r in records]
     result = replace(result, options=options, seconds_per_epoch=None)
     told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
     assert "  pass 3/3 took" in told
     assert "epoch" not in told
-    assert re.search(r"^step +median [0-9.]+ ms", told, re.MULTILINE)
+    assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", told, re.MULTILINE)
     assert "a batch" in told
+
+
+def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):
+    changes = {"batch_size": 7, "precision": "mixed_float16"}
+    records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
+    told = followed(tmp_path, capsys, records)
+    row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019 +26 % +TensorFlow 1\.x +"
+    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", told)
+
+
+def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):
+    told = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^published +6 comparable *$", told, re.MULTILINE)
+    other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
+    told = followed(tmp_path / "other", capsys, other)
+    named = r"^published +none comparable; 6 are with --batch-size 100 *$"
+    assert re.search(named, told, re.MULTILINE)
+
+
+def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):
+    """A line is due all the time, and each record is a slice of its own."""
+    monkeypatch.setattr(tui.plain, "LINE_EVERY_S", 0)
+    monkeypatch.setattr(tui.plain, "SLICE_S", 0)
+    told = followed(tmp_path, capsys, recorded_session())
+    shares = [
+        int(share) for share in re.findall(r"  reading the log: (\d+) %$", told, re.MULTILINE)
+    ]
+    assert len(shares) > 5
+    assert shares == sorted(shares)
+    # What happened is printed with the time at which it did; what was so then is not.
+    assert "  epoch 3/3 took" in told
+    assert not re.search(r"  step \d+/", told)
 
 
 def lasting(records, asked):
@@ -59,6 +113,30 @@ def lasting(records, asked):
         replace(r, epochs=asked, extra_epochs=r.epochs - asked) if isinstance(r, Model) else r
         for r in records
     ]
+
+
+def opening_late(records, epoch):
+    """Return the records with a long opening of an epoch, which takes the end of the one before."""
+    told = []
+    for record in records:
+        if isinstance(record, Batches) and (record.epoch, record.first) == (epoch, 0):
+            record = replace(record, opening_us=2_100_000)
+            begin = record.t - record.dt_us[0] * 1000
+            told.append(Phase(begin - 2_100_000_000, "opening", epoch))
+        told.append(record)
+    return told
+
+
+def test_a_long_opening_is_told_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
+    told = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
+    assert re.findall("  (opening.*)$", told, re.MULTILINE) == ["opening epoch 3"]
+    assert re.search("^stalls +the start of 1 epoch took over ten times", told, re.MULTILINE)
+
+
+def test_openings_of_epochs_that_follow_those_asked_for_have_no_line(tmp_path, capsys):
+    records = opening_late(recorded_session(epochs=4), 3)
+    told = followed(tmp_path, capsys, lasting(records, asked=2))
+    assert "opening epoch" not in told
 
 
 def test_epochs_that_follow_those_asked_for_share_lines_of_ten_seconds(tmp_path, capsys):
@@ -105,3 +183,17 @@ def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     begun, *_, ended = [at for at, text in stamped if text.startswith("epoch ")]
     assert "14:56:01" <= told["compiling"] < begun < ended < "14:57:00"
     assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
+
+
+def test_each_own_run_of_the_comparison_has_a_row_that_tells_it_from_the_others(
+    utc, tmp_path, capsys
+):
+    for seconds, session in ((600, "20261120-a1b2"), (590, "20261120-c3d4"), (86_400, "older")):
+        write_log(tmp_path, recorded_session(session_id=session, begin_wall=BEGIN_WALL - seconds))
+    told = followed(tmp_path, capsys, recorded_session(session_id="20261120-this"))
+    rows = [line for line in told.splitlines() if line.startswith("·")]
+    assert {re.match("·  (.+?)  .*  ([^ ]+) *$", row).groups() for row in rows} == {
+        ("run of 14:46 (a1b2)", "20261120-a1b2"),
+        ("run of 14:46 (c3d4)", "20261120-c3d4"),
+        ("run of 19 Nov 14:56", "older"),
+    }

@@ -17,6 +17,7 @@ from tui.widgets.plot import (
     mark_row,
     nice_top,
     short_number,
+    split_rows,
 )
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
@@ -34,6 +35,41 @@ def test_a_rising_line_climbs_one_dot_a_column():
 
 def test_neighbours_far_apart_are_joined_half_way_each():
     assert braille_rows((0, 15, 15, 0), 2, 4, 15) == ["⢸⡇", "⢸⡇", "⡇⢸", "⡇⢸"]
+
+
+def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
+    whole, part = (15, 15, 15, 14, None, 15), (7, 7, 3, 3, 7, None)
+    assert split_rows(whole, part, 3, 4, 15) == [
+        ("⣛⣓⢘", [False, False, False]),
+        ("⣒⣒⢐", [False, False, False]),
+        ("⣿⣒⢐", [True, False, False]),
+        ("⣿⣿⢐", [True, True, False]),
+    ]
+
+
+def test_a_part_is_told_apart_with_plain_characters_too():
+    whole, part = (7, 7, 7, 6, None, None, 2, 2), (3, 3, 0, None, 3, 3, 2, 2)
+    assert [text for text, _ in split_rows(whole, part, 4, 4, 7, ascii=True)] == [
+        "::  ",
+        "::  ",
+        "#: _",
+        "#: #",
+    ]
+
+
+@given(any_columns, any_columns, cells, cells, st.booleans())
+def test_a_part_never_reaches_above_the_whole(columns, part, width, height, ascii):
+    part = (part + [None] * len(columns))[: len(columns)]
+    split = split_rows(columns, part, width, height, 100, ascii=ascii)
+    filled = (ascii_rows if ascii else braille_rows)(columns, width, height, 100, filled=True)
+    assert len(split) == height
+    for (text, is_part), row in zip(split, filled, strict=True):
+        assert len(text) == len(is_part) == width
+        for cell, inside, all_filled in zip(text, is_part, row, strict=True):
+            assert (cell != " ") == (all_filled != " ")
+            assert cell != " " or not inside
+            if not ascii and cell != " ":
+                assert (ord(cell) - 0x2800) & ~(ord(all_filled) - 0x2800) == 0
 
 
 def test_a_gap_breaks_the_line_and_a_lone_value_stays_visible():

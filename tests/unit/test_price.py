@@ -13,7 +13,8 @@ from dlmon.price import Price, parse_price
     ("text", "price"),
     [
         ("0.5", Price(0.5)),
-        (" 12 ", Price(12.0)),
+        ("12", Price(12.0)),
+        ("1e3", Price(1000.0)),
         (".745", Price(0.745)),
         ("3.", Price(3.0)),
         ("0.00795/cpu", Price(0.00795, per_cpu=True)),
@@ -25,8 +26,8 @@ def test_a_price_is_dollars_per_hour_of_the_machine_or_of_each_cpu(text, price):
 
 
 NO_PRICES = (
-    *("", "/cpu", "free", "0", "0.000/cpu", "-1", "0,5", "1e3", "nan", "inf", "1_000", "٣"),
-    *("0.5/gpu", "0.5/", "0.5/cpu/cpu", "$1", "1 2", "9" * 400),
+    *("", "/cpu", "free", "0", "0.000/cpu", "-1", "0,5", "1e10", "nan", "inf", "1_000", "٣"),
+    *("0.5/gpu", "0.5/", "0.5/cpu/cpu", "$1", "1 2", " 1", "1 ", "1/cpu ", "9" * 400),
 )
 
 

@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison import WEIGHT_UPDATE, Conditions, Published, compare, published
+from dlmon.comparison import (
+    MORE_OPERATIONS_PCT,
+    Conditions,
+    Published,
+    compare,
+    published,
+)
+from workloads.architectures import resnet
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_options
+from workloads.flops import Residual, count
 
 WORKLOADS = (
     *("cifar10-cnn", "cifar10-deep-cnn", "mnist-mlp-small", "mnist-mlp-wide", "mnist-mlp"),
@@ -140,6 +148,54 @@ def test_fused_lstm_kernels_are_told_apart():
     assert plain.caveats == ()
 
 
+def strided_in_3x3(*blocks):
+    """Return our residual network, but for each stage's stride in its first 3×3 convolution."""
+
+    def moved(layer):
+        if not isinstance(layer, Residual) or layer.layers[0].strides == 1:
+            return layer
+        first, norm, second, *rest = layer.layers
+        strides = first.strides
+        moved = (replace(first, strides=1), norm, replace(second, strides=strides), *rest)
+        return replace(layer, layers=moved)
+
+    return tuple(moved(layer) for layer in resnet(*blocks))
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [("resnet50", (3, 4, 6, 3)), ("resnet101", (3, 4, 23, 3)), ("resnet152", (3, 8, 36, 3))],
+)
+def test_the_resnets_with_another_stride_say_how_many_more_operations_that_is(name, blocks):
+    ours, theirs = CATALOG[name], count((224, 224, 3), strided_in_3x3(*blocks))
+    assert theirs.parameters == ours.parameters
+    for more in (
+        theirs.forward_flops / ours.forward_flops,
+        theirs.train_flops / ours.train_flops,
+    ):
+        assert round(100 * (more - 1)) == MORE_OPERATIONS_PCT[name]
+    badge = f"{MORE_OPERATIONS_PCT[name]} % more operations (stride in the 3×3)"
+    for row in published(name):
+        theirs = "jcjohnson" in row.source
+        forward = theirs and row.metric == "forward_ms"
+        told = ("forward in training mode",) if forward else ()
+        assert row.remarks == ((badge, *told) if theirs else ())
+
+
+def test_a_resnet_with_another_stride_wears_its_badge_and_still_compares():
+    ours = Conditions("resnet50", 16, None, None, mode="inference")
+    rows = compare("step_ms", ours, ours)
+    assert len(rows) == 13
+    assert all(row.comparable for row in rows)
+    assert {row.badges for row in rows} == {
+        ("6 % more operations (stride in the 3×3)", "forward in training mode")
+    }
+
+
+def test_nothing_else_has_a_remark():
+    assert {row.workload for row in EVERY if row.remarks} == set(MORE_OPERATIONS_PCT)
+
+
 def test_nothing_else_has_a_caveat():
     assert sum(bool(row.caveats) for row in EVERY) == 5
 
@@ -164,9 +220,20 @@ def test_half_precision_is_read_from_the_framework():
     assert {row.precision for row in EVERY} == {"float16", "float32"}
 
 
-def test_only_the_forward_pass_is_inference():
-    assert {row.metric for row in EVERY if row.mode == "inference"} == {"forward_ms"}
-    assert {row.mode for row in EVERY} == {"inference", "train"}
+def test_the_mode_of_a_published_time_is_what_was_timed():
+    modes = {row.metric: row.mode for row in EVERY}
+    assert modes.pop("forward_ms") == "inference"
+    assert modes.pop("forward_backward_ms") == "gradients"
+    assert set(modes.values()) == {"train"}
+    assert sum(row.mode == "gradients" for row in EVERY) == 103
+
+
+@pytest.mark.parametrize(("batch_size", "ms"), [(64, 420.28), (128, 899.86)])
+def test_gradients_of_vgg_compare_with_the_four_gpus_article(batch_size, ms):
+    ours = Conditions("vgg-a", batch_size, 6400, 1, mode="gradients")
+    alike = [row for row in compare("step_ms", ours, ours) if row.comparable]
+    assert ms in [row.value for row in alike if row.label == "NVIDIA GeForce GTX 1080"]
+    assert not any(row.badges for row in alike)
 
 
 def test_sixty_four_cpus_are_no_faster_than_thirty_two():
@@ -204,9 +271,8 @@ def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_diffe
         == (row.device, row.framework, row.value, row.note, row.source)
         and (each.vcpus, each.usd_per_hour) == (row.vcpus, row.price_usd_per_hour)
     )
-    update = (WEIGHT_UPDATE,) if row.metric == "forward_backward_ms" else ()
-    assert found.badges == (*update, *row.caveats)
-    assert found.comparable == (not found.badges)
+    assert found.badges == (*row.caveats, *row.remarks)
+    assert found.comparable == (not row.caveats)
 
 
 def test_no_workload_lacks_published_numbers():

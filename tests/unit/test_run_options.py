@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import tui.cli
 from dlmon.sessions import log_directory
+from tui.arguments import UserError
 from tui.jobs import make_job, recorded_options
 from tui.run_options import CHOICES, RunOptions
-from tui.settings import Settings
+from tui.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]
@@ -29,7 +30,7 @@ WRONG = {
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
     "cpus": (100_000, "the number of CPUs must be from 1 to "),
     "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
-    "mode": ("test", 'there is no mode "test": use train or inference'),
+    "mode": ("test", 'there is no mode "test": use train, gradients or inference'),
     "precision": (
         "fp8",
         'there is no precision "fp8": use float32, mixed_float16 or mixed_bfloat16',
@@ -44,7 +45,7 @@ WRONG = {
 POSITIVE = st.none() | st.integers(1, 4096)
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
-)
+).filter(str.strip)
 # What even the workload with the fewest samples has.
 SMALLEST = min(workload.samples for workload in WORKLOADS.values())
 OPTIONS = st.builds(
@@ -138,6 +139,24 @@ def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
     file.touch()
     told = RunOptions(log_dir=str(file / "logs")).complaint(CIFAR)
     assert told == f"the log directory can't be there: {file} is no directory"
+
+
+@pytest.mark.parametrize("log_dir", ["", " "])
+def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "has no name" in RunOptions(log_dir=log_dir).complaint(CIFAR)
+    config = tmp_path / "config.toml"
+    config.write_text(f'log_dir = "{log_dir}"')
+    with pytest.raises(SettingsError, match="has no name"):
+        read_settings(config)
+    monkeypatch.setenv("DLMON_CONFIG", "")
+    for words in (["run", CIFAR.name], ["sessions"], ["doctor"], ["attach", "last"], ["stop", "x"]):
+        command = typer.main.get_command(tui.cli.app)
+        context = command.make_context("dlmon", [*words, "--log-dir", log_dir])
+        with pytest.raises(UserError, match="has no name") as refused:
+            command.invoke(context)
+        assert refused.value.exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.sanitize import LINE_LIMIT, clean
+from dlmon.sanitize import LINE_LIMIT, SHOWN_LENGTH, clean, quoted
 
 # Every kind of piece that a sequence is made of, so that they meet in any order.
 PIECES = st.sampled_from(
@@ -187,3 +187,11 @@ def test_a_megabyte_of_hostile_text_is_cleaned(start, piece):
     megabyte = 2**20
     text = (start + piece * megabyte)[:megabyte]
     assert len(clean(text, megabyte)) <= megabyte
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\x1b[31m" * 20_000, "日" * 50_000])
+def test_what_somebody_typed_is_repeated_clean_and_short(text):
+    told = quoted(text)
+    assert len(told) <= SHOWN_LENGTH + 2
+    assert told == f'"{told[1:-1]}"'
+    assert "\x1b" not in told

@@ -29,6 +29,31 @@ def test_utilisation_is_per_core_and_over_all():
     assert utilisation(last, now) == (62.5, (100, 25))
 
 
+def readings(*readings):
+    """Return a provider's `cpu_times` that tells one of these after the other."""
+    following = iter(readings)
+    return lambda: next(following)
+
+
+def test_what_the_host_took_is_a_share_of_all_cores_time(tmp_path: Path):
+    guest = namedtuple("Guest", "user idle iowait steal")
+    before = [guest(1.0, 10.0, 0.0, 3.0), guest(1.0, 10.0, 0.0, 0.0)]
+    after = [guest(3.5, 10.0, 0.0, 5.5), guest(1.0, 15.0, 0.0, 0.0)]
+    provider = CpuProvider(tmp_path, readings(before, after))
+    for t, known in ((0, None), (5_000_000_000, 25.0)):
+        provider.fast(t)
+        assert provider.slow(t).cpu.steal_pct == known
+
+
+def test_a_system_that_counts_no_steal_says_so(tmp_path: Path):
+    times = Times(1.0, 0.0, 1.0, 0.0, 0.0)
+    provider = CpuProvider(tmp_path, readings([times], [times]))
+    for t in (0, 5_000_000_000):
+        provider.fast(t)
+        cpu = provider.slow(t).cpu
+    assert (cpu.steal_pct, cpu.why["steal_pct"]) == (None, "not told by this system")
+
+
 @given(
     st.lists(
         st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0.001, 10), st.floats(-1, 20)),
@@ -139,7 +164,7 @@ def test_what_is_not_there_has_its_reason(tmp_path: Path, monkeypatch: pytest.Mo
     assert facts.why["cpu_model"] == facts.why["governor"] == "not told by this system"
     assert provider.slow(0).cpu == Cpu(
         why={
-            **dict.fromkeys(("mhz", "temperature_c"), "not told by this system"),
+            **dict.fromkeys(("mhz", "temperature_c", "steal_pct"), "not told by this system"),
             "load_1m": "the load average was unobtainable",
         }
     )

@@ -18,6 +18,7 @@ from dlmon.records import (
     MachineFacts,
     Memory,
     Network,
+    Pressure,
     Process,
     ProcessTree,
     decode,
@@ -223,6 +224,7 @@ def busy_second(t: int) -> Machine:
             load_1m=14.25 + t // 5 / 100,
             power_w=281.4 + t,
             energy_j=12_345_678.9 + 300 * t,
+            steal_pct=12.3 + t // 5,
         ),
         memory=Memory(used_mib=123_456 + t, swap_used_mib=0, swap_mib_s=0.0, major_faults_s=0.0),
         disk=Disk(read_mib_s=123.4 + t, write_mib_s=11.2),
@@ -250,6 +252,7 @@ def busy_second(t: int) -> Machine:
             )
             for index in range(8)
         ),
+        pressure=Pressure(cpu_pct=34.5 + t // 5, memory_pct=0.0, io_pct=0.4),
         cost=Cost(cpu_ms=4.32, late_ms=0.15),
     )
 

@@ -29,7 +29,16 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session import NOTICES, OUTPUT_LINES, STEADY_PHASES, MachineHistory, Session
+from dlmon.session import (
+    NO_BAND,
+    NOT_IN_PROJECTION,
+    NOTICES,
+    ONE_RUN,
+    OUTPUT_LINES,
+    STEADY_PHASES,
+    MachineHistory,
+    Session,
+)
 
 FIGURES = (
     *("seconds_per_epoch", "run_seconds", "samples_per_second"),
@@ -71,7 +80,10 @@ def check(made, now_ns=None):
     for name in FIGURES:
         assert getattr(snapshot, name) is not None or snapshot.why[name]
     for band in (snapshot.seconds_per_epoch, snapshot.run_seconds):
-        assert band is None or 0 <= band.low <= band.value <= band.high
+        assert band is None or band.low is None or 0 <= band.low <= band.value <= band.high
+    for name in ("seconds_per_epoch", "run_seconds"):
+        timing = getattr(snapshot, name)
+        assert timing is None or timing.low is not None or snapshot.why[f"{name}.band"]
     assert snapshot.elapsed_s >= 0
     assert snapshot.machine_age_s is None or snapshot.machine_age_s >= 0
     assert snapshot.compile_s is None or snapshot.compile_s >= 0
@@ -161,7 +173,7 @@ def test_every_prefix_of_a_log_is_a_valid_session(records):
         check(made, made.last_t + 300_000_000)
 
 
-TRAINING_PHASES = [phase for phase in PHASES if phase not in ("evaluating", "predicting")]
+TRAINING_PHASES = PHASES[: PHASES.index("evaluating")]
 
 
 @pytest.mark.parametrize("reached", TRAINING_PHASES)
@@ -169,26 +181,37 @@ def test_the_phase_is_the_one_that_was_entered_last(reached):
     assert folded(recorded_session(reached)).snapshot().phase == reached
 
 
-def as_inference(records):
-    """Return a recorded session as if it had predicted."""
+def in_mode(mode, phase, records):
+    """Return a recorded session as if nothing had been learnt in it."""
     told = []
     for record in records:
         if isinstance(record, Model):
-            record = replace(record, mode="inference", validation_steps=None)
+            record = replace(record, mode=mode, validation_steps=None)
         elif isinstance(record, Phase) and record.name == "training":
-            record = replace(record, name="predicting")
+            record = replace(record, name=phase)
         told.append(record)
     return told
 
 
-def test_inference_has_steps_and_throughput_but_no_epochs():
-    records = as_inference(recorded_session("training", workload="mnist-mlp-small", ended=1))
-    session = folded(records)
+@pytest.mark.parametrize(
+    ("mode", "phase", "why"),
+    [
+        ("inference", "predicting", "inference has no epochs"),
+        (
+            "gradients",
+            "computing gradients",
+            "computing gradients has no epochs: no weight is updated",
+        ),
+    ],
+)
+def test_a_mode_that_learns_nothing_has_steps_and_throughput_but_no_epochs(mode, phase, why):
+    trained = recorded_session("training", workload="mnist-mlp-small", ended=1)
+    session = folded(in_mode(mode, phase, trained))
     snapshot = session.snapshot()
-    assert snapshot.phase == "predicting"
+    assert snapshot.phase == phase
     for figure in ("seconds_per_epoch", "run_seconds"):
         assert getattr(snapshot, figure) is None
-        assert snapshot.why[figure] == "inference has no epochs"
+        assert snapshot.why[figure] == why
     trained = folded(recorded_session("training", workload="mnist-mlp-small", ended=1)).snapshot()
     for figure in ("samples_per_second", "samples_per_second_now", "step_ms", "progress", "limit"):
         assert getattr(snapshot, figure) == getattr(trained, figure)
@@ -213,10 +236,11 @@ def test_a_whole_run_gives_the_figures_that_its_records_hold():
     records = recorded_session(epochs=4)
     snapshot = folded(records).snapshot()
     epochs = [record for record in records if isinstance(record, Epoch)]
-    took = sorted((epoch.end - epoch.begin) / 1e9 for epoch in epochs)
+    took = [(epoch.end - epoch.begin) / 1e9 for epoch in epochs]
     assert snapshot.epochs == tuple(epochs)
-    assert snapshot.seconds_per_epoch.value == pytest.approx((took[1] + took[2]) / 2)
-    assert (snapshot.seconds_per_epoch.epochs, snapshot.seconds_per_epoch.projected) == (4, False)
+    assert snapshot.seconds_per_epoch.value == pytest.approx(sum(took[1:]) / 3)
+    assert (snapshot.seconds_per_epoch.epochs, snapshot.seconds_per_epoch.projected) == (3, False)
+    assert snapshot.seconds_per_epoch.first_left_out
     assert snapshot.batches == 4 * 500
     assert snapshot.samples_per_second.median == pytest.approx(100 / 0.018, rel=0.01)
     # One batch in fifty takes half as long again.
@@ -238,7 +262,27 @@ def test_a_whole_run_is_timed_from_its_build_to_the_end_of_its_evaluation():
     evaluated = next(r.end for r in records if isinstance(r, Evaluation))
     assert snapshot.run_seconds.value == pytest.approx((evaluated - built) / 1e9)
     assert not snapshot.run_seconds.projected
-    assert snapshot.run_seconds.low == snapshot.run_seconds.value == snapshot.run_seconds.high
+
+
+def test_how_sure_a_run_is_that_was_measured_once_is_not_known():
+    snapshot = folded(recorded_session(workload="mnist-mlp-small", samples=6_400)).snapshot()
+    assert (snapshot.run_seconds.low, snapshot.run_seconds.high) == (None, None)
+    assert snapshot.why["run_seconds.band"] == ONE_RUN
+    more = recorded_session(workload="mnist-mlp-small", samples=6_400, epochs=6)
+    more = [replace(r, epochs=4, extra_epochs=2) if isinstance(r, Model) else r for r in more]
+    beyond = folded(more).snapshot()
+    assert beyond.run_seconds.projected
+    assert (beyond.run_seconds.low, beyond.why["run_seconds.band"]) == (None, ONE_RUN)
+
+
+def test_a_lone_epoch_has_a_band_from_within_it_and_one_that_was_never_steady_has_none():
+    snapshot = folded(recorded_session("training", ended=1)).snapshot()
+    epoch = snapshot.seconds_per_epoch
+    assert (epoch.epochs, epoch.first_left_out) == (1, False)
+    assert epoch.low < epoch.value < epoch.high
+    short = folded(recorded_session("training", ended=1, samples=1_000)).snapshot()
+    assert (short.seconds_per_epoch.low, short.seconds_per_epoch.high) == (None, None)
+    assert short.why["seconds_per_epoch.band"] == NO_BAND
 
 
 def test_the_projected_time_of_a_run_closes_in_on_the_measured_one():
@@ -320,7 +364,7 @@ def test_epochs_beyond_those_that_were_asked_for_are_no_part_of_a_published_run(
 def test_a_projection_says_when_validation_is_not_in_it_yet():
     snapshot = folded(recorded_session("training", ended=0)).snapshot()
     assert snapshot.seconds_per_epoch.projected
-    assert "validation" in snapshot.why
+    assert snapshot.why["validation"] == NOT_IN_PROJECTION
     assert "validation" not in folded(recorded_session("training", ended=1)).snapshot().why
 
 
@@ -436,6 +480,63 @@ def test_phases_become_stretches_that_the_result_closes():
     ]
     assert all(a.end == b.begin for a, b in pairwise(stretches))
     assert stretches[-1].end == records[-1].t
+
+
+def opened_late(opening_us):
+    """Return a session of two epochs of 100 batches of 20 ms, of which the second opens late."""
+    opens = 2 * SECOND_NS
+    begins = opens + opening_us * 1000
+    return session(
+        MODEL,
+        *(Phase(0, "training"), batches(0, [20_000] * 100)),
+        Epoch(0, 0, opens, opens, True, 10_000, {}, 100),
+        Phase(opens, "opening", 1),
+        Phase(begins, "training"),
+        replace(batches(0, [20_000] * 100, begins + 20_000_000, epoch=1), opening_us=opening_us),
+    )
+
+
+def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
+    made = opened_late(3_000_000)
+    assert made.throughput.columns(0, SECOND_NS, 7) == [5_000] * 2 + [None] * 3 + [5_000] * 2
+    assert made.snapshot().samples_per_second.mean == pytest.approx(5_000)
+    assert [begin for _, begin in made.epoch_begins] == [0, 2 * SECOND_NS]
+
+
+def test_a_long_opening_is_a_stall_of_an_opening():
+    snapshot = opened_late(3_000_000).snapshot()
+    assert (snapshot.stalls, snapshot.opening_stalls) == (1, 1)
+    snapshot = opened_late(150_000).snapshot()
+    assert (snapshot.stalls, snapshot.opening_stalls) == (0, 0)
+
+
+def test_a_projection_says_why_it_holds_no_opening():
+    model = replace(MODEL, steps_cap=60)
+    for openings, mean_s in ((0, 0), (2, 0), (3, 0.4), (4, 0.4)):
+        records = [model, Phase(0, "training"), batches(0, [20_000] * 300)]
+        for epoch in range(1, openings + 1):
+            told = batches(0, [20_000] * 60, epoch * 10 * SECOND_NS, epoch)
+            records.append(replace(told, opening_us=400_000))
+        snapshot = session(*records).snapshot()
+        assert snapshot.seconds_per_epoch.value == pytest.approx(100 * 0.02 + mean_s)
+        assert ("openings" in snapshot.why) == (mean_s == 0)
+
+
+def test_stalls_are_not_known_from_a_log_whose_summaries_do_not_count_them():
+    made = session(*steady_run(steps=150))
+    assert made.snapshot().stalls == 0
+    end = 4 * SECOND_NS
+    made.fold(BatchSummary(0, 150, 50, 5_000, 3 * SECOND_NS, end, 1_000_000, (20_000,) * 7))
+    snapshot = made.snapshot()
+    assert snapshot.stalls is None
+    assert "summaries" in snapshot.why["stalls"]
+
+
+def test_of_several_batches_an_execution_none_of_the_first_is_throughput():
+    told = replace(batches(0, [500_000] * 4 + [20_000] * 196), per_execution=4)
+    made = session(MODEL, told)
+    assert made.throughput.columns(0, SECOND_NS, 5) == [None] * 2 + [5_000] * 3
+    assert made.snapshot().compile_s == pytest.approx(4 * 0.5 - 4 * 0.02)
 
 
 def test_each_epoch_begins_once():
@@ -590,6 +691,25 @@ def test_steady_training_says_what_limits_it():
     limit = session.snapshot().limit
     assert limit is not None
     assert limit.text.endswith(".")
+
+
+def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with():
+    header, *rest = recorded_session(gpus=0)
+    header = replace(header, options={**header.options, "threads": 3, "cpus": 6})
+    text = folded([header, *rest]).snapshot().limit.text
+    assert text.startswith("The run keeps its 3 threads (--threads 3) busy: 2.9 cores of CPU time")
+    one_cpu = replace(header, options={"cpus": 3})
+    text = folded([one_cpu, *rest]).snapshot().limit.text
+    assert text.startswith("The run keeps its 3 allowed CPUs (of 8) busy 9")
+
+
+def test_the_run_has_its_own_share_of_the_cpu_over_time():
+    history = folded(recorded_session()).machine
+    whole, run = (
+        series.columns(history.latest.t - 4 * SECOND_NS, SECOND_NS, 4)
+        for series in (history.cpu_pct, history.run_cpu_pct)
+    )
+    assert run == [pytest.approx(8 * 0.9 * pct) for pct in whole]
 
 
 def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():

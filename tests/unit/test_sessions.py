@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -284,6 +285,37 @@ def test_a_running_session_is_asked_to_stop(tmp_path, hold):
     holder = hold(path)
     assert stop_session(read_entry(path))
     assert holder.wait() == -15
+
+
+@on_linux
+def test_a_supervisor_of_an_older_dlmon_is_not_killed_by_a_signal_that_it_does_not_know(
+    tmp_path, hold, monkeypatch
+):
+    """Of that time is a process that handles SIGTERM alone; one of today handles SIGUSR2 too."""
+    path = log_of(tmp_path, "one")
+    holder = hold(path)
+    entry = read_entry(path)
+    sent = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    assert stop_session(entry)
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        assert stop_session(replace(entry, pid=os.getpid()))
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert sent == [(holder.pid, signal.SIGTERM), (os.getpid(), signal.SIGUSR2)]
+
+
+@on_linux
+def test_a_session_is_the_newest_of_its_logs(tmp_path):
+    first = log_of(tmp_path, "one", Notice(1, "a"))
+    second = first.with_name("session-2.jsonl")
+    second.write_bytes(first.read_bytes() + encode(result("stopped")))
+    assert [entry.path for entry in list_sessions(tmp_path)] == [second]
+    assert find_session("one", tmp_path) == find_session(str(first.parent), tmp_path) == second
+    assert find_session(str(first), tmp_path) == first
+    first.unlink()
+    assert [entry.status for entry in list_sessions(tmp_path)] == ["stopped"]
 
 
 @on_linux

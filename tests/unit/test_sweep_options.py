@@ -9,10 +9,11 @@ import sys
 from dataclasses import fields, replace
 
 import pytest
+from typer.testing import CliRunner
 
 from dlmon.sweep import SweepError, Variation
-from tui.cli import run
-from tui.run_options import RunOptions
+from tui.cli import app, run
+from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.sweep_command import HELP, with_options_of
 from tui.sweep_options import (
     ALL,
@@ -132,6 +133,19 @@ def test_all_stands_for_every_workload_in_the_order_of_the_catalog():
     assert [told.combinations[slot.combination].workload for slot in told.order] == [*WORKLOADS]
 
 
+def test_how_long_is_varied_where_it_is():
+    told = plan("seconds=0,8")
+    assert [run_options(told, each).seconds for each in told.combinations] == [0.0, 8.0]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_the_help_tells_how_long_a_run_of_a_sweep_lasts_at_least(command):
+    told = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "500"}).output
+    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g})" in " ".join(told.split())
+    if command == "sweep":
+        assert f"{LEAST_TIME_IN_SWEEP_S:g} seconds" in told
+
+
 def test_an_unknown_workload_suggests_one():
     with pytest.raises(SweepError, match=f"did you mean {SMALL}\\?.*{ALL}"):
         plan("threads=1,2", workload="mnist-mlp-smal")
@@ -151,10 +165,12 @@ def test_the_combination_stands_over_what_all_runs_share():
         ("steps=30,60", {}, 5.0),
         ("threads=1,2", {"steps": 30, "seconds": 0.0}, 0.0),
         ("threads=1,2", {"steps": 30, "seconds": 8.0}, 8.0),
-        ("threads=1,2", {}, None),
+        ("threads=1,2", {}, 5.0),
+        ("epochs=1,2", {}, 5.0),
+        ("threads=1,2", {"epochs": 1, "seconds": 0.0}, 0.0),
     ],
 )
-def test_runs_whose_epochs_are_cut_short_last_long_enough_for_a_figure(vary, options, seconds):
+def test_each_run_of_any_sweep_lasts_long_enough_for_a_figure(vary, options, seconds):
     told = plan(vary, **options)
     shown = [run_options(told, combination).seconds for combination in told.combinations]
     assert shown == [seconds, seconds]
@@ -176,10 +192,17 @@ def test_a_job_has_the_options_of_its_combination(tmp_path):
         (SMALL, "threads=1,2", "run_seconds"),
         (SMALL, "epochs=1,2", "seconds_per_epoch"),
         (SMALL, "batch_size=32,64", "ms_per_sample"),
+        (CNN, "mode=train,gradients,inference", "ms_per_sample"),
     ],
 )
 def test_what_is_compared_follows_from_the_workload_and_what_is_varied(workload, vary, metric):
     assert plan(vary, workload=workload).metrics == {workload: metric}
+
+
+@pytest.mark.parametrize("mode", ["gradients", "inference"])
+def test_runs_that_learn_nothing_are_compared_by_the_time_of_a_batch(mode):
+    told = plan("threads=1,2", workload=CNN, mode=mode)
+    assert told.metrics == {CNN: "step_ms"}
 
 
 # ---- the options that all runs share ----

@@ -16,7 +16,7 @@ from dlmon.sweep_run import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, lacking=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)
-STOPPED = Refused("stopped before it began: asked by a signal", 1)
+STOPPED = Refused("stopped before it began: asked by its sweep", 1)
 DIED = Refused("the supervisor ended before it could start the session", 1)
 
 

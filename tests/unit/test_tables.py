@@ -96,11 +96,11 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
         ["session", "started", "workload", "status", "device", "result"],
         [
             "first", "2026-11-20 14:56", "cifar10-cnn", "completed",
-            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 2.15 an epoch",
+            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 an epoch",
         ],
         [
             "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
-            "NVIDIA GeForce GTX 1060 6GB", "10.7 s an epoch",
+            "NVIDIA GeForce GTX 1060 6GB", "10.7 s ± 0.01 an epoch",
         ],
         [
             "third", "2026-11-22 14:56", "cifar10-cnn", "failed",
@@ -119,14 +119,15 @@ def test_a_session_without_a_result_says_what_is_known_of_it(table):
     header, *rest = recorded_session("training")
     asked = {"device": "gpu:1"}
     _, row = table([replace(header, options=asked), *rest])
-    assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1"]
+    assert row[2:] == ["cifar10-cnn", "unknown", "gpu:1", "recorded on another machine"]
 
 
-def test_a_run_without_a_figure_has_an_empty_cell(table):
+def test_a_run_without_a_figure_says_why(table):
     records = recorded_session()
-    records[-1] = replace(records[-1], seconds_per_epoch=None)
+    why = {"seconds_per_epoch": "the run was too short for a figure: that takes 10 batches"}
+    records[-1] = replace(records[-1], seconds_per_epoch=None, why=why)
     _, row = table(records)
-    assert row[-1] == "NVIDIA GeForce GTX 1060 6GB"
+    assert row[-1] == "too short for a figure"
 
 
 def test_nothing_is_cut_in_a_pipe(table):
@@ -144,7 +145,7 @@ def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
     assert told["host"] == "tower"
     assert told["pid"] is None
     assert Path(told["log"]) == path
-    assert told["result"]["seconds_per_epoch"]["epochs"] == 3
+    assert told["result"]["seconds_per_epoch"]["epochs"] == 2
     assert told["options"]["epochs"] == 3
 
 
@@ -243,6 +244,7 @@ def test_findings_are_marked_and_followed_by_what_to_do(capsys):
             Finding("Python", "ok", "3.11.7"),
             Finding("GPU", "missing", "no NVIDIA driver", "install one"),
             Finding("CPU", "warning", "on battery"),
+            Finding("GPU", "absent", "no NVIDIA GPU found"),
         ]
     )
     assert capsys.readouterr().out.splitlines() == [
@@ -250,4 +252,5 @@ def test_findings_are_marked_and_followed_by_what_to_do(capsys):
         "✗ GPU: no NVIDIA driver",
         "    → install one",
         "! CPU: on battery",
+        "– GPU: no NVIDIA GPU found",
     ]

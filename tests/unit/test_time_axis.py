@@ -1,5 +1,6 @@
 """The time axis that all charts of a screen share: what stands where, for any run."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,8 @@ from tui.time_axis import (
     latest_axis,
     mark_columns,
 )
+from tui.widgets.plot import mark_row
+from tui.widgets.rows import Ruler, ruled_row
 
 S = 1_000_000_000
 
@@ -62,18 +65,42 @@ def test_three_epochs_are_all_marked_where_their_numbers_have_room():
     assert one_second_columns(count=62, known=20).marks(begins) == ((4, "1"), (10, "2"), (16, "3"))
 
 
-def test_the_very_first_epoch_is_marked_rather_than_a_round_number_beside_it():
+def drawn(axis, begins, cells=10):
+    """Return the row of marks under a chart."""
+    return mark_row(axis.marks(begins), (), cells).rstrip()
+
+
+def test_of_epochs_whose_marks_collide_each_keeps_its_mark_and_the_later_number_is_seen():
+    axis = one_second_columns(count=20, known=20)
+    assert drawn(axis, [(0, 0), (1, 2 * S), (2, 4 * S)]) == "┊┊┊3"
+    assert drawn(axis, [(0, 0), (1, 1 * S), (2, 2 * S)]) == "┊┊3"
+    assert drawn(axis, [(0, 0), (1, 1 * S)]) == "┊2"
+    assert drawn(axis, [(0, 0), (1, 4 * S), (2, 6 * S), (3, 7 * S)]) == "┊1┊┊4"
+
+
+def test_few_epochs_are_all_marked_beside_the_very_first_one_too():
     axis = one_second_columns(count=200, known=100)
     begins = [(epoch, 5 * epoch * S) for epoch in range(6)]
-    assert axis.marks(begins) == ((0, "1"), (15, "4"), (25, "6"))
-    assert axis.marks(begins[1:]) == ((5, "2"), (15, "4"), (25, "6"))
+    assert drawn(axis, begins, 20) == "┊1┊2 ┊3┊4 ┊5┊6"
+
+
+def test_of_many_short_epochs_each_nth_is_marked_with_its_number():
+    axis = one_second_columns(count=60, known=60)
+    begins = [(epoch, epoch * S) for epoch in range(60)]
+    assert drawn(axis, begins, 30) == "┊1  ┊10  ┊20  ┊30  ┊40  ┊50  ┊"
 
 
 @given(st.lists(st.integers(0, 400 * S), max_size=200).map(sorted))
 def test_marks_are_never_crowded_on_the_average(begins):
     axis = one_second_columns(count=400, known=300)
     marks = axis.marks(enumerate(begins))
-    assert len(marks) <= 300 / mark_columns(1) + 2
+    assert len(marks) <= max(9, 300 / mark_columns(1) + 2)
+
+
+def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
+    axis = one_second_columns()
+    stretches = [Stretch("opening", 1 * S, 3 * S - 1), Stretch("closing", 6 * S, None)]
+    assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
 
 
 def test_only_what_compiles_or_validates_is_shaded():
@@ -226,7 +253,7 @@ def test_a_session_without_any_length_has_one_column_at_least():
 
 def test_a_short_run_has_no_narrower_columns_in_a_larger_view():
     run = run_of(30)
-    minute, ten_minutes, whole = (TimeWindow(view).axis(run, 104) for view in View)
+    _, _, minute, ten_minutes, whole = (TimeWindow(view).axis(run, 104) for view in View)
     assert minute == ten_minutes == whole
 
 
@@ -356,7 +383,7 @@ def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     assert TimeWindow(View.WHOLE).what_is_seen(run, 104) == "whole run"
 
 
-@pytest.mark.parametrize("view", list(View))
+@pytest.mark.parametrize("view", list(View)[1:])
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, goes_on):
     assert TimeWindow(view).what_is_seen(run_of(20, goes_on), 120) == "whole run"
@@ -369,18 +396,6 @@ def test_a_zoom_that_would_change_nothing_is_skipped():
     assert far.shown_view(run_of(420)) is View.WHOLE
     assert far.zoomed_out(run_of(420), 104) == far
     assert far.zoomed_in(run_of(420), 104).shown_view(run_of(420)) is View.MINUTE
-
-
-@given(runs, counts, counts)
-def test_a_stretched_axis_shows_the_same_time_in_other_columns(run, count, other_count):
-    axis = TimeWindow().axis(run, count)
-    stretched = axis.stretched(other_count)
-    assert stretched.count == other_count
-    assert stretched.begin_ns == axis.begin_ns
-    # Columns are whole nanoseconds wide.
-    assert 0 <= axis.column_ns * count - stretched.column_ns * other_count < other_count
-    assert 0 <= axis.end_ns - stretched.end_ns < stretched.column_ns + other_count
-    assert axis.stretched(count) == axis
 
 
 def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():
@@ -424,19 +439,171 @@ def test_zooming_in_keeps_the_cursor_in_the_middle():
 def test_zooming_goes_through_the_views_and_back():
     run = run_of(3600)
     window = TimeWindow()
+    views = list(View)
     names = []
     for _ in range(3):
         window = window.zoomed_out(run, 104)
         names.append(window.shown_view(run))
-    for _ in range(3):
+    for _ in range(5):
         window = window.zoomed_in(run, 104)
         names.append(window.shown_view(run))
-    assert names == [*list(View)[1:], View.WHOLE, View.TEN_MINUTES, View.MINUTE, View.MINUTE]
+    assert names == [*views[3:], View.WHOLE, *views[-2::-1], View.TEN_SECONDS]
 
 
-def test_of_a_short_run_that_is_over_there_is_nothing_nearer():
-    run = run_of(20, goes_on=False)
-    assert TimeWindow().zoomed_in(run, 104) == TimeWindow()
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_run_shorter_than_a_minute_is_zoomed_as_well(goes_on):
+    run = run_of(20, goes_on=goes_on)
+    whole = TimeWindow()
+    near = whole.zoomed_in(run, 104)
+    seen = [w.axis(run, 104).column_ns * 104 / S for w in (whole, near)]
+    assert seen[1] < seen[0]
+    assert near.zoomed_out(run, 104).axis(run, 104) != near.axis(run, 104)
+    assert near.zoomed_in(run, 104).what_is_seen(run, 104) == "last 10 s"
+
+
+def test_the_views_go_round_from_the_whole_run_to_the_nearest():
+    run, window, names = run_of(3600), TimeWindow(), []
+    for _ in range(5):
+        window = window.next_view(run, 104)
+        names.append(window.shown_view(run))
+    views = list(View)
+    assert names == [*views[3:], *views[:3]]
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "nearest"),
+    [
+        (0.1, "last 10 s"),
+        (1, "last 10 s"),
+        (2, "last 30 s"),
+        (5, "last minute"),
+        (60, "last minute"),
+    ],
+)
+def test_the_nearest_view_follows_the_sampling_interval_and_says_why_it_is_the_nearest(
+    interval_s, nearest
+):
+    run, window = run_of(7200, interval_ns=int(interval_s * S)), TimeWindow()
+    for _ in range(5):
+        window = window.zoomed_in(run, 104)
+    assert window.zoomed_in(run, 104) is window
+    assert window.shown_view(run) == nearest
+    assert window.why_no_nearer(run, 104) == f"no finer: {interval_s:g} s samples"
+
+
+def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_either():
+    run = run_of(600)
+    window = TimeWindow(View.TEN_SECONDS).at_begin(run, 104)
+    assert window.why_no_nearer(run, 104) == "no finer: 1 s samples"
+
+
+def test_a_run_too_short_for_any_zoom_says_so():
+    run = run_of(5, goes_on=False)
+    window = TimeWindow()
+    assert window.zoomed_in(run, 104) is window
+    assert window.next_view(run, 104) is window
+    assert window.why_no_nearer(run, 104) == "too short to zoom in"
+
+
+# ---- labels of time ----
+
+
+def bottom(axis, labels, width=60):
+    """Return the line under a chart whose first column stands after a border and seven cells."""
+    marks = tuple((7 + column // 2, text) for column, text in labels.marks)
+    ruler = Ruler(marks, labels.last or labels.name)
+    return "".join(text for text, _ in ruled_row(ruler, "", width))
+
+
+def test_elapsed_times_stand_at_round_times_under_their_columns():
+    labels = one_second_columns(count=100, known=20).time_elapsed(0)
+    assert labels.marks == ((0, "0:00"), (20, "0:20"), (40, "0:40"), (60, "1:00"), (80, "1:20"))
+    assert bottom(None, labels) == "┴0:00─────┴0:20─────┴0:40─────┴1:00─────── elapsed"
+
+
+@pytest.mark.parametrize(
+    ("column_s", "since_s", "texts"),
+    [
+        (0.1, 12, ["0:12", "0:14", "0:16", "0:18", "0:20", "0:22"]),
+        (6, 600, ["10:00", "12:00", "14:00", "16:00", "18:00", "20:00"]),
+        (60, 0, ["0:00", "20:00", "40:00", "1:00:00", "1:20:00", "1:40:00"]),
+        (3600, 0, ["0:00", "24:00:00", "48:00:00", "72:00:00", "96:00:00"]),
+    ],
+)
+def test_the_steps_of_elapsed_times_are_round_at_every_zoom(column_s, since_s, texts):
+    axis = TimeAxis(int((1000 + since_s) * S), int(column_s * S), 104, 104)
+    found = [text for _, text in axis.time_elapsed(1000 * S).marks]
+    assert found == texts
+
+
+def test_elapsed_times_move_with_the_columns_alone():
+    run = run_of(300)
+    instants = set()
+    for later in range(30):
+        axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104)
+        for column, text in axis.time_elapsed(run.begin_ns).marks:
+            minutes, seconds = map(int, text.split(":"))
+            begin_ns = axis.begin_ns + column * axis.column_ns
+            assert begin_ns == run.begin_ns + (60 * minutes + seconds) * S
+            instants.add(seconds % 20)
+    assert instants == {0}
+
+
+def test_times_before_now_stand_still_while_the_columns_go_by():
+    run = run_of(300)
+    found = set()
+    for later in range(60):
+        axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104).ending_now
+        found.add(axis.time_before_now())
+    (labels,) = found
+    assert bottom(None, labels, 62) == "┴-90s──────────┴-1m───────────┴-30s────── now"
+
+
+@pytest.mark.parametrize(
+    ("column_s", "texts"),
+    [
+        (0.1, ["-10s", "-8s", "-6s", "-4s", "-2s"]),
+        (6, ["-10m", "-8m", "-6m", "-4m", "-2m"]),
+        (60, ["-1h30m", "-1h", "-30m"]),
+        (90, ["-2h", "-1h"]),
+    ],
+)
+def test_times_before_now_are_round_at_every_zoom(column_s, texts):
+    axis = TimeAxis(0, int(column_s * S), 104, 104)
+    assert [text for _, text in axis.time_before_now().marks] == texts
+
+
+@given(st.integers(0, 10**6), columns_ns, counts)
+def test_labels_of_time_never_touch_each_other(since_s, column_ns, count):
+    axis = TimeAxis(since_s * S, column_ns, count, count)
+    for labels in (axis.time_elapsed(0), axis.time_before_now()):
+        cells = [(column // 2, len(text) + 1) for column, text in labels.marks]
+        for (at, width), (after, _) in itertools.pairwise(cells):
+            assert at + width < after
+        assert all(0 <= column < count for column, _ in labels.marks)
+
+
+def test_the_text_of_a_chart_stands_before_its_labels_or_takes_the_place_of_some():
+    marks = ((20, "-2m"), (35, "-1m"))
+
+    def line(text, width=60, **how):
+        return "".join(piece for piece, _ in ruled_row(Ruler(marks, "now"), text, width, **how))
+
+    assert line("") == "┴-2m───────────┴-1m────────────── now"
+    assert line("4.7 of 6.0 GiB") == "4.7 of 6.0 GiB ──┴-2m───────────┴-1m────────────── now"
+    assert line("4.7 of 6.0 GiB, GTX 1060") == "┴-2m─── 4.7 of 6.0 GiB, GTX 1060  now"
+    assert line("a text that leaves no room for labels at all, nor for now") == (
+        "a text that leaves no room for labels at all, nor for now"
+    )
+    assert line("", dash="-", ascii=True) == "+-2m-----------+-1m-------------- now"
+
+
+def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_is_over():
+    axis = TimeWindow().axis(run_of(30), 104)
+    assert axis.known < axis.count
+    now = axis.ending_now
+    assert (now.end_ns, now.column_ns, now.count) == (axis.end_ns, axis.column_ns, axis.count)
+    assert now.known == now.count
 
 
 def test_it_is_dragged_by_cells_and_by_whole_samples_where_those_are_wider():

@@ -5,8 +5,8 @@ from fakes.recorded import recorded_session
 
 from dlmon.calibration import Peak, calibration_path, write_peaks
 from dlmon.job import Job
-from dlmon.records import Batches, Model, SessionHeader
-from dlmon.session import INFERENCE, Session
+from dlmon.records import WITHOUT_EPOCHS, Batches, Model, SessionHeader
+from dlmon.session import Session
 from dlmon.verdict import Ending, make_result, measure_session
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
@@ -143,13 +143,20 @@ def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, mo
     assert result(0).peak_share is None
 
 
-def test_inference_has_no_seconds_per_epoch_and_says_so():
-    told = result(0, mode="inference")
+@pytest.mark.parametrize("mode", ["inference", "gradients"])
+def test_a_mode_that_learns_nothing_has_no_seconds_per_epoch_and_says_so(mode):
+    told = result(0, mode=mode)
     assert told.seconds_per_epoch is None
     assert told.run_seconds is None
-    assert told.why["seconds_per_epoch"] == told.why["run_seconds"] == INFERENCE
+    assert told.why["seconds_per_epoch"] == told.why["run_seconds"] == WITHOUT_EPOCHS[mode]
     assert told.samples_per_second is not None
     assert told.step_ms is not None
+
+
+def test_the_result_names_the_samples_that_were_read_and_the_mean_step():
+    told = result(0)
+    assert told.samples_per_epoch == 50_000
+    assert told.step_ms.mean > 0
 
 
 def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():

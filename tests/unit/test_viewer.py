@@ -1,3 +1,7 @@
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,7 +11,7 @@ from fakes.recorded import BEGIN_NS, recorded_session, write_log
 from dlmon import viewer as viewer_module
 from dlmon.host import boot_id, host_name
 from dlmon.log import LogError, LogFollower
-from dlmon.records import Notice, Result, encode
+from dlmon.records import Epoch, Notice, Phase, Result, encode
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.viewer import Viewer
 
@@ -102,19 +106,19 @@ def test_a_result_that_is_written_between_lock_and_read_counts(log, monkeypatch)
 
 def test_the_lock_is_asked_for_before_the_log_is_read(log, monkeypatch):
     viewer = log.view()
-    read = LogFollower.poll
+    read = LogFollower.new_records
 
     def ends_after_the_read(follower, *arguments):
-        records = read(follower, *arguments)
+        records = list(read(follower, *arguments))
         log.append(log.records[-1])
         log.holder = None
-        return records
+        return iter(records)
 
-    monkeypatch.setattr(LogFollower, "poll", ends_after_the_read)
+    monkeypatch.setattr(LogFollower, "new_records", ends_after_the_read)
     assert viewer.poll() == []
     # The writer was there when it was asked for, so this is no interruption.
     assert viewer.status == RUNNING
-    monkeypatch.setattr(LogFollower, "poll", read)
+    monkeypatch.setattr(LogFollower, "new_records", read)
     viewer.poll()
     assert viewer.status == "completed"
 
@@ -138,7 +142,7 @@ def test_a_log_that_can_be_read_no_more_says_so(tmp_path, monkeypatch):
     def stale(follower):
         raise OSError(116, "Stale file handle")
 
-    monkeypatch.setattr(LogFollower, "poll", stale)
+    monkeypatch.setattr(LogFollower, "new_records", stale)
     assert viewer.poll() == []
     assert (viewer.status, viewer.running) == (UNKNOWN, False)
     assert viewer.trouble == "the log can't be read any more: Stale file handle"
@@ -264,3 +268,130 @@ def test_a_broken_line_in_a_log_breaks_no_viewer(log):
     assert viewer.poll() == log.records[1:]
     assert isinstance(viewer.result, Result)
     viewer.close()
+
+
+def test_a_long_log_is_read_in_slices_and_says_how_far_it_is(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_session(samples=3_000))
+    log.holder = None
+    log.append(*log.records[1:])
+    viewer = log.view()
+    read, shares = [], []
+    while (records := viewer.poll(most_s=0)) or viewer.read_share is not None:
+        read += records
+        shares.append(viewer.read_share)
+        if viewer.read_share is not None:
+            # Nothing old is now, and an end that isn't read is no interruption.
+            assert (viewer.status, viewer.trouble) == (RUNNING, None)
+            assert viewer.now() == viewer.session.last_t
+        assert len(records) <= 1
+    assert read == log.records[1:]
+    assert shares.pop() is None
+    assert shares == sorted(shares)
+    assert viewer.status == "completed"
+
+
+def test_the_log_that_goes_on_in_the_next_file_is_followed_to_it(log):
+    viewer = log.view()
+    epochs = [record for record in log.records if isinstance(record, Epoch)]
+    middle = log.records.index(epochs[0]) + 1
+    log.append(*log.records[1:middle])
+    viewer.poll()
+    next_path = log.path.with_name("session-2.jsonl")
+    so_far = viewer.session.so_far()
+    log.path.unlink()
+    next_path.write_bytes(b"".join(map(encode, [log.records[0], *so_far, *log.records[middle:]])))
+    log.holder = None
+    assert viewer.poll() == []
+    assert (viewer.status, viewer.path) == (RUNNING, next_path)
+    viewer.poll()
+    assert viewer.status == "completed"
+    # What the next log says again is there once.
+    assert viewer.snapshot().epochs == tuple(epochs)
+    phases = [stretch.phase for stretch in viewer.session.stretches]
+    assert phases == [record.name for record in log.records if isinstance(record, Phase)]
+
+
+def test_what_was_written_before_the_log_went_on_in_another_file_is_read_first(log, monkeypatch):
+    viewer = log.view()
+    read = LogFollower.new_records
+
+    def goes_on_after_the_read(follower, *arguments):
+        records = list(read(follower, *arguments))
+        log.append(Notice(BEGIN_NS, "the last words"))
+        log.path.with_name("session-2.jsonl").write_bytes(encode(log.records[0]))
+        return iter(records)
+
+    monkeypatch.setattr(LogFollower, "new_records", goes_on_after_the_read)
+    assert viewer.poll() == []
+    monkeypatch.setattr(LogFollower, "new_records", read)
+    assert viewer.poll() == [Notice(BEGIN_NS, "the last words")]
+    viewer.poll()
+    assert viewer.path.name == "session-2.jsonl"
+
+
+def test_the_next_log_of_another_session_is_not_followed(log, tmp_path):
+    viewer = log.view()
+    other = replace(log.records[0], id="another")
+    log.path.with_name("session-2.jsonl").write_bytes(encode(other))
+    log.holder = None
+    viewer.poll()
+    assert (viewer.status, viewer.path) == (INTERRUPTED, log.path)
+
+
+def test_a_log_that_was_cut_short_is_not_called_an_interruption(log):
+    viewer = log.view()
+    log.append(*log.records[1:-1])
+    viewer.poll()
+    os.truncate(log.path, 500)
+    log.holder = None
+    viewer.poll()
+    assert viewer.trouble == "the log was cut short by another program, and holds no result"
+
+
+class Said:
+    """A supervisor that says what its log can't take."""
+
+    def __init__(self):
+        self.records = []
+
+    def said(self):
+        said, self.records = self.records, []
+        return said
+
+
+def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log):
+    launch = Said()
+    viewer = Viewer(log.path, log.clock, launch)
+    launch.records = [Notice(BEGIN_NS, "the log is on fire; training goes on")]
+    log.clock.passes(60)
+    viewer.poll()
+    assert viewer.trouble == "the log is on fire; training goes on"
+    launch.records = [Notice(BEGIN_NS, "")]
+    viewer.poll()
+    assert "on fire" not in viewer.trouble
+    launch.records = [Notice(BEGIN_NS, "the log can't be written: it is on fire"), log.records[-1]]
+    log.holder = None
+    viewer.poll()
+    assert (viewer.status, viewer.result) == ("completed", log.records[-1])
+    assert viewer.why_result_unwritten == "the log can't be written: it is on fire"
+    viewer.poll()
+    assert viewer.trouble == "the log can't be written: it is on fire: the result is not recorded"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
+def test_only_a_supervisor_that_is_suspended_is_called_that(log):
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        log.holder = process.pid
+        viewer = log.view()
+        log.clock.passes(5)
+        viewer.poll()
+        runs = "though the supervisor runs: it may be unable to write"
+        assert viewer.trouble == f"no new record for 5 s, {runs}"
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        viewer.poll()
+        assert viewer.trouble == "no new record for 5 s: the supervisor is suspended"
+    finally:
+        process.kill()
+        process.wait()

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from tui.widgets.explanations import Explanations, Topic
+from tui.widgets.key_footer import KeyFooter
 
 
 class HelpScreen(Screen[None]):
@@ -49,7 +49,7 @@ class HelpScreen(Screen[None]):
         """Lay out the explanations in a box that scrolls."""
         self._explanations.set_titles("Help")
         yield self._explanations
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_resize(self) -> None:
         """Offer to scroll where there is more than fits, once that is known."""

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from dlmon.host import host_name
 from dlmon.sanitize import clean
@@ -19,6 +19,7 @@ from dlmon.sessions import SessionEntry
 from tui.compositor import SpansCompositor
 from tui.option_fields import OPTIONS
 from tui.run_options import RunOptions
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
 from tui.widgets.workload_list import WorkloadList
@@ -180,7 +181,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             self.remove_class("-first")
             await self.query_one("#pick").mount(self._about)
             await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
-            await self.mount(self._command, Footer(show_command_palette=False), TooSmall())
+            await self.mount(self._command, KeyFooter(), TooSmall())
         self._is_complete = True
         # The footer has missed when they were told first.
         self.refresh_bindings()
@@ -244,7 +245,6 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         """Say what the highlighted workload is, and what its defaults are."""
         if not self._is_complete:
             return
-        self._describe()
         if self._list.highlighted is not None:
             self._form.show_defaults(self._list.highlighted)
         self._check()
@@ -351,13 +351,22 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.notify(f"given to the terminal's clipboard: {clean(command)}", markup=False)
 
     def _describe(self) -> None:
-        workload = self._list.highlighted
-        self._about.show(workload, self._last.get(workload.name) if workload else None)
+        from tui.compared import comparable_text, match_of_options
+
+        workload, typed = self._list.highlighted, self._form.typed
+        if workload is None:
+            self._about.show(None, None)
+            return
+        published = ""
+        if not typed.complaints(workload):
+            published = comparable_text(match_of_options(workload, typed.options))
+        self._about.show(workload, self._last.get(workload.name), published)
 
     def _check(self) -> None:
         """Mark the options that can't be, and show the command or what is wrong with it."""
         if not self._is_complete:
             return
+        self._describe()
         workload = self._list.highlighted
         typed = self._form.typed
         if workload is None:

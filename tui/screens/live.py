@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Footer
+from textual.worker import Worker
 
 from dlmon.launch import Launch
 from dlmon.log import LogError
 from dlmon.session import Snapshot
 from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session
+from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import (
@@ -24,14 +25,17 @@ from tui.compared import (
     earlier_sessions,
     factor_of_nearest,
     factor_of_run_before,
+    how_to_match,
     metric_of,
     run_names,
     timing_of,
 )
 from tui.compositor import SpansCompositor
 from tui.machine_view import MachineView, gpu_that_trains
+from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.quit import QuitScreen
-from tui.time_axis import Run, TimeAxis, TimeWindow, View
+from tui.screens.stop import AgainScreen, StopScreen
+from tui.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
 from tui.widgets import (
     bars,
     epoch_headline,
@@ -45,6 +49,7 @@ from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.limit_line import LimitLine
 from tui.widgets.machine_charts import MACHINE_HELP, MachineCharts
 from tui.widgets.output_pane import OutputPane
@@ -52,6 +57,9 @@ from tui.widgets.plot import grown_top
 from tui.widgets.progress_line import ProgressLine
 from tui.widgets.too_small import TooSmall
 from tui.widgets.top_line import TopLine
+
+if TYPE_CHECKING:
+    from tui.screens.comparison import Comparison
 
 # The clock on the screen goes by whole seconds, and all figures with it; the timer, which
 # is never quite on time, is faster, so that no second is left out.
@@ -110,14 +118,16 @@ class LiveScreen(Screen[None]):
         (32, "-tall"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "stop", "Stop", tooltip="End the training after the batch that runs"),
+        Binding(
+            "s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"
+        ),
         Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training goes on"),
         Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
         Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
         Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
         Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
         Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
-        Binding("z", "next_view", "Zoom", tooltip="The last minute, ten minutes, the whole run"),
+        Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
         Binding(
@@ -136,8 +146,10 @@ class LiveScreen(Screen[None]):
             tooltip="Read all charts at one instant: move the cursor on",
             group=_CURSOR,
         ),
+        Binding("c", "compare", "Compare", tooltip="All that is known of the rows compared with"),
         Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
         Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        _hidden("a", "stop_and_again", "Again", "Stop, and launch the same once more; asks first"),
         _hidden("shift+left", "move_cursor(-10)", "Read 10 earlier", "Move the cursor far back"),
         _hidden("shift+right", "move_cursor(10)", "Read 10 later", "Move the cursor far on"),
         _hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
@@ -167,14 +179,17 @@ class LiveScreen(Screen[None]):
         ),
         (
             "Time axis",
-            "All charts show the same time, and are panned and zoomed together: the last minute, "
-            "ten minutes or the whole run, as far as those differ. What is seen stands under the "
-            "throughput. The mouse drags them, and its wheel zooms.",
+            "All charts show the same time, and are panned and zoomed together: the last 10 or 30 "
+            "seconds, the last minute, ten minutes or the whole run, as far as those differ. What "
+            "is seen stands under the throughput; the times under the lowest charts are those "
+            "since the run was started. The mouse drags the charts, and its wheel zooms.",
         ),
         (
-            "┊2, ╌c╌, ╌v╌",
-            "Under the charts, ┊2 marks where epoch 2 began; the stretches in which the network "
-            "was compiled (╌c╌ where there is little room) or validated (╌v╌) are shaded.",
+            "┊2, ╌c╌, ╌v╌, ╌p╌",
+            "Under the charts, ┊2 marks where epoch 2 began; where a number has no room its mark "
+            "stands alone, and of many short epochs only round ones are marked. The stretches in "
+            "which the network was compiled (╌c╌ where there is little room) or validated (╌v╌) "
+            "are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes one.",
         ),
         (
             "Cursor",
@@ -218,16 +233,19 @@ class LiveScreen(Screen[None]):
         self._ascii = ascii
         self._top = 0.0
         self._window = TimeWindow()
+        self._zoom_note = ""
         self._grabbed = self._window
         self._drawn: tuple[object, ...] = ()
         self._second = -1
         self._stop_asked = False
         self._log_is_open = False
         self._leave_when_stopped = False
+        self._again_when_stopped = False
         self._detached = False
         self._left = False
         self._polls = 0
         self._question: QuitScreen | None = None
+        self._catching_up: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
         """Lay out the panels."""
@@ -243,7 +261,7 @@ class LiveScreen(Screen[None]):
             yield OutputPane(ascii=plain)
         yield LimitLine(ascii=plain)
         yield ProgressLine(ascii=plain)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def on_mount(self) -> None:
@@ -274,22 +292,41 @@ class LiveScreen(Screen[None]):
         if self._left:
             return
         was_running = self._viewer.running
-        self._polls += 1
-        self._viewer.poll()
+        self._viewer.poll(SLICE_S)
+        if self._viewer.read_share is not None:
+            self._catch_up()
+        else:
+            self._polls += 1
         if self.is_active or isinstance(self.app.screen, ModalScreen):
             self.paint()
         if was_running and not self._viewer.running:
             self._session_ended()
+
+    def _catch_up(self) -> None:
+        """Read on between the ticks: the log is far ahead, as after a suspension."""
+        if self._catching_up is None or self._catching_up.is_finished:
+            self._catching_up = self.run_worker(self._read_on())
+
+    async def _read_on(self) -> None:
+        await read_to_end(self._viewer)
+        self.tick()
 
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
         if self._launch is not None or self._polls > _POLLS_TO_KNOW:
             self.post_message(self.Ended(_told_at_end(self._viewer)))
         self.refresh_bindings()
-        if self._leave_when_stopped and self.is_active:
-            self._go(interrupted=True)
+        if self.is_active:
+            self._do_what_waited_for_the_end()
         elif self._question is not None and self._question.is_current:
             self._question.dismiss("stay")
+
+    def _do_what_waited_for_the_end(self) -> None:
+        if self._leave_when_stopped:
+            self._go(interrupted=True)
+        elif self._again_when_stopped:
+            self._again_when_stopped = False
+            self.action_again()
 
     def paint(self) -> None:
         """Show the session as it stands."""
@@ -297,10 +334,11 @@ class LiveScreen(Screen[None]):
         if self._left or not self.is_mounted:
             return
         snapshot = self._viewer.snapshot()
-        self.query_one(TopLine).show(snapshot, self._standing)
+        reading = reading_text(self._viewer)
+        self.query_one(TopLine).show(snapshot, self._standing, reading)
         running, trouble = self._viewer.running, self._viewer.trouble
         stopping = self._stop_asked and running
-        self.query_one(ProgressLine).show(snapshot, trouble, stopping)
+        self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
         self.query_one(EpochTable).show(snapshot.epochs, running)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
@@ -319,7 +357,7 @@ class LiveScreen(Screen[None]):
             return
         self._drawn = drawn
         self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
-        self._machine.show(view, axis)
+        self._machine.show(view, axis, axis.time_elapsed(self._viewer.session.header.t))
 
     @property
     def _run(self) -> Run:
@@ -367,7 +405,8 @@ class LiveScreen(Screen[None]):
         if self._window.is_paused(run, count):
             begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
             return f"paused at {begin} – {end}, f follows"
-        return self._window.what_is_seen(run, count)
+        seen = self._window.what_is_seen(run, count)
+        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
 
     def _cursor_label(self, axis: TimeAxis) -> str:
         read_ns = self._window.read_ns(axis)
@@ -399,8 +438,9 @@ class LiveScreen(Screen[None]):
             panel.border_title = title
         steady = snapshot.samples_per_second is not None
         names = run_names(snapshot, self._earlier)
-        nearest = factor_of_nearest(rows, steady)
-        self.query_one(EpochHeadline).show(
+        headline = self.query_one(EpochHeadline)
+        nearest = how_to_match(snapshot, headline.size.width) or factor_of_nearest(rows, steady)
+        headline.show(
             snapshot,
             nearest,
             factor_of_run_before(rows, self._earlier, names, steady),
@@ -412,24 +452,31 @@ class LiveScreen(Screen[None]):
 
     def _look(self, window: TimeWindow) -> None:
         """Show another part of the run, or read another instant, at once."""
+        self._zoom_note = ""
         self._window = window
         self._paint_charts(self._viewer.snapshot())
 
     def action_next_view(self) -> None:
-        """Show the next larger part of the run; after the whole, the last minute."""
+        """Show the next larger part of the run; after the whole, the smallest."""
         run, count = self._run, self._plot_columns
-        larger = self._window.zoomed_out(run, count)
-        if larger is self._window:
-            larger = self._window.viewing(View.MINUTE, run, count)
-        self._look(larger)
+        self._zoom(self._window.next_view(run, count), self._window.why_no_nearer(run, count))
 
     def action_zoom_in(self) -> None:
         """Show less time."""
-        self._look(self._window.zoomed_in(self._run, self._plot_columns))
+        run, count = self._run, self._plot_columns
+        self._zoom(self._window.zoomed_in(run, count), self._window.why_no_nearer(run, count))
 
     def action_zoom_out(self) -> None:
         """Show more time."""
-        self._look(self._window.zoomed_out(self._run, self._plot_columns))
+        self._zoom(self._window.zoomed_out(self._run, self._plot_columns), NOTHING_MORE)
+
+    def _zoom(self, window: TimeWindow, why_not: str) -> None:
+        """Show a larger or a smaller part of the run; say why where that changes nothing."""
+        unchanged = window is self._window
+        self._look(window)
+        if unchanged:
+            self._zoom_note = why_not
+            self._paint_charts(self._viewer.snapshot())
 
     def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""
@@ -484,9 +531,12 @@ class LiveScreen(Screen[None]):
             return self._viewer.running and not self._stop_asked
         if action == "detach":
             return self._viewer.running and self._launch is not None and not self._stop_asked
-        if action == "again":
-            over = not self._viewer.running and self._viewer.status != UNKNOWN
-            return self._again is not None and over
+        if action in ("again", "stop_and_again"):
+            if self._again is None or self._again_when_stopped:
+                return False
+            running = self._viewer.running
+            over = not running and self._viewer.status != UNKNOWN
+            return over if action == "again" else running
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
@@ -494,18 +544,34 @@ class LiveScreen(Screen[None]):
         return True
 
     def action_stop(self) -> None:
-        """Stop the session after the current batch."""
+        """Ask whether the session is to stop."""
+        self._ask(StopScreen(), self._take_stop_answer)
+
+    def _take_stop_answer(self, answer: str | None) -> None:
+        self._question = None
+        if answer == "stop" and self._viewer.running:
+            self._stop()
+
+    def _ask(self, question: QuitScreen, take: Callable[[str | None], None]) -> None:
+        self._question = question
+        self.app.push_screen(question, take)
+
+    def _stop(self) -> bool:
+        """Stop the session after the current batch; return whether it can be."""
+        if self._stop_asked:
+            return True
         if self._launch is not None:
-            self._launch.say("stop")
+            self._launch.say(FROM_SCREEN)
         elif not self._stop_by_signal():
             self.notify("this session can't be stopped from here", severity="warning")
-            return
+            return False
         self._stop_asked = True
         self.refresh_bindings()
+        return True
 
     def _stop_by_signal(self) -> bool:
         try:
-            return stop_session(read_entry(self._viewer.path))
+            return stop_session(read_entry(self._viewer.path), BY_OTHER_SCREEN)
         except (LogError, OSError):  # the log is gone, or the session another user's
             return False
 
@@ -521,6 +587,20 @@ class LiveScreen(Screen[None]):
         if self._again is not None:
             self._again()
 
+    def action_stop_and_again(self) -> None:
+        """Ask whether the session is to stop, and the same to be launched then."""
+        self._ask(AgainScreen(), self._take_again_answer)
+
+    def _take_again_answer(self, answer: str | None) -> None:
+        self._question = None
+        if answer != "again":
+            return
+        if not self._viewer.running:
+            self.action_again()
+        elif self._stop():
+            self._again_when_stopped = True
+            self.refresh_bindings()
+
     def action_gpus(self) -> None:
         """Show every GPU in depth."""
         from tui.screens.machine_detail import GpusScreen
@@ -532,6 +612,35 @@ class LiveScreen(Screen[None]):
         from tui.screens.machine_detail import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine, self._ascii))
+
+    def action_compare(self) -> None:
+        """Show the comparison over the whole screen, and what is known of its rows."""
+        self._show_comparison(None)
+
+    def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
+        """Show what is known of the row that was clicked."""
+        self._show_comparison(message.index)
+
+    def _show_comparison(self, chosen: int | None) -> None:
+        from tui.screens.comparison import ComparisonScreen
+
+        if self._look_at_comparison().rows:
+            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen, self._ascii))
+        else:
+            self.notify("there is nothing to compare with", severity="warning")
+
+    def _look_at_comparison(self) -> Comparison:
+        """Return the comparison as it stands."""
+        from tui.screens.comparison import Comparison
+
+        snapshot = self._viewer.snapshot()
+        results = [entry.result for entry in self._earlier] + [snapshot.result]
+        return Comparison(
+            title=_TITLES[metric_of(snapshot)],
+            rows=comparison_rows(snapshot, self._earlier),
+            names=run_names(snapshot, self._earlier),
+            results={result.session: result for result in results if result is not None},
+        )
 
     def _look_at_machine(self) -> MachineView:
         """Return the machine as it is now, or was at the end, wherever the cursor is."""
@@ -589,8 +698,7 @@ class LiveScreen(Screen[None]):
         elif self._stop_asked:
             self._leave_when_stopped = True
         else:
-            self._question = QuitScreen()
-            self.app.push_screen(self._question, self._take_answer)
+            self._ask(QuitScreen(), self._take_answer)
 
     def _take_answer(self, answer: str | None) -> None:
         self._question = None
@@ -601,8 +709,7 @@ class LiveScreen(Screen[None]):
         elif answer == "leave":
             self.action_detach()
         elif answer == "stop":
-            self.action_stop()
-            self._leave_when_stopped = True
+            self._leave_when_stopped = self._stop()
 
     def _go(self, interrupted: bool) -> None:
         """Leave, once."""
@@ -616,9 +723,9 @@ class LiveScreen(Screen[None]):
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:
-        """Show what came under another screen; leave, if that was the end that was waited for."""
-        if self._leave_when_stopped and not self._viewer.running:
-            self._go(interrupted=True)
+        """Show what came under another screen, and do what waited for the end."""
+        if not self._viewer.running:
+            self._do_what_waited_for_the_end()
         self.call_after_refresh(self.tick)
 
     @property

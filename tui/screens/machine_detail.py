@@ -8,10 +8,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from tui.compositor import SpansCompositor
 from tui.machine_view import MachineView
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.machine_detail import DETAIL_HELP, MachineDetail
 from tui.widgets.machine_panel import AboutLines
 from tui.widgets.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
@@ -125,7 +126,7 @@ class GpusScreen(MachineScreen):
         """Lay out what the machine is, and below it all parts."""
         yield AboutLines(ascii=self._ascii, id="about")
         yield self._detail
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def paint(self, view: MachineView) -> None:
@@ -155,7 +156,7 @@ class ProcessesScreen(MachineScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what is typed"),
         Binding(
-            "s,greater_than_sign",
+            "o,greater_than_sign",
             "sort(1)",
             "Sort",
             tooltip="Sort by the next column; < goes back, a click sorts as well",
@@ -163,6 +164,7 @@ class ProcessesScreen(MachineScreen):
         Binding("i", "turn_round", "Reverse", tooltip="Turn the order round"),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
+        Binding("f6", "sort(1)", "Sort", show=False),
         # Before the way back, which has the same key where there is no filter.
         Binding("escape", "clear_filter", "Clear", tooltip="Forget the filter"),
         *_ALWAYS,
@@ -202,7 +204,7 @@ class ProcessesScreen(MachineScreen):
         yield self._filter
         yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
         yield ProcessDetails(ascii=self._ascii, id="details")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def on_mount(self) -> None:

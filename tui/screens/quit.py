@@ -9,7 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Button, Footer, Label, Static
+from textual.widgets import Button, Label, Static
+
+from tui.widgets.key_footer import KeyFooter
 
 Answer = tuple[str, str, Literal["default", "primary", "error"]]
 """What is answered, the button for it, and how that looks."""
@@ -34,7 +36,6 @@ class QuitScreen(ModalScreen[str]):
         Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("d", "answer('leave')", "Leave it running"),
-        Binding("l", "answer('leave')", show=False),
         Binding("escape", "answer('stay')", "Stay"),
         Binding("n,q", "answer('stay')", show=False),
         Binding("left,up", "app.focus_previous", show=False),
@@ -42,7 +43,7 @@ class QuitScreen(ModalScreen[str]):
     ]
 
     def compose(self) -> ComposeResult:
-        """Lay out the question, its three answers, and what follows from each."""
+        """Lay out the question, its answers, and what follows from each."""
         with Vertical(id="question"):
             yield Label(self.QUESTION)
             with Horizontal():
@@ -51,7 +52,7 @@ class QuitScreen(ModalScreen[str]):
             lines = [Content.assemble((f"{n:<7}", "bold"), told) for n, told in self.CONSEQUENCES]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Start on the answer that changes nothing."""

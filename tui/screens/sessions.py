@@ -11,11 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from dlmon.sessions import SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui.session_figures import resume_command
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.session_details import SessionDetails
 from tui.widgets.session_list import SessionList
 from tui.widgets.text_field import FilterField
@@ -41,7 +42,7 @@ class SessionsScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", priority=True, tooltip="Show what is highlighted"),
         Binding("escape", "back", "Back", priority=True, tooltip="Clear the filter, or go back"),
-        Binding("ctrl+r", "refresh", "Refresh", tooltip="Read the sessions again"),
+        Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding(
             "ctrl+p",
@@ -68,9 +69,9 @@ class SessionsScreen(Screen[None]):
         ),
         (
             "Sweeps",
-            "A sweep has a row of its own, below its runs: ╰ is the sweep, │ a run of it, with "
-            "what was varied at the end of the row. Enter shows its table and its chart, and goes "
-            "on with what is left of it.",
+            "A sweep has a row of its own, and its runs stand below it, joined to it by ├ and ╰, "
+            "with what was varied at the end of the row. Enter on the sweep shows its table and "
+            "its chart, and goes on with what is left of it.",
         ),
         (
             "Filter",
@@ -86,7 +87,8 @@ class SessionsScreen(Screen[None]):
         (
             "time",
             "How long an epoch, or a whole run, took; ± is its 95 % band, and ~ says that the "
-            "time is projected because no epoch had ended. Where a run failed, its error.",
+            "time is projected because no epoch had ended. Where a run failed, its error; where "
+            "there is no time, why.",
         ),
     )
 
@@ -119,7 +121,7 @@ class SessionsScreen(Screen[None]):
             yield self._filter
         yield self._list
         yield self._details
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def on_screen_resume(self) -> None:

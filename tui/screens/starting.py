@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 from tui.widgets.waiting import Waiting
 
@@ -32,7 +32,10 @@ class StartingScreen(Screen[None]):
             "The sensors say what this machine is before training begins, so that every run is "
             "recorded with what it ran on. It takes about a second.",
         ),
-        ("Reading", "A long session takes a moment to read."),
+        (
+            "Reading",
+            "A session is shown once its log is read to the end: that of a day takes a while.",
+        ),
     )
 
     def __init__(self, sentence: str, leave: Callable[[], None]) -> None:
@@ -44,8 +47,12 @@ class StartingScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the line."""
         yield Waiting(self._sentence)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
+
+    def say(self, sentence: str) -> None:
+        """Say how far that has come."""
+        self.query_one(Waiting).say(sentence)
 
     def action_leave(self) -> None:
         """Leave before it began."""

@@ -12,16 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Footer
 
-from dlmon.log import LOG_NAME
+from dlmon.log import log_of
 from dlmon.sweep import Event, Slot
 from dlmon.sweep_run import SweepRun
 from tui.compositor import SpansCompositor
-from tui.screens.sweep_quit import SweepQuitScreen
+from tui.screens.quit import QuitScreen
+from tui.screens.sweep_quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep_figures import findings, plan_text, slot_text, table_of
 from tui.sweep_picture import picture_of
 from tui.widgets import sweep_chart, sweep_lines, sweep_table
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.sweep_chart import SweepChart
 from tui.widgets.sweep_lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
 from tui.widgets.sweep_table import SweepTable
@@ -49,7 +50,7 @@ class SweepScreen(Screen[None]):
     CSS_PATH = "sweep.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
-        Binding("s", "stop_after_run", "Stop after this run", tooltip="Let no further run begin"),
+        Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
         Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
         Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
         Binding(
@@ -104,7 +105,7 @@ class SweepScreen(Screen[None]):
         self._follows = True
         self._leave_when_ended = False
         self._left = False
-        self._question: SweepQuitScreen | None = None
+        self._question: QuitScreen | None = None
         run.on_event = self._take_event
 
     def compose(self) -> ComposeResult:
@@ -116,7 +117,7 @@ class SweepScreen(Screen[None]):
             yield SweepChart(ascii=plain, id="chart")
         yield SweepFindings(ascii=plain)
         yield SweepRunLine(ascii=plain)
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def on_mount(self) -> None:
@@ -227,7 +228,7 @@ class SweepScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""
-        return action != "stop_after_run" or not self._run.ended
+        return action != "stop" or not (self._run.ended or self._run.stopping)
 
     def on_row_list_highlighted(self) -> None:
         """Draw the workload that the highlighted combination is of."""
@@ -260,14 +261,25 @@ class SweepScreen(Screen[None]):
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))
             if outcome is not None and outcome.session is not None:
-                return run.directory / outcome.session / LOG_NAME
+                return log_of(run.directory / outcome.session)
         return None
 
-    def action_stop_after_run(self) -> None:
-        """Let the run that is being made be the last one; once more, and the sweep goes on."""
-        if not self._run.stopping:
-            self._run.stop_after_run(not self._run.stops_after_run)
-            self.tick()
+    def action_stop(self) -> None:
+        """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
+        last = self._run.stops_after_run
+        self._question = SweepGoOnScreen() if last else SweepStopScreen()
+        self.app.push_screen(self._question, self._take_stop_answer)
+
+    def _take_stop_answer(self, answer: str | None) -> None:
+        self._question = None
+        if self._run.ended:
+            return
+        if answer == "stop":
+            self._run.stop()
+        elif answer in ("after", "go_on"):
+            self._run.stop_after_run(answer == "after")
+        self.refresh_bindings()
+        self.tick()
 
     def action_leave(self) -> None:
         """Leave; ask first where the sweep is not at its end, and again at once while it stops."""
@@ -289,6 +301,7 @@ class SweepScreen(Screen[None]):
         elif answer == "stop":
             self._run.stop()
             self._leave_when_ended = True
+        self.refresh_bindings()
         self.tick()
 
     def _go(self, interrupted: bool) -> None:

@@ -10,12 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Label, Static
+from textual.widgets import Input, Label, Static
 
 from dlmon.sanitize import clean
-from dlmon.sweep import Plan, SweepError
+from dlmon.sweep import Plan, SweepError, read_repeats
 from tui.sweep_figures import plan_text
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
+
+HINT = "Name an option and its values, or ask for several runs of the same."
 
 
 class SweepForm(ModalScreen[Plan]):
@@ -57,10 +60,10 @@ class SweepForm(ModalScreen[Plan]):
                 yield Label("Runs of each")
                 yield TextField(placeholder="1; three tell how sure a figure is", id="repeats")
             yield Static(id="told")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Say what is missing."""
+        """Say what to type."""
         self._check()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -70,7 +73,7 @@ class SweepForm(ModalScreen[Plan]):
 
     def action_begin(self) -> None:
         """Answer with the plan, if it can be."""
-        plan = self._check()
+        plan = self._check(asked=True)
         if plan is not None:
             self.dismiss(plan)
 
@@ -78,23 +81,28 @@ class SweepForm(ModalScreen[Plan]):
         """Answer with nothing."""
         self.dismiss()
 
-    def _check(self) -> Plan | None:
-        """Tell what the fields amount to, or what is wrong with them."""
+    def _check(self, asked: bool = False) -> Plan | None:
+        """Show what the fields amount to, or what is wrong with them.
+
+        An empty field is wrong only once the sweep is asked for; until then it says what to type.
+        """
         told = self.query_one("#told", Static)
+        vary = self.query_one("#vary", TextField).value.split()
+        plan, text, wrong = None, HINT, False
         try:
-            plan = self._plan_of(self.query_one("#vary", TextField).value.split(), self._repeats())
+            repeats = self._repeats()
+            if vary or repeats > 1 or asked:
+                plan = self._plan_of(vary, repeats)
+                text = plan_text(plan, self._ascii)
         except SweepError as error:
-            told.update(Content(clean(str(error))))
-            told.set_class(True, "-wrong")
-            return None
-        told.update(Content(plan_text(plan, self._ascii)))
-        told.set_class(False, "-wrong")
+            # A word without its = is still being typed.
+            text, wrong = clean(str(error)), asked or not vary or "=" in vary[-1]
+        told.update(Content(text))
+        told.set_class(wrong, "-wrong")
         return plan
 
     def _repeats(self) -> int:
         text = self.query_one("#repeats", TextField).value.strip()
         if not text:
             return 1
-        if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise SweepError(f'a number of runs is a whole number, not "{clean(text, 24)}"')
-        return int(text)
+        return read_repeats(text)

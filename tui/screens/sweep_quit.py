@@ -1,4 +1,4 @@
-"""Ask what becomes of a sweep that is not at its end."""
+"""Ask before a sweep is left, or stopped, that is not at its end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from tui.screens.quit import Answer, QuitScreen
+from tui.screens.stop import GO_ON
 
 
 class SweepQuitScreen(QuitScreen, inherit_bindings=False):
@@ -15,7 +16,7 @@ class SweepQuitScreen(QuitScreen, inherit_bindings=False):
     QUESTION = "The sweep is not at its end."
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
         ("stop", "Stop now (s)", "error"),
-        ("after", "After this run (a)", "primary"),
+        ("after", "After this run (e)", "primary"),
         ("stay", "Stay (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -27,9 +28,52 @@ class SweepQuitScreen(QuitScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop now"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        Binding("a", "answer('after')", "Stop after this run"),
+        Binding("e", "answer('after')", "Stop after this run"),
         Binding("escape", "answer('stay')", "Stay"),
         Binding("n,q", "answer('stay')", show=False),
         Binding("left,up", "app.focus_previous", show=False),
         Binding("right,down", "app.focus_next", show=False),
+    ]
+
+
+class SweepStopScreen(SweepQuitScreen, inherit_bindings=False):
+    """Answers `stop`, `after` or `stay`."""
+
+    QUESTION = "Stop this sweep?"
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        *SweepQuitScreen.ANSWERS[:2],
+        ("stay", "Go on (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        *SweepQuitScreen.CONSEQUENCES[:2],
+        ("Go on", "nothing changes"),
+        *SweepQuitScreen.CONSEQUENCES[3:],
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')", "Stop now"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
+        Binding("e", "answer('after')", "Stop after this run"),
+        *GO_ON,
+    ]
+
+
+class SweepGoOnScreen(QuitScreen, inherit_bindings=False):
+    """Asks where the sweep stops after this run anyway; answers `stop`, `go_on` or `stay`."""
+
+    QUESTION = "The sweep stops after this run."
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("stop", "Stop now (s)", "error"),
+        ("go_on", "Make all runs (m)", "primary"),
+        ("stay", "As it is (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Now", "the run that is being made counts as not run"),
+        ("All", "the sweep goes on after this run"),
+        ("As is", "this run ends as it would, and no further one begins"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')", "Stop now"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
+        Binding("m", "answer('go_on')", "Make all runs"),
+        *GO_ON,
     ]

@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from tui.compositor import SpansCompositor
 from tui.screens.machine_detail import GpusScreen, MachineScreen, ProcessesScreen
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.machine_panel import PANEL_HELP, MachinePanel
 from tui.widgets.too_small import TooSmall
 
@@ -25,7 +25,7 @@ class WatchScreen(Screen[None]):
             "zoom(False)",
             "Zoom in",
             key_display="+",
-            tooltip="Show less time, down to the last minute",
+            tooltip="Show less time, down to the last 10 s",
         ),
         Binding(
             "minus",
@@ -67,7 +67,7 @@ class WatchScreen(Screen[None]):
         yield MachinePanel(
             interval_s=self._interval_s, pcie=self._pcie, ascii=self._ascii, processes=True
         )
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
         yield TooSmall()
 
     def on_screen_resume(self) -> None:

@@ -6,7 +6,7 @@ import textwrap
 
 from tui import figures
 from tui.compared import timed_unit
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines
+from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import Row
 from tui.workload_choice import LastResult
 from workloads.catalog import Workload
@@ -26,10 +26,11 @@ class AboutWorkload(Lines):
         super().__init__(ascii=ascii, id=id, classes="panel")
         self._workload: Workload | None = None
         self._last: LastResult | None = None
+        self._published = ""
 
-    def show(self, workload: Workload | None, last: LastResult | None) -> None:
-        """Describe a workload and its last result here; None describes nothing."""
-        self._workload, self._last = workload, last
+    def show(self, workload: Workload | None, last: LastResult | None, published: str = "") -> None:
+        """Describe a workload, its last result here, and what is published; None: nothing."""
+        self._workload, self._last, self._published = workload, last, published
         self.set_titles(workload.name if workload is not None else "")
         self.redraw()
 
@@ -39,14 +40,27 @@ class AboutWorkload(Lines):
             return []
         paragraphs = [
             [row for sentence in paragraph for row in wrapped(sentence, width)]
-            for paragraph in described(self._workload, self._last, width, self.ascii)
+            for paragraph in described(
+                self._workload, self._last, self._published, width, self.ascii
+            )
         ]
         spacious = [row for rows in paragraphs for row in (*rows, ())][:-1]
-        return spacious if len(spacious) <= height else [row for rows in paragraphs for row in rows]
+        if len(spacious) <= height:
+            return spacious
+        rows = [row for rows in paragraphs for row in rows]
+        if len(rows) > height > 0:
+            # The source is last: what is left out of it shall show.
+            kept = cut(rows[height - 1], width - len(self.ellipsis), self.ellipsis)
+            rows[height - 1 :] = [(*kept, (self.ellipsis, MUTED))]
+        return rows
 
 
 def described(
-    workload: Workload, last: LastResult | None, width: int, ascii: bool = False
+    workload: Workload,
+    last: LastResult | None,
+    published: str,
+    width: int,
+    ascii: bool = False,
 ) -> list[list[_Sentence]]:
     """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
     if last is None:
@@ -68,7 +82,7 @@ def described(
                 PLAIN,
             ),
         ],
-        [result],
+        [result, *([("published: ", published, PLAIN)] if published else [])],
         [("source: ", workload.source, MUTED)],
     ]
 

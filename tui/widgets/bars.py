@@ -10,6 +10,8 @@ from itertools import zip_longest
 from typing import ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
+from textual import events
+from textual.message import Message
 
 from dlmon import comparison
 from tui import figures
@@ -25,7 +27,8 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "Bars",
         "▶ is this run, · an earlier one on this machine, the rest are published measurements of "
-        "the same network on other devices. The shortest bar is the fastest.",
+        "the same network on other devices. The shortest bar is the fastest. A click on a row "
+        "shows all that is known of it.",
     ),
     (
         "logarithmic scale",
@@ -34,12 +37,15 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "batch 32, not 100",
-        "A note like this says what was different when that number was taken; no factor is "
-        "reckoned from it. Where it has no room, (1) stands instead, and the note below the bars.",
+        "What was different when that number was taken: it was other work, so it stands below "
+        "the others, without a bar or a factor. Where a note has no room, (1) stands instead, and "
+        "the note below the bars.",
     ),
 )
 
 _LABEL_SHARE = 0.55
+# Where what differs takes the place of bars.
+_LABEL_SHARE_BESIDE_WORDS = 0.4
 _SHORTEST_BAR, _COMFORTABLE_BAR = 6, 20
 _MARKER_WIDTH = 2
 _GAP = 2
@@ -59,9 +65,10 @@ _ASCII_MARKERS: dict[BarStyle, str] = {"published": " ", "earlier": ".", "this":
 class BarRow:
     """One row. `fraction` is of the longest bar, None where there is no number to draw.
 
-    `detail` is dropped first where the row is narrow; `badge` says what differs
-    from like with like, and goes below the bars where it has no room beside
-    them. `more` has a place only in a wide row.
+    `detail` is dropped first where the row is narrow; `badge` says what a person
+    should know of the value, and goes below the bars where it has no room beside
+    them. One that is not `alike` was measured with other work: what differs, its
+    badge, takes the place of the bar. `more` has a place only in a wide row.
     """
 
     label: str
@@ -71,6 +78,7 @@ class BarRow:
     style: BarStyle = "published"
     badge: str = ""
     more: tuple[str, ...] = ()
+    alike: bool = True
 
 
 def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[BarRow, ...]:
@@ -78,26 +86,27 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
 
     A run that has no figure to be compared stands above all others, without a bar.
     """
-    fractions = bar_fractions([row.value for row in rows])
+    fractions = _fractions(rows)
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
     # What others cost then is worth a column where this run has a price as well.
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     if rows and not any(row.kind == "this" for row in rows):
         drawn.append(BarRow(label="this run", fraction=None, value="–", style="this"))
-    for row, fraction in zip(rows, fractions, strict=True):
+    for row in rows:
         published = row.kind == "published"
         label = labels[row] if published else names.get(row.session or "", row.label)
         drawn.append(
             BarRow(
                 label=label,
-                fraction=fraction,
+                fraction=fractions.get(row),
                 value=("~" if row.projected else "") + figures.duration(row),
                 detail=str(row.year or "") if published else "",
                 style=row.kind,  # type: ignore[arg-type]
                 # The mark before the value says that it is projected.
-                badge=next((b for b in row.badges if not b.startswith("projected")), ""),
+                badge="; ".join(b for b in row.badges if not b.startswith("projected")),
                 more=(*([_cost(row)] if priced else ()), row.framework or "", row.source or ""),
+                alike=row.comparable,
             )
         )
     return tuple(drawn)
@@ -107,13 +116,20 @@ def _cost(row: comparison.Row) -> str:
     return "" if row.cost_usd is None else figures.dollars(row.cost_usd)
 
 
+def _fractions(rows: Sequence[comparison.Row]) -> dict[comparison.Row, float]:
+    """Return the length of each bar: of rows that are alike, and only where there are several."""
+    alike = [row for row in rows if row.comparable]
+    if len(alike) < 2:
+        return {}
+    return dict(zip(alike, bar_fractions([row.value for row in alike]), strict=True))
+
+
 def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:
     """Tell whether the bars of a comparison are longer than in proportion."""
-    values = [row.value for row in rows]
-    fractions = bar_fractions(values)
+    fractions = _fractions(rows)
+    longest = max((row.value for row in fractions), default=0.0)
     return any(
-        not math.isclose(fraction * max(values), value)
-        for value, fraction in zip(values, fractions, strict=True)
+        not math.isclose(fraction * longest, row.value) for row, fraction in fractions.items()
     )
 
 
@@ -184,6 +200,8 @@ class ComparisonBars(Wheel, RowWidget):
         "comparison-bars--note",
         "comparison-bars--badge",
         "comparison-bars--more",
+        "comparison-bars--unlike",
+        "comparison-bars--chosen",
     }
 
     DEFAULT_CSS = """
@@ -195,12 +213,28 @@ class ComparisonBars(Wheel, RowWidget):
         & > .comparison-bars--note { color: $text-muted; }
         & > .comparison-bars--badge { color: $text-warning; text-style: italic; }
         & > .comparison-bars--more { color: $text-muted; }
+        & > .comparison-bars--unlike { color: $text-muted; }
+        & > .comparison-bars--chosen {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: bold;
+        }
     }
     """
+
+    class Pointed(Message):
+        """A row was clicked: the one of this index."""
+
+        def __init__(self, index: int) -> None:
+            """Take the index."""
+            super().__init__()
+            self.index = index
 
     def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
         """Draw with plain characters when `ascii` is set."""
         super().__init__(ascii=ascii, id=id, classes=classes)
+        self._chosen: int | None = None
+        self._indices: list[int] = []
         self._bars: tuple[BarRow, ...] = ()
         self._logarithmic = False
         self._told = ""
@@ -218,6 +252,17 @@ class ComparisonBars(Wheel, RowWidget):
             self._bars, self._logarithmic, self._told = bars, logarithmic, told
             self.redraw()
 
+    def choose(self, index: int) -> None:
+        """Mark a row; where it is another than before, bring it into view."""
+        if index != self._chosen:
+            self._chosen, self._scrolled = index, False
+            self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """Tell which row was clicked."""
+        if event.y < len(self._indices):
+            self.post_message(self.Pointed(self._indices[event.y]))
+
     def scroll_lines(self, delta: int) -> None:
         """Bring other rows into view; up is negative."""
         self._first = min(max(0, self._first + delta), max(0, len(self._bars) - self._shown))
@@ -226,6 +271,7 @@ class ComparisonBars(Wheel, RowWidget):
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return the rows in view, and below them what a person should know of them."""
+        self._indices = []
         if width < 1 or height < 1 or not self._bars:
             return []
         if height != self._drawn_height:
@@ -241,14 +287,20 @@ class ComparisonBars(Wheel, RowWidget):
             note_rows = _packed(texts, width - _MARKER_WIDTH, most_notes, self.ellipsis)
             if len(note_rows) <= notes:
                 break
-        self._shown, self._first = len(indices), self._first_of(indices)
-        rows = [self._row(row, widths, below) for row in in_view]
+        self._shown, self._first, self._indices = len(indices), self._first_of(indices), indices
+        rows = [
+            self._row(row, widths, below, index == self._chosen)
+            for index, row in zip(indices, in_view, strict=True)
+        ]
         rows.extend(((" " * _MARKER_WIDTH + text, _MORE),) for text in note_rows[:notes])
         return [cut(row, width, self.ellipsis) for row in rows]
 
     def _in_view(self, shown: int) -> list[int]:
         """Return which bars are in view: this run's, and the published ones next to it."""
         total, this = len(self._bars), self._this_run()
+        if self._chosen is not None and not self._scrolled:
+            first = first_in_view(self._chosen, self._first, shown, total)
+            return [*range(first, min(first + shown, total))]
         if self._scrolled:
             first = min(self._first, max(0, total - shown))
             indices = [*range(first, min(first + shown, total))]
@@ -266,8 +318,8 @@ class ComparisonBars(Wheel, RowWidget):
         return sorted((*kept, *others[: shown - len(kept)]))
 
     def _published_beside(self, this: int) -> list[int]:
-        """Return the published bars nearest to one: the faster, then the slower."""
-        published = [i for i, row in enumerate(self._bars) if row.style == "published"]
+        """Return the published bars nearest to this run's: the faster, then the slower."""
+        published = [i for i, row in enumerate(self._bars) if _is_alike(row)]
         above = [index for index in published if index < this][-1:]
         return above + [index for index in published if index > this][:1]
 
@@ -302,15 +354,22 @@ class ComparisonBars(Wheel, RowWidget):
     def _this_run(self) -> int | None:
         return next((i for i, row in enumerate(self._bars) if row.style == "this"), None)
 
-    def _row(self, row: BarRow, widths: _Widths, below: list[str]) -> Row:
+    def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> Row:
         marker = (_ASCII_MARKERS if self.ascii else _MARKERS)[row.style]
         ellipsis = ".." if self.ascii else "…"
         value = _aligned(_number(row.value), widths.number)
-        badge = f"({below.index(row.badge) + 1})" if row.badge and below else row.badge
+        badge = f"({below.index(row.badge) + 1})" if row.badge in below else row.badge
         text, bar_text = f"comparison-bars--{row.style}", f"comparison-bars--bar-{row.style}"
+        drawn = bar(row.fraction, widths.bar, self.ascii)
+        if not row.alike:
+            text, bar_text = "comparison-bars--unlike", "comparison-bars--badge"
+            drawn, badge = fit(row.badge, widths.bar, ellipsis), ""
+        if chosen:
+            text = "comparison-bars--chosen"
+            marker = marker.strip() or ("*" if self.ascii else "▸")
         runs = (
             (f"{marker} {fit(row.label, widths.label, ellipsis)} ", (text,)),
-            (bar(row.fraction, widths.bar, self.ascii), (bar_text,)),
+            (drawn, (bar_text,)),
             (" " * _GAP + fit(value, widths.value, ellipsis), (text,)),
             (_note(row.detail, widths.detail, ellipsis), ("comparison-bars--note",)),
             *(
@@ -336,7 +395,9 @@ def _share_out(width: int, bars: Sequence[BarRow]) -> _Widths:
         max(cell_len(part.unit) for part in parts),
     )
     value = min(sum(number), room)
-    label = min(max(cell_len(row.label) for row in bars), int(width * _LABEL_SHARE))
+    words = any(row.badge and not row.alike for row in bars)
+    share = _LABEL_SHARE_BESIDE_WORDS if words else _LABEL_SHARE
+    label = min(max(cell_len(row.label) for row in bars), int(width * share))
     label = min(label, room - value)
     free = room - value - label
     detail, badge, badges_below = _share_out_notes(free, bars)
@@ -354,7 +415,7 @@ def _share_out(width: int, bars: Sequence[BarRow]) -> _Widths:
 def _share_out_notes(free: int, bars: Sequence[BarRow]) -> tuple[int, int, bool]:
     """Return the cells for detail and badge, and whether a number stands for each badge."""
     detail = max(cell_len(row.detail) for row in bars)
-    badge = max(cell_len(row.badge) for row in bars)
+    badge = max((cell_len(row.badge) for row in bars if row.alike), default=0)
     mark = len(f"({len(_badges_below(bars))})")
     in_full = [(detail, badge, False), (0, badge, False)]
     choices = [*in_full, (detail, mark, True), (0, mark, True)] if badge else in_full[:1]
@@ -366,8 +427,12 @@ def _share_out_notes(free: int, bars: Sequence[BarRow]) -> tuple[int, int, bool]
 
 
 def _badges_below(bars: Sequence[BarRow]) -> list[str]:
-    """Return the badges of rows, each once."""
-    return list(dict.fromkeys(row.badge for row in bars if row.badge))
+    """Return the badges that stand beside bars, each once."""
+    return list(dict.fromkeys(row.badge for row in bars if row.badge and row.alike))
+
+
+def _is_alike(row: BarRow) -> bool:
+    return row.style == "published" and row.alike
 
 
 def _shared_badge(bars: Sequence[BarRow]) -> str:

@@ -12,8 +12,16 @@ from textual import events
 from textual.message import Message
 from textual.style import Style
 
+from tui.time_axis import NO_LABELS, TimeLabels
 from tui.widgets.lines import wrapped
-from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, braille_rows, mark_row, short_number
+from tui.widgets.plot import (
+    COLUMNS_PER_CELL,
+    ascii_rows,
+    braille_rows,
+    mark_row,
+    short_number,
+    split_rows,
+)
 from tui.widgets.rows import Row, RowWidget, Run, fit
 
 
@@ -26,7 +34,9 @@ class ChartPicture:
     column, last column, kind), where a kind is one of `SHADES`. The labels of
     the axis stand at equal distances from top to bottom; without them `top`,
     the middle and `bottom` are told. `reason` says why nothing is known. The
-    `cursor` is a column too.
+    `cursor` is a column too, and `times` are labelled at columns. Where a `part`
+    of each column is given, it is drawn filled and the rest above it in another
+    tone.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -37,9 +47,11 @@ class ChartPicture:
     left_labels: tuple[str, ...] = ()
     reason: str = ""
     cursor: int | None = None
+    part: tuple[float | None, ...] = ()
+    times: TimeLabels = NO_LABELS
 
 
-SHADES = ("compile", "validation")
+SHADES = ("compile", "validation", "pause")
 
 
 class Chart(RowWidget):
@@ -49,6 +61,7 @@ class Chart(RowWidget):
         "chart--axis",
         "chart--low",
         "chart--high",
+        "chart--rest",
         "chart--mark",
         "chart--reason",
         "chart--cursor",
@@ -57,7 +70,8 @@ class Chart(RowWidget):
     }
     """
     `chart--low` and `chart--high` colour the line at the bottom and at the top,
-    with what lies between them in between. The cursor is `chart--cursor` where
+    with what lies between them in between; `chart--rest` is what lies above a
+    part that is given. The cursor is `chart--cursor` where
     nothing is drawn, and adds `chart--crossed` to what it crosses.
     """
 
@@ -66,11 +80,13 @@ class Chart(RowWidget):
         & > .chart--axis { color: $text-muted; }
         & > .chart--low { color: $primary; }
         & > .chart--high { color: $text-primary; }
+        & > .chart--rest { color: $text-muted; }
         & > .chart--mark { color: $text-muted; }
         & > .chart--reason { color: $text-muted; text-style: italic; }
         & > .chart--cursor { color: $text-accent; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }
+        & > .chart--pause { background: $error 20%; }
     }
     """
 
@@ -120,6 +136,11 @@ class Chart(RowWidget):
         self._dragged = False
 
     @property
+    def filled_cell(self) -> str:
+        """What stands for a filled area, as in a legend."""
+        return "#" if self.ascii else "⣿"
+
+    @property
     def plot_columns(self) -> int:
         """How many columns of data fit now."""
         width = self.size.width
@@ -137,31 +158,42 @@ class Chart(RowWidget):
             return []
         axis_width = self._axis_width(width)
         plot_width = width - axis_width
-        picture = _newest(self._picture, COLUMNS_PER_CELL * plot_width)
+        picture = newest(self._picture, COLUMNS_PER_CELL * plot_width)
         has_marks = bool(picture.marks or picture.shades) and height >= 3
         plot_height = height - has_marks
-        draw_line = ascii_rows if self.ascii else braille_rows
-        lines = draw_line(
-            picture.columns, plot_width, plot_height, picture.top, picture.bottom, self.filled
-        )
         strip = _backgrounds(picture.shades, plot_width)
         behind_line = strip if self.tall_shades else _backgrounds((), plot_width)
         labels = _axis_labels(picture, height, axis_width)
         rows = [
-            _runs(label, line, "chart--low", behind_line)
-            for label, line in zip(labels, lines, strict=False)
+            _runs(label, line, behind_line, is_part)
+            for label, (line, is_part) in zip(
+                labels, self._lines(picture, plot_width, plot_height), strict=False
+            )
         ]
         if has_marks:
             marks = mark_row(picture.marks, picture.shades, plot_width, self.ascii)
-            rows.append(_runs(labels[-1], marks, "chart--mark", strip))
+            rows.append(_runs(labels[-1], marks, strip, component="chart--mark"))
         if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
             rows = [_crossed(row, axis_width, picture.cursor, self.ascii) for row in rows]
         if picture.reason and all(value is None for value in picture.columns):
             lines = wrapped(picture.reason, plot_width - 2, plot_height, self.ellipsis)
             for y, line in enumerate(lines, (plot_height - len(lines)) // 2):
                 text = _centred(line, plot_width)
-                rows[y] = _runs(labels[y], text, "chart--reason", [(0, len(text), ())])
+                rows[y] = _runs(labels[y], text, [(0, len(text), ())], component="chart--reason")
         return rows
+
+    def _lines(
+        self, picture: ChartPicture, width: int, height: int
+    ) -> list[tuple[str, list[bool] | None]]:
+        """Draw the columns: each row's text, and which of its cells are of the part, if any is."""
+        edges = picture.top, picture.bottom
+        if picture.part:
+            return [
+                *split_rows(picture.columns, picture.part, width, height, *edges, ascii=self.ascii)
+            ]
+        draw_line = ascii_rows if self.ascii else braille_rows
+        lines = draw_line(picture.columns, width, height, *edges, self.filled)
+        return [(line, None) for line in lines]
 
     def style_of(self, components: tuple[str, ...], y: int) -> Style:
         """Return the style of a run; the line's own goes from low to high."""
@@ -175,6 +207,11 @@ class Chart(RowWidget):
             # Textual takes this from no style sheet.
             style += Style(reverse=True)
         return style
+
+    @property
+    def label_style(self) -> Style:
+        """The labels of time look like those of the other axis."""
+        return Style(foreground=self.get_visual_style("chart--axis").foreground)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Begin what becomes a click or a drag."""
@@ -232,7 +269,7 @@ class Chart(RowWidget):
         return self.AXIS_WIDTH if width >= 3 * self.AXIS_WIDTH else 0
 
 
-def _newest(picture: ChartPicture, room: int) -> ChartPicture:
+def newest(picture: ChartPicture, room: int) -> ChartPicture:
     """Keep the newest columns that have room: the picture may be of a wider chart."""
     excess = len(picture.columns) - room
     if excess <= 0:
@@ -240,7 +277,11 @@ def _newest(picture: ChartPicture, room: int) -> ChartPicture:
     return replace(
         picture,
         columns=picture.columns[excess:],
+        part=picture.part[excess:],
         marks=tuple((column - excess, label) for column, label in picture.marks),
+        times=replace(
+            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
+        ),
         shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
         cursor=None if picture.cursor is None else picture.cursor - excess,
     )
@@ -282,14 +323,21 @@ def _backgrounds(
 
 
 def _runs(
-    label: str, text: str, component: str, backgrounds: list[tuple[int, int, tuple[str, ...]]]
+    label: str,
+    text: str,
+    backgrounds: list[tuple[int, int, tuple[str, ...]]],
+    is_part: list[bool] | None = None,
+    component: str = "chart--low",
 ) -> Row:
-    """Return a row: its part of the axis, and the text in runs of equal background."""
+    """Return a row: its part of the axis, and the text in runs of equal background and tone."""
     axis: Row = ((label, ("chart--axis",)),) if label else ()
-    return (
-        *axis,
-        *((text[begin:end], (*background, component)) for begin, end, background in backgrounds),
-    )
+    runs: list[Run] = []
+    for begin, end, background in backgrounds:
+        for inside, group in groupby(range(begin, end), lambda x: is_part is None or is_part[x]):
+            cells = [*group]
+            tone = component if inside else "chart--rest"
+            runs.append((text[cells[0] : cells[-1] + 1], (*background, tone)))
+    return (*axis, *runs)
 
 
 def _crossed(row: Row, axis_width: int, cursor: int, ascii: bool) -> Row:

@@ -7,9 +7,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.renderables.digits import Digits
 
+from dlmon.comparison import missing_part
 from dlmon.session import Snapshot
 from tui import figures
-from tui.compared import metric_of, timing_of, why_no_time
+from tui.compared import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
 from tui.result_figures import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import Row, Run
@@ -18,8 +19,6 @@ _APART = "   "
 _DIGIT_ROWS = 3
 # Narrower than that, what stands beside the digits can't be read.
 _LEAST_BESIDE = 16
-# A band wider than this part of the figure is no steady one.
-_STEADY_WITHIN = 0.1
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -30,8 +29,9 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "Milliseconds per batch",
-        "In place of that, where the published numbers are for one batch, and where the network "
-        "is only asked for its answers (inference): the median of all steady batches.",
+        "In place of that, where the published numbers are for one batch, and where no weight is "
+        "updated (gradients, inference): the mean of all steady batches. 95 % of them took no "
+        "longer than the p95.",
     ),
     (
         "FLOP/s",
@@ -40,30 +40,41 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "± band",
-        "The true value lies within this of the figure with 95 % confidence, going by how much "
-        "the epochs, or the steps, differed.",
+        "The mean epoch lies within this of the figure with 95 % confidence, a single one may lie "
+        "further off. It goes by how much the epochs differed; of one epoch, and of a projection, "
+        "by how much its parts did. Without it, how sure the figure is is not known.",
     ),
     (
         "projected",
-        "The epoch, or the run, has not ended yet: the figure is reckoned from the steps so far.",
+        "No whole epoch, or run, was measured: the figure is that of the mean epoch, computed from "
+        "the steps so far. What has not been measured, such as validation, is left out and named; "
+        "until it is known there is no factor.",
+    ),
+    (
+        "first left out",
+        "The first epoch holds the compilation, so the figure is the mean of those after it.",
     ),
     (
         "compile",
         "The time that the first batch took longer than the others, in which the network is "
-        "prepared for the device. It counts in the first epoch.",
-    ),
-    (
-        "steady",
-        "The epochs hardly differ: the band is within a tenth of the figure.",
+        "prepared for the device.",
     ),
     (
         "1 stall",
-        "A batch that took over ten times the median; stalls are counted in the throughput.",
+        "A batch that took over ten times the median; stalls are counted in the throughput. So is "
+        "as long a pause before an epoch's first batch a stall, but no part of the throughput.",
     ),
     (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
-        "it on this machine, if what was trained is the same. About as fast: their bands meet.",
+        "it on this machine, if what was trained is the same. Where their bands overlap there is "
+        "no clear difference; it is about as fast where they also allow for no more than a tenth "
+        "between the two. Published figures have no band and count as exact; where our own is not "
+        "known, neither is how sure the factor is (± ?).",
+    ),
+    (
+        "comparable with --batch-size 64",
+        "No published number was taken with the options of this run; with these, some were.",
     ),
 )
 
@@ -102,11 +113,12 @@ class EpochHeadline(Lines):
             return []
         if timing_of(snapshot) is None:
             rows = self._reason(why_no_time(snapshot, self._status), width, height)
+            rows.extend(_packed(self._sentences_in(width), width))
         elif height >= _DIGIT_ROWS and not self.ascii:
             rows = self._large(snapshot, width, height)
         else:
             rows = self._plain(snapshot, width, height)
-        return [cut(row, width, self.ellipsis) for row in rows]
+        return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _reason(self, reason: str, width: int, height: int) -> list[Row]:
         first, *rest = wrapped(reason, width - 3, height, self.ellipsis) or [""]
@@ -119,10 +131,19 @@ class EpochHeadline(Lines):
         assert timing is not None
         figure: Run = (figures.band(timing, self.ascii), ACCENT)
         an_epoch, told = _facts(snapshot, self.ascii)
-        facts = (figure, (_basis(snapshot), MUTED), *an_epoch, *told)
+        facts = _with_basis(figure, snapshot, (*an_epoch, *told), width)
         rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
-        rows.extend(_packed(_muted(self._sentences), width))
+        rows.extend(_packed(self._sentences_in(width), width))
         return rows[:height]
+
+    def _sentences_in(self, width: int) -> Row:
+        """Return the sentences; where one is too wide, a mark says that it isn't sure."""
+        told = [
+            sentence if cell_len(sentence) <= width else sentence.replace(UNSURE, " ± ?")
+            for sentence in self._sentences
+        ]
+        plus_minus = "+-" if self.ascii else "±"
+        return tuple((sentence.replace("±", plus_minus), MUTED) for sentence in told)
 
     def _large(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
         """Return the digits with facts and sentences beside them, and below what is too long."""
@@ -134,11 +155,11 @@ class EpochHeadline(Lines):
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
         unit: Run = (f"{unit_of_time} {figures.spread(timing)}".rstrip(), STRONG)
-        sentences = _muted(self._sentences)
+        sentences = self._sentences_in(room)
         fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
-        figure: Row = (unit, (_basis(snapshot), MUTED))
         an_epoch, told = _facts(snapshot)
         # Another figure begins a row of its own, or it would be taken for this one's band.
+        figure = _with_basis(unit, snapshot, (), room)
         facts = _packed((*figure, *(() if an_epoch else told)), room)
         if an_epoch:
             facts.extend(_packed((*an_epoch, *told), room))
@@ -168,7 +189,8 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
     if snapshot.compile_s is not None:
         told = ((f"compile {figures.seconds(snapshot.compile_s)}", MUTED),)
     if snapshot.stalls:
-        told = (*told, (figures.stalls(snapshot.stalls), PLAIN))
+        stalls = figures.stalls(snapshot.stalls, snapshot.opening_stalls or 0)
+        told = (*told, (stalls, PLAIN))
     effective = effective_text(snapshot.result) if snapshot.result is not None else ""
     if effective:
         told = (*told, (effective, MUTED))
@@ -177,27 +199,32 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
     return ((f"{figures.band(per_epoch, ascii)} an epoch", PLAIN),), told
 
 
-def _basis(snapshot: Snapshot) -> str:
-    """Say whether the figure was measured or projected, and from what."""
+def _with_basis(figure: Run, snapshot: Snapshot, others: Row, width: int) -> Row:
+    """Return the figure, what it rests on and other facts: in fewer words where room is short."""
+    in_full, short = _basis(snapshot)
+    row: Row = (figure, (in_full, MUTED), *others)
+    return row if len(_packed(row, width)) == 1 else (figure, (short, MUTED), *others)
+
+
+def _basis(snapshot: Snapshot) -> tuple[str, str]:
+    """Say whether the figure was measured or projected, and from what; in full and shortly."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
-        return f"median, 95 % within {figures.milliseconds(snapshot.step_ms.p95)}"
+        told = f"mean, p95 {figures.milliseconds(snapshot.step_ms.p95)}"
+        return told, told
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:
-        missing = "evaluation" if whole_run else "validation"
-        left_out = "validation" in snapshot.why or (whole_run and "evaluation" in snapshot.why)
-        return f"projected without {missing}" if left_out else "projected"
+        missing = missing_part(timing, snapshot.why)
+        projected = "projected" if whole_run else "projected mean epoch"
+        if missing:
+            return f"{projected} without {missing}", f"without {missing}"
+        return projected, "projected"
     if per_epoch is None or whole_run:
-        return "measured"
-    if per_epoch.epochs == 1:
-        return "1 epoch" if snapshot.compile_s is None else "1 epoch, compile included"
-    half = (per_epoch.high - per_epoch.low) / 2
-    steady = snapshot.samples_per_second is not None and half <= _STEADY_WITHIN * per_epoch.value
-    return f"{per_epoch.epochs} epochs, steady" if steady else f"{per_epoch.epochs} epochs"
-
-
-def _muted(sentences: list[str]) -> Row:
-    return tuple((sentence, MUTED) for sentence in sentences)
+        return "measured", "measured"
+    in_full = basis_of_epoch(per_epoch, snapshot.compile_s)
+    if per_epoch.first_left_out:
+        return in_full, f"first of {per_epoch.epochs + 1:,} left out"
+    return in_full, in_full.rpartition(", ")[2]
 
 
 def _packed(runs: Row, width: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""What limits the run, in one sentence."""
+"""What limits the run, and the figures that show it."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from tui.widgets.lines import MUTED, PLAIN, GrowingLines, wrapped
 from tui.widgets.rows import Row
 
 _HEADINGS = ("What limits it  ", "Limit  ", "")
-"""The first one that leaves the sentence in one row, or in two where there is no such."""
+"""The first one that leaves the sentence in the fewest rows."""
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "What limits it",
-        "What the last half minute of training was waiting for, such as a GPU at its power "
-        "limit, with the figures that show it; when they don't show it, that is said instead.",
+        "What was measured over the last half minute of steady training: the CPU time of this run "
+        "apart from that of other programs, held against what the run may use; a GPU that is busy "
+        "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
+        "took. The two strongest are given in full. Where none holds, the figures are.",
     ),
 )
 
 
 class LimitLine(GrowingLines):
-    """A sentence of one row, or of two where it needs them.
+    """What limits the run in one row, or in up to three where it needs them.
 
-    It keeps its place while nothing is known, and a second row once it has one,
-    so that nothing jumps.
+    It keeps its place while nothing is known, and every row that it once had, so that nothing
+    jumps.
     """
 
     DEFAULT_CSS = "LimitLine { height: auto; padding: 0 2; }"
-    MOST_ROWS: ClassVar[int] = 2
+    MOST_ROWS: ClassVar[int] = 3
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
-        self._running = True
+        self._unfinished = True
         self._most_at_width = (0, 1)
 
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
         """Show what limits a session, or that it can't be told yet, or ever."""
-        self._snapshot, self._running = snapshot, running
+        self._snapshot, self._unfinished = snapshot, running
         self.redraw()
 
     def rows_needed(self, width: int) -> int:
@@ -52,7 +54,7 @@ class LimitLine(GrowingLines):
         """Return the sentence after the heading that it has room for."""
         if self._snapshot is None:
             return []
-        text, style = _sentence(self._snapshot, self._running)
+        text, style = _sentence(self._snapshot, self._unfinished)
         for most in range(1, height + 1):
             for heading in _HEADINGS:
                 lines = wrapped(heading + text, width, most + 1, self.ellipsis)

@@ -6,12 +6,16 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from tui.machine_view import MachineView
-from tui.time_axis import TimeAxis
+from tui.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.widgets.gpu_rows import GpuRows, gpu_rows_wanted
 from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
-    ("CPU", "How busy all cores together are, and of how many cores that is the whole work."),
+    (
+        "CPU",
+        "How busy all cores together are, and of how many cores that is the whole work. Beside a "
+        "run, what it takes of them with all that it started is filled, everything else striped.",
+    ),
     (
         "GPU",
         "The share of time in which the GPU computed at all, its temperature, power and the "
@@ -92,19 +96,19 @@ class MachineCharts(Horizontal):
         shown = [self._cpu, self._gpu] if self._gpu.display else [self._cpu]
         return min(chart.plot_columns for chart in shown)
 
-    def show(self, view: MachineView, axis: TimeAxis) -> None:
-        """Show readings along `axis`."""
-        show_cpu(self._cpu, view, axis)
+    def show(self, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS) -> None:
+        """Show readings along `axis`, which the lowest charts label."""
+        show_cpu(self._cpu, view, axis, times=times)
         gpu = view.main_gpu
-        if gpu is None:
-            show_memory(self._gpu, view, axis)
-        else:
-            show_gpu(self._gpu, gpu, view, axis)
         others = [other for other in view.gpus if gpu is not None and other.index != gpu.index]
         self._make_room(len(others))
-        for chart, other in zip(self._others, others, strict=False):
-            if chart.display:
-                show_gpu(chart, other, view, axis)
+        shown = [chart for chart in (self._gpu, *self._others) if chart.display]
+        lowest = shown[-1] if shown else None
+        if gpu is None:
+            show_memory(self._gpu, view, axis, times=times)
+        for chart, one in zip((self._gpu, *self._others), (gpu, *others), strict=False):
+            if one is not None and (chart.display or chart is self._gpu):
+                show_gpu(chart, one, view, axis, times if chart is lowest else NO_LABELS)
         if self._rows.display and gpu is not None:
             # The chart names the GPU that trains; without it, the rows must.
             has_chart = self._gpu.display

@@ -29,10 +29,11 @@ from tui.machine_places import (
     Places,
     Shape,
     gpu_name,
+    labelled_charts,
     machine_places,
 )
 from tui.machine_view import MachineView
-from tui.time_axis import Run, TimeWindow, View
+from tui.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
 from tui.widgets.core_rows import CoreRows
 from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
@@ -46,6 +47,11 @@ from tui.widgets.rows import Row
 PANEL_HELP: tuple[tuple[str, str], ...] = (
     *MACHINE_HELP,
     ("Cores", "How busy each core is: a bar each, or a column each where there are many."),
+    (
+        "-1m, now",
+        "Under the lowest charts, how long ago that was; all charts show the same time, in the "
+        "same columns.",
+    ),
     ("Disk, network", "What all disks and network interfaces move, in MiB (1,048,576 bytes)."),
     *PROCESS_HELP,
 )
@@ -104,6 +110,7 @@ class MachinePanel(Widget):
         self._tiles: list[ChartTile] = []
         self._places_layout = _PlacesLayout()
         self._window = TimeWindow()
+        self._zoom_note = ""
 
     @property
     def layout(self) -> Layout:
@@ -198,31 +205,39 @@ class MachinePanel(Widget):
         self._paint_charts(view, places, now)
 
     def _paint_charts(self, view: MachineView, places: Places, now: int) -> None:
-        """Show the same time on all charts, each in as many columns as it has room for."""
-        axis = self._window.axis(self._run(now), self._plot_columns)
+        """Show the same time on all charts, in the same columns; the lowest ones label it."""
+        axis = self._window.axis(self._run(now), self._plot_columns).ending_now
+        times = axis.time_before_now()
+        labelled = labelled_charts(places)
         if CPU in places:
-            own = axis.stretched(self._cpu.plot_columns)
-            show_cpu(self._cpu, view, own, note=self.time_shown)
+            # Where they stand, the labels say how much is seen.
+            note = self._zoom_note if CPU in labelled else self.time_shown
+            show_cpu(self._cpu, view, axis, note, times if CPU in labelled else NO_LABELS)
         if MEMORY in places:
-            show_memory(self._memory, view, axis.stretched(self._memory.plot_columns))
+            show_memory(self._memory, view, axis, times if MEMORY in labelled else NO_LABELS)
         if GPU_ROWS in places:
             self.query_one(GpuRows).show(view, axis)
         for tile, gpu in zip(self._tiles, view.gpus, strict=False):
             if tile.id in places:
-                show_gpu(tile, gpu, view, axis.stretched(tile.plot_columns))
+                show_gpu(tile, gpu, view, axis, times if tile.id in labelled else NO_LABELS)
 
     def zoom(self, *, out: bool) -> None:
-        """Show more time, or less."""
+        """Show more time, or less; say why where that can't be."""
         run, columns = self._run(time.monotonic_ns()), self._plot_columns
         window = self._window
-        self._window = window.zoomed_out(run, columns) if out else window.zoomed_in(run, columns)
+        zoomed = window.zoomed_out(run, columns) if out else window.zoomed_in(run, columns)
+        self._zoom_note = ""
+        if zoomed is window:
+            self._zoom_note = NOTHING_MORE if out else window.why_no_nearer(run, columns)
+        self._window = zoomed
         self.paint()
 
     @property
     def time_shown(self) -> str:
         """How much time the charts show, in words."""
         seen = self._window.what_is_seen(self._run(time.monotonic_ns()), self._plot_columns)
-        return "all since the start" if seen == View.WHOLE else seen
+        words = "all since the start" if seen == View.WHOLE else seen
+        return f"{words}, {self._zoom_note}" if self._zoom_note else words
 
     @property
     def _plot_columns(self) -> int:

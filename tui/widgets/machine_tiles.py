@@ -26,23 +26,25 @@ from tui.machine_figures import (
     worst,
 )
 from tui.machine_view import MachineView
-from tui.time_axis import TimeAxis
+from tui.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.widgets.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
-from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import MUTED, PLAIN, cut, row_width
 from tui.widgets.meters import meter_rows
 from tui.widgets.plot import COLUMNS_PER_CELL
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import Row, Ruler, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
 # and in its border else.
 _ABOVE_WIDTH = 44
-_BESIDE_WIDTH, _BESIDE_HEIGHT = 56, 5
+_BESIDE_WIDTH, _BESIDE_HEIGHT, _LEAST_BESIDE_HEIGHT = 64, 5, 3
 _NARROW_SIDE, _WIDE_SIDE, _WIDE_FROM = 30, 40, 84
 _LARGE_FROM_HEIGHT = 12
 # In a narrower border a mark stands in place of a word.
 _WORDS_WIDTH = 36
 _DIGITS_WIDTH = 19
+# So much text stands on the line of the labels of time, or what has room before them.
+_TEXT_BESIDE_TIMES = 34
 _LABEL = 8
 _ROW_ORDER = (
     *("MIG", "memory", "swap", "busy", "power", "temp", "clock", "run", "limited", "allowed"),
@@ -91,7 +93,8 @@ class ChartTile(Chart):
     """A filled chart, with its figures large beside it where there is room.
 
     Args:
-        side: whether figures may stand beside or above the chart at all.
+        side: whether figures may stand beside or above the chart at all. The chart then stands
+            at the right: those of a screen begin and end alike where they have as many columns.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -132,7 +135,7 @@ class ChartTile(Chart):
     @property
     def plot_columns(self) -> int:
         """How many columns of data fit now, beside the figures."""
-        width = self.size.width - self._side_width(*self.size)
+        width = self.size.width - self._own_side(*self.size)
         return COLUMNS_PER_CELL * max(0, width - self._axis_width(width))
 
     def on_resize(self, event: events.Resize) -> None:
@@ -153,7 +156,8 @@ class ChartTile(Chart):
             reasons = [] if told.headline or not told.first else [told.first]
             words = (*reasons, *_words(left_out))
             right, *more = [told.trouble] if told.trouble else words or [""]
-            self.set_titles(title, self._below(told.note), right=right, more=tuple(more))
+            below = self._below(told.note)
+            self.set_titles(title, below, right=right, more=tuple(more), ruler=self._times(below))
             self._colour_titles(())
         if changed:
             self.redraw()
@@ -162,13 +166,33 @@ class ChartTile(Chart):
         told = self._told
         below = told.note or ("" if told.trouble else told.below)
         more = told.more if self.outer_size.width >= _WORDS_WIDTH else told.marked
+        below = self._below(below, told.name)
         self.set_titles(
             told.title,
-            self._below(below, told.name),
+            below,
             right=self._trouble_in_title or told.first,
             more=() if told.trouble else more,
+            ruler=self._times(below),
         )
         self._colour_titles(told.figures)
+
+    def _times(self, below: str) -> Ruler:
+        """Return the labels of time, in cells from the left border on; the name where it fits."""
+        times = newest(self._picture, self.plot_columns).times
+        marks = tuple(
+            (self._plot_begin + column // COLUMNS_PER_CELL, text)
+            for column, text in times.marks
+            if column >= 0
+        )
+        ends = max((cell + 1 + cell_len(text) for cell, text in marks), default=0)
+        named = not below and ends + cell_len(times.name) + 4 <= self.outer_size.width
+        return Ruler(marks, times.last or (times.name if named else ""))
+
+    @property
+    def _plot_begin(self) -> int:
+        """The cell, from the left border on, at which the columns begin."""
+        left = self._aligned_begin(*self.size)
+        return 1 + left + self._axis_width(self.size.width - left)
 
     def _colour_titles(self, in_border: tuple[Figure, ...]) -> None:
         """Let a title stand out in which a figure is near its limit, or is too old."""
@@ -199,6 +223,11 @@ class ChartTile(Chart):
     def _below(self, text: str, more: str = "") -> str:
         """Return what has room in the border at the bottom: `more` only where all of it has."""
         room = max(0, self.outer_size.width - 6)
+        if self._picture.times.marks:
+            before = self._plot_begin - 5
+            room = min(room, max(_TEXT_BESIDE_TIMES, before))
+            # A name would take the place of labels.
+            more = more if before >= _TEXT_BESIDE_TIMES else ""
         longer = "  ".join(filter(None, (text, more)))
         if cell_len(longer) <= room:
             return longer
@@ -207,17 +236,15 @@ class ChartTile(Chart):
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return the rows of the chart, with those of the figures where they have room."""
-        form = self._form(width, height)
-        if form is _Form.BORDER:
-            return super().draw(width, height)
-        if form is _Form.ABOVE:
-            above = self._above(width)
-            return [*above, (), *super().draw(width, height - len(above) - 1)]
-        side = self._side_width(width, height)
-        chart = super().draw(width - side, height)
-        beside = self._beside(side - 2, height)
-        beside += [()] * (height - len(beside))
-        return [(*_padded(told, side), *row) for told, row in zip(beside, chart, strict=True)]
+        form, left = self._form(width, height), self._chart_begin(width, height)
+        above = [*self._above(width), ()] if form is _Form.ABOVE else []
+        chart = super().draw(width - left, height - len(above))
+        if not left:
+            return [*above, *chart]
+        beside = self._beside(left - 2, height) if form is _Form.BESIDE else []
+        beside += [()] * (len(chart) - len(beside))
+        rows = zip(beside, chart, strict=True)
+        return [*above, *((*_padded(told, left), *row) for told, row in rows)]
 
     def _above(self, width: int) -> list[Row]:
         """Return the headline, and at its right as many figures as it has rows."""
@@ -267,19 +294,43 @@ class ChartTile(Chart):
         return LARGE_ROWS if self.ascii else SMALL_ROWS
 
     def _form(self, width: int, height: int) -> _Form:
-        has_figures = self._told.figures or not self._told.trouble
-        if not self._side or not has_figures:
+        """Return where the figures stand: what the chart leaves free is for them."""
+        if not self._has_large_figures:
             return _Form.BORDER
-        if _ABOVE_WIDTH <= width < _WIDE_FROM and height >= self._digits_rows + 1 + _BESIDE_HEIGHT:
-            return _Form.ABOVE
-        if width >= _BESIDE_WIDTH and height >= _BESIDE_HEIGHT:
+        left = self._chart_begin(width, height)
+        if left >= _NARROW_SIDE and height >= _LEAST_BESIDE_HEIGHT:
             return _Form.BESIDE
-        return _Form.BORDER
+        return _Form.ABOVE if self._has_room_above(width, height) else _Form.BORDER
 
-    def _side_width(self, width: int, height: int) -> int:
-        if self._form(width, height) is not _Form.BESIDE:
+    def _chart_begin(self, width: int, height: int) -> int:
+        """Return the cells before the chart; why it is empty has all the room that there is."""
+        picture = self._picture
+        if picture.reason and all(value is None for value in picture.columns):
+            return self._own_side(width, height)
+        return self._aligned_begin(width, height)
+
+    def _aligned_begin(self, width: int, height: int) -> int:
+        """Return the cells before the chart: all that its columns and its labels leave."""
+        if not self._side or not self._picture.columns:
+            return self._own_side(width, height)
+        cells = -(-len(self._picture.columns) // COLUMNS_PER_CELL)
+        return max(0, width - self._axis_width(width) - cells)
+
+    def _own_side(self, width: int, height: int) -> int:
+        """Return the cells for figures beside the chart, where it may be as wide as it likes."""
+        if not self._has_large_figures or self._has_room_above(width, height):
+            return 0
+        if width < _BESIDE_WIDTH or height < _BESIDE_HEIGHT:
             return 0
         return _WIDE_SIDE if width >= _WIDE_FROM else _NARROW_SIDE
+
+    @property
+    def _has_large_figures(self) -> bool:
+        return self._side and bool(self._told.figures or not self._told.trouble)
+
+    def _has_room_above(self, width: int, height: int) -> bool:
+        least = self._digits_rows + 1 + _BESIDE_HEIGHT
+        return _ABOVE_WIDTH <= width < _WIDE_FROM and height >= least
 
 
 class _Form(Enum):
@@ -288,9 +339,19 @@ class _Form(Enum):
     BORDER, ABOVE, BESIDE = range(3)
 
 
-def show_cpu(tile: ChartTile, view: MachineView, axis: TimeAxis, note: str = "") -> None:
-    """Show the CPU's utilisation; the note stands below."""
+def show_cpu(
+    tile: ChartTile,
+    view: MachineView,
+    axis: TimeAxis,
+    note: str = "",
+    times: TimeLabels = NO_LABELS,
+) -> None:
+    """Show the CPU's utilisation, and of it the run's own where one is watched.
+
+    The note stands below, and so do labels of time.
+    """
     machine = view.history.latest
+    run_columns = _run_columns(view, axis)
     if machine is not None and machine.cpu is not None and view.cursor is not None:
         pct = view.value_at_cursor(view.history.cpu_pct, axis)
         power_w = view.value_at_cursor(view.history.cpu_power_w, axis)
@@ -299,24 +360,57 @@ def show_cpu(tile: ChartTile, view: MachineView, axis: TimeAxis, note: str = "")
     cpu = machine.cpu if machine is not None else None
     pct = cpu.pct if cpu is not None else None
     told_figures = cpu_figures(machine, view.facts)
+    first = _at(view, figures.percent(pct)) if cpu is not None else ""
+    more, marked = _words(told_figures), _marked(told_figures)
+    if first and run_columns:
+        share = figures.percent(_run_pct(view, axis))
+        # At a cursor, both are what was asked for; else the first shows how the run is drawn.
+        if view.cursor is not None:
+            first = f"{first}  run {share}"
+        else:
+            legend = f"{tile.filled_cell} this run {share}"
+            more, marked = (legend, *more), (legend, *marked)
     told = Told(
         "CPU",
         headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
         trouble=view.stale,
-        first=_at(view, figures.percent(pct)) if cpu is not None else "",
-        more=_words(told_figures),
-        marked=_marked(told_figures),
+        first=first,
+        more=more,
+        marked=marked,
         note=note,
     )
     reason = "waiting for the first sample"
     if cpu is not None:
         reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
-    tile.tell(told, _percent_picture(view.history.cpu_pct, axis, view, reason))
+    picture = _percent_picture(view.history.cpu_pct, axis, view, reason, times)
+    tile.tell(told, replace(picture, part=run_columns))
 
 
-def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> None:
+def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
+    """Return the run's share of all cores now, or at the cursor; None where it isn't known."""
+    cores, machine = view.cores, view.history.latest
+    if cores is None or machine is None:
+        return None
+    if view.cursor is not None:
+        of_a_core = view.value_at_cursor(view.history.run_cpu_pct, axis)
+    else:
+        of_a_core = machine.process.cpu_pct if machine.process is not None else None
+    return None if of_a_core is None else min(100.0, of_a_core / cores)
+
+
+def _run_columns(view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
+    """Return the run's share of all cores over time; nothing where no run was ever watched."""
+    series, cores = view.history.run_cpu_pct, view.cores
+    if series.begin_ns is None or cores is None:
+        return ()
+    return tuple(None if pct is None else pct / cores for pct in axis.columns(series))
+
+
+def show_gpu(
+    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
+) -> None:
     """Show one GPU's utilisation."""
     facts = view.facts_of(gpu)
     reason = ""
@@ -344,10 +438,12 @@ def show_gpu(tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis) -> No
         below=memory[0].text if memory else "",
     )
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
-    tile.tell(told, _percent_picture(series, axis, view, reason))
+    tile.tell(told, _percent_picture(series, axis, view, reason, times))
 
 
-def show_memory(tile: ChartTile, view: MachineView, axis: TimeAxis) -> None:
+def show_memory(
+    tile: ChartTile, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
+) -> None:
     """Show the memory in use, and why there is no GPU where there is none."""
     machine = view.history.latest
     if machine is not None and view.cursor is not None:
@@ -375,6 +471,7 @@ def show_memory(tile: ChartTile, view: MachineView, axis: TimeAxis) -> None:
         left_labels=(f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
         reason="" if known else "no reading yet",
         cursor=view.cursor,
+        times=times,
     )
     tile.tell(told, picture)
 
@@ -402,7 +499,7 @@ def _marked(told: list[Figure]) -> tuple[str, ...]:
 
 
 def _percent_picture(
-    series: Series, axis: TimeAxis, view: MachineView, reason: str
+    series: Series, axis: TimeAxis, view: MachineView, reason: str, times: TimeLabels
 ) -> ChartPicture:
     return ChartPicture(
         columns=axis.columns(series),
@@ -412,6 +509,7 @@ def _percent_picture(
         left_labels=("100%", "50%", "0"),
         reason=reason,
         cursor=view.cursor,
+        times=times,
     )
 
 

@@ -16,6 +16,9 @@ COLUMNS_PER_CELL = 2
 _LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
 _RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
 _DOTS_PER_CELL = 4
+# Of a cell's levels from the bottom up: every second one of four, and the upper one of both columns
+# of two.
+_STRIPES, _UPPER = 0b0101, 0b1010
 
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
@@ -84,6 +87,67 @@ def ascii_rows(
                 character = "|" if low != high else "'" if high else "."
             cells[row][cell] = character
     return ["".join(row) for row in cells]
+
+
+def split_rows(
+    columns: Sequence[float | None],
+    part: Sequence[float | None],
+    width: int,
+    height: int,
+    top: float,
+    bottom: float = 0.0,
+    ascii: bool = False,
+) -> list[tuple[str, list[bool]]]:
+    """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
+
+    Returns for each row its text, and for each of its cells whether it holds any of the part.
+    A column whose part is unknown has none. The stripes lie, so that they don't change where a
+    chart scrolls, and end in a line, so that the height can be read.
+    """
+    per_cell = 2 if ascii else _DOTS_PER_CELL
+    levels = height * per_cell
+    wholes = _column_spans(columns, width, levels, top, bottom, True)
+    known = [value if value is not None and value > bottom else None for value in part]
+    parts = _column_spans(known, width, levels, top, bottom, True)
+    # The levels of a cell as bits, from the bottom up: the left column's, then the right one's.
+    filled = [[0] * width for _ in range(height)]
+    striped = [[0] * width for _ in range(height)]
+    for column, (whole, inner) in enumerate(zip(wholes, parts, strict=True)):
+        if whole is None:
+            continue
+        cell, side = divmod(column, COLUMNS_PER_CELL)
+        shift, highest = side * per_cell, whole[1]
+        inside = -1 if inner is None else min(inner[1], highest)
+        if inside >= 0:
+            for row, low, high in _cells_of((0, inside), height, per_cell):
+                filled[row][cell] |= _bits(low, high) << shift
+        if inside < highest:
+            for row, low, high in _cells_of((inside + 1, highest), height, per_cell):
+                kept = _bits(low, high) & (-1 if ascii else _STRIPES)
+                striped[row][cell] |= kept << shift
+            striped[height - 1 - highest // per_cell][cell] |= 1 << shift + highest % per_cell
+    draw = _ascii_cell if ascii else _braille_cell
+    return [
+        ("".join(map(draw, inner, outer)), [bits > 0 for bits in inner])
+        for inner, outer in zip(filled, striped, strict=True)
+    ]
+
+
+def _bits(low: int, high: int) -> int:
+    return (2 << high) - (1 << low)
+
+
+def _braille_cell(filled: int, striped: int) -> str:
+    return _BRAILLE_OF_LEVELS[filled | striped]
+
+
+def _ascii_cell(filled: int, striped: int) -> str:
+    """Return the character of a cell of two levels, whichever of its columns reaches them."""
+    if filled & _UPPER:
+        return "#"
+    if striped & _UPPER:
+        return ":"
+    return "_" if filled else "." if striped else " "
 
 
 def mark_row(
@@ -271,3 +335,7 @@ def _masks(dots: tuple[int, ...]) -> list[list[int]]:
 
 _BRAILLE_MASKS = (_masks(_LEFT_DOTS), _masks(_RIGHT_DOTS))
 _BRAILLE = " " + "".join(chr(0x2800 + mask) for mask in range(1, 256))
+_BRAILLE_OF_LEVELS = "".join(
+    _BRAILLE[sum(dot for bit, dot in enumerate(_LEFT_DOTS + _RIGHT_DOTS) if levels >> bit & 1)]
+    for levels in range(256)
+)

@@ -55,10 +55,21 @@ class ProgressLine(GrowingLines):
         self._snapshot: Snapshot | None = None
         self._trouble: str | None = None
         self._stopping = False
+        self._reading = ""
 
-    def show(self, snapshot: Snapshot, trouble: str | None, stopping: bool = False) -> None:
-        """Show progress, or trouble where there is some, or that a stop was asked for here."""
+    def show(
+        self,
+        snapshot: Snapshot,
+        trouble: str | None,
+        stopping: bool = False,
+        reading: str = "",
+    ) -> None:
+        """Show progress, or trouble where there is some, or that a stop was asked for here.
+
+        While the log is behind, `reading` says how far it is read, and nothing else is said.
+        """
         self._snapshot, self._trouble, self._stopping = snapshot, trouble, stopping
+        self._reading = reading
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -66,6 +77,9 @@ class ProgressLine(GrowingLines):
         snapshot = self._snapshot
         if snapshot is None:
             return []
+        if self._reading:
+            then = f"{self._reading}; what is shown is from {figures.clock(snapshot.elapsed_s)}"
+            return [cut(((then, STRONG),), width, self.ellipsis)]
         wrong = self._trouble or _failure(snapshot)
         if wrong:
             return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]

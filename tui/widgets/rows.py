@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
@@ -17,6 +18,23 @@ Run = tuple[str, tuple[str, ...]]
 """A piece of a row: its text, and the component classes that style it."""
 
 Row = tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Labels on a border's line: the cell of each tick, from the left end, and its text.
+
+    `last` stands at the right end.
+    """
+
+    marks: tuple[tuple[int, str], ...] = ()
+    last: str = ""
+
+
+NO_RULER = Ruler()
+
+_LINE: tuple[str, ...] = ("line",)
+_LABEL: tuple[str, ...] = ("label",)
 
 _TITLE_INDENT = 3
 """A corner, a piece of the border's line and a blank stand before its title."""
@@ -48,6 +66,8 @@ class RowWidget(Widget):
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
         self._title_row: Row = ()
+        self._ruler = NO_RULER
+        self._bottom_row: Row | None = None
 
     @property
     def ellipsis(self) -> str:
@@ -80,16 +100,22 @@ class RowWidget(Widget):
             self.refresh(*changed)
 
     def set_titles(
-        self, title: str, subtitle: str = "", right: str = "", more: tuple[str, ...] = ()
+        self,
+        title: str,
+        subtitle: str = "",
+        right: str = "",
+        more: tuple[str, ...] = (),
+        ruler: Ruler = NO_RULER,
     ) -> None:
         """Set the texts in the border: top left, bottom, and the right end of the top.
 
         They are shown as they are, never read as markup. Of `more`, as many follow
-        `right` as have room. Nothing happens when none of them changed.
+        `right` as have room, and of the `ruler` as many stand on the line at the bottom.
+        Nothing happens when none of them changed.
         """
         texts = (title, subtitle, right)
-        if texts != self._title_texts or more != self._title_more:
-            self._title_texts, self._title_more = texts, more
+        if (texts, more, ruler) != (self._title_texts, self._title_more, self._ruler):
+            self._title_texts, self._title_more, self._ruler = texts, more, ruler
             self._put_titles()
 
     def render_line(self, y: int) -> Strip:
@@ -106,12 +132,13 @@ class RowWidget(Widget):
     def notify_style_update(self) -> None:
         """Follow a change of theme: the line inside of the title has the border's colour."""
         super().notify_style_update()
-        if self.is_mounted and self._title_texts[2]:
+        if self.is_mounted and (self._title_texts[2] or self._ruler.marks):
+            self._bottom_row = None
             self._put_titles()
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the title to the new width."""
-        if self._title_texts[2]:
+        if self._title_texts[2] or self._ruler.marks:
             self._put_titles()
 
     def _put_titles(self) -> None:
@@ -123,21 +150,37 @@ class RowWidget(Widget):
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
         before, self._title_row = self._title_row, self._top_row(title, right)
-        line = Style(foreground=self.styles.border_top[1])
-        self._border_title = Content.assemble(
-            *((text, line if components else "") for text, components in self._title_row)
-        )
+        self._border_title = self._in_border(self._title_row)
         regions = []
         if before != self._title_row:
             changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
             # With the blank that Textual puts before a title; the first one brings it.
             regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
-        if self._border_subtitle is None or self._border_subtitle.plain != subtitle:
-            self._border_subtitle = Content(subtitle)
+        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.ascii)
+        if self._border_subtitle is None or bottom != self._bottom_row:
+            self._border_subtitle, self._bottom_row = self._in_border(bottom), bottom
             regions.append(Region(0, height - 1, width, 1))
         if regions:
             origin = self.styles.gutter.top_left
             self.refresh(*(region.translate((-origin[0], -origin[1])) for region in regions))
+
+    def _in_border(self, row: Row) -> Content:
+        """Return a row with the border's own line in its colour, and labels in theirs."""
+        styles: dict[tuple[str, ...], Style | str] = {
+            (): "",
+            _LINE: Style(foreground=self.styles.border_top[1]),
+            _LABEL: self.label_style,
+        }
+        return Content.assemble(*((text, styles[components]) for text, components in row))
+
+    @property
+    def label_style(self) -> Style | str:
+        """The style of the labels at the bottom; the border's own text has another."""
+        return ""
+
+    @property
+    def _dash(self) -> str:
+        return {"ascii": "-", "heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
     def _top_row(self, title: str, right: str) -> Row:
         """Join both ends of the top border with its own line, where there is room for one."""
@@ -150,8 +193,36 @@ class RowWidget(Widget):
         line = room - cell_len(title) - cell_len(right) - 2
         if not right or not title or line < 1:
             return ((f"{title} {right}".strip(), ()),)
-        dash = {"ascii": "-", "heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
-        return ((f"{title} ", ()), (dash * line, ("line",)), (f" {right}", ()))
+        return ((f"{title} ", ()), (self._dash * line, _LINE), (f" {right}", ()))
+
+
+def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─", ascii: bool = False) -> Row:
+    """Return the line at the bottom of a border: labels at their ticks, and its text.
+
+    The text stands before the labels where it has room there, else after them, and those go
+    that it would meet. Without a label there is the text alone.
+    """
+    tick = "+" if ascii else "┴"
+    end = width - _TITLE_INDENT
+    first = next((cell for cell, _ in ruler.marks if cell >= _TITLE_INDENT), 0)
+    goes_first = bool(text) and _TITLE_INDENT + cell_len(text) + 2 <= first
+    after = [ruler.last] if goes_first else [part for part in (text, ruler.last) if part]
+    if cell_len("  ".join(after)) > end - _TITLE_INDENT:
+        after = after[:1]
+    told = "  ".join(after)
+    free_to = end - (cell_len(told) + 1 if told else 0)
+    runs: list[Run] = [(f"{text} ", ())] if goes_first else []
+    at = _TITLE_INDENT + cell_len(text) + 1
+    for cell, label in ruler.marks:
+        ends = cell + 1 + cell_len(label)
+        if cell < (at if runs else _TITLE_INDENT) or ends > free_to:
+            continue
+        runs += [(dash * (cell - at), _LINE)] if runs else []
+        runs += [(tick, _LINE), (label, _LABEL)]
+        at = ends
+    if not runs:
+        return ((told, ()),)
+    return (*runs, (dash * (free_to - at), _LINE), (f" {told}" if told else "", ()))
 
 
 def fit(text: str, width: int, ellipsis: str = "…") -> str:

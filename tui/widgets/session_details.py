@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import Result
-from dlmon.sanitize import clean
+from dlmon.sanitize import shown_path
 from dlmon.sessions import RUNNING, SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
@@ -54,7 +54,7 @@ class SessionDetails(Lines):
             rows = self._of_sweep(entry)
         else:
             rows = self._of_session(entry, width, height)
-        rows.append(((clean(str(entry.path)), MUTED),))
+        rows.append(((shown_path(entry.path), MUTED),))
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _of_sweep(self, entry: SweepEntry) -> list[Row]:
@@ -84,8 +84,10 @@ class SessionDetails(Lines):
         if result.error:
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]
-        speed = _speed(result, self.ascii)
-        return [((text, PLAIN),) for text in (outcome(entry, self.ascii), speed) if text]
+        return [
+            ((outcome(entry, self.ascii, whole=True), PLAIN),),
+            ((_speed(result, self.ascii), PLAIN),),
+        ]
 
 
 def _next_step(entry: SweepEntry) -> str:

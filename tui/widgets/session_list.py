@@ -13,6 +13,7 @@ from tui.session_figures import (
     Recorded,
     RunOfSweep,
     device_of,
+    grouped,
     outcome,
     runs_of_sweeps,
     sweep_outcome,
@@ -59,8 +60,8 @@ class SessionList(RowList):
     def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
         """Take what was recorded; the highlight stays on its row."""
         recorded: list[Recorded] = [*sessions, *sweeps]
-        self._all = sorted(recorded, key=lambda entry: entry.header.wall, reverse=True)
         self._runs, self._columns = runs_of_sweeps(sweeps), None
+        self._all = grouped(recorded, self._runs)
         self.filter(self._typed)
 
     def filter(self, typed: str) -> None:
@@ -70,10 +71,15 @@ class SessionList(RowList):
         self._shown = matching(self._all or [], typed, self._runs)
         paths = [entry.path for entry in self._shown]
         kept = before is not None and before.path in paths
-        self.highlight(paths.index(before.path) if before is not None and kept else 0)
+        self.highlight(paths.index(before.path) if before is not None and kept else self._newest())
         total = len(self._all or [])
         count = f"{len(self._shown)} of {total}" if typed.strip() else f"{total}"
         self.set_titles("Sessions", f"{count} recorded" if total else "")
+
+    def _newest(self) -> int:
+        """Return the newest session's row: Enter on a sweep would go on with it."""
+        rows = range(len(self._shown))
+        return next((row for row in rows if isinstance(self._shown[row], SessionEntry)), 0)
 
     def heading(self, width: int) -> Row:
         """Return the names of the columns."""
@@ -84,12 +90,20 @@ class SessionList(RowList):
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
         pointer = (">" if self.ascii else "▸") if index == self.index else " "
-        branch = " "
-        if isinstance(entry, SweepEntry):
-            branch = "`" if self.ascii else "╰"
-        elif run is not None:
-            branch = "|" if self.ascii else "│"
+        branch = self._branch(index) if run is not None else " "
         return self._columns_for(width).row(entry, run, f"{branch}{pointer} ", self.ascii)
+
+    def _branch(self, index: int) -> str:
+        """Return what joins a run to the sweep above it, where that is shown."""
+        run = self._runs[self._shown[index].header.id]
+        if not any(entry.header.id == run.sweep.header.id for entry in self._shown[:index]):
+            return " "
+        after = self._runs.get(self._shown[index + 1].header.id) if self._has(index + 1) else None
+        goes_on = after is not None and after.sweep is run.sweep
+        return ("|" if self.ascii else "├") if goes_on else ("`" if self.ascii else "╰")
+
+    def _has(self, index: int) -> bool:
+        return index < len(self._shown)
 
     def nothing(self, width: int, height: int) -> list[Row]:
         """Say why there is nothing to see, and what to do about it."""

@@ -10,6 +10,7 @@ from dlmon.session import Session, Snapshot
 from dlmon.sweep import IMPOSSIBLE, Slot, Sweep
 from dlmon.sweep_results import key_text
 from tui import figures
+from tui.compared import epoch_text
 from tui.sweep_figures import swept_text
 from tui.widgets.lines import (
     ACCENT,
@@ -49,7 +50,8 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "Last line",
         "The run that is being made: what it is doing, its throughput in the last seconds, how "
-        "busy the machine is, and how far the epoch is.",
+        "busy the machine is, and how far the epoch is. More epochs follow those that were asked "
+        "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them.",
     ),
 )
 
@@ -209,8 +211,9 @@ def _place(sweep: Sweep, slot: Slot) -> Row:
 
 def _doing(snapshot: Snapshot) -> Row:
     told: list[tuple[str, tuple[str, ...]]] = [(snapshot.phase or "starting", PLAIN)]
-    if snapshot.progress is not None:
-        told.append((f"  epoch {snapshot.progress.epoch + 1}/{snapshot.progress.epochs}", MUTED))
+    epoch = epoch_text(snapshot)
+    if epoch:
+        told.append((f"  {epoch}", MUTED))
     speed = snapshot.samples_per_second_now
     if speed is not None:
         told.append((f"  {figures.rate(speed)} samples/s", PLAIN))

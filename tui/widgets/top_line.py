@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlmon.session import Snapshot
 from tui import figures
-from tui.compared import device_text, epoch_word, unusual_settings
+from tui.compared import device_text, epoch_text, unusual_settings
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -24,7 +24,9 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
         "What is trained, on which device and with how many samples in a batch; at the right "
-        "what it is doing now, which epoch of how many, and the time since it was started.",
+        "what it is doing now, which epoch of how many, and the time since it was started. "
+        "With --seconds more epochs follow those that were asked for until training has lasted as "
+        "long: epoch 1/1, +4 extra is the fourth of them.",
     ),
 )
 
@@ -38,11 +40,11 @@ class TopLine(Lines):
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
-        self._status = ""
+        self._status = self._reading = ""
 
-    def show(self, snapshot: Snapshot, status: str) -> None:
-        """Show a session."""
-        self._snapshot, self._status = snapshot, status
+    def show(self, snapshot: Snapshot, status: str, reading: str = "") -> None:
+        """Show a session; `reading` says how far its log is read, while it is behind."""
+        self._snapshot, self._status, self._reading = snapshot, status, reading
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[Row]:
@@ -56,26 +58,23 @@ class TopLine(Lines):
     def _where_it_is(self) -> Row:
         snapshot = self._snapshot
         assert snapshot is not None
+        if self._reading:
+            return ((self._reading, STRONG),)
         parts: list[tuple[str, tuple[str, ...]]] = []
         if self._status == "running":
             parts.append((snapshot.phase or "starting", STRONG))
         else:
             good = self._status == "completed"
             parts.append((self._status, GOOD if good else BAD))
-        if snapshot.progress is not None:
-            word = epoch_word(snapshot.header)
-            parts.append((f"  {word} {_epoch(snapshot)}/{snapshot.progress.epochs}", PLAIN))
+        epoch = epoch_text(snapshot)
+        if epoch:
+            # "opening epoch 4/10" is one phrase.
+            opening = self._status == "running" and snapshot.phase == "opening"
+            cut_off = self._status in ("failed", "stopped")
+            apart = " " if opening else "  in " if cut_off else "  "
+            parts.append((f"{apart}{epoch}", PLAIN))
         parts.append((f"  {figures.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)
-
-
-def _epoch(snapshot: Snapshot) -> int:
-    """Return the number of the epoch that runs, or that a run ended in."""
-    assert snapshot.progress is not None
-    last = snapshot.epochs[-1] if snapshot.epochs else None
-    if snapshot.result is not None and last is not None and not last.whole:
-        return last.epoch + 1
-    return snapshot.progress.epoch + 1
 
 
 def _what(snapshot: Snapshot, room: int) -> Row:

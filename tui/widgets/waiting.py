@@ -14,3 +14,7 @@ class Waiting(Static):
     def __init__(self, text: str) -> None:
         """Show `text`."""
         super().__init__(Content(text))
+
+    def say(self, text: str) -> None:
+        """Show another text."""
+        self.update(Content(text), layout=False)

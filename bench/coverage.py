@@ -1,0 +1,187 @@
+"""How often the 95 % band of throughput holds the true one, by simulation.
+
+Runs of batches whose true throughput is known are fed to dlmon's own estimator, as a session
+would feed it, and its band is looked at after several times. Beside it stands the method of
+blocks of a fixed second, on the same runs. Where a run is too short for its noise (fewer than ten
+times as long as the noise lasts, or fewer than three stalls expected in it) the figure stands in
+brackets: no method can know there what has not happened yet.
+
+    python bench/coverage.py [--runs 400] [--seed 1] [--jobs 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from statistics import median
+
+from dlmon.statistics import BLOCK_US, SteadyState, student_95
+
+BATCH_SIZE = 100
+STEP_US = 50_000
+PACKED_BATCHES = 5
+RUN_S = (5, 10, 30, 60, 120, 300, 600)
+BAR_PCT = 88.0
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What makes batches last unequally long.
+
+    Attributes:
+        share: the standard deviation of a batch's time, as a share of it.
+        lasts_s: the correlation time of that; 0 where batches are independent.
+        stall_s: how long a stall lasts; 0 where there are none.
+        every_s: the mean training time between stalls.
+    """
+
+    name: str
+    share: float
+    lasts_s: float = 0.0
+    stall_s: float = 0.0
+    every_s: float = math.inf
+
+    @property
+    def step_us(self) -> float:
+        """The true mean time of a batch."""
+        return STEP_US + STEP_US / 1e6 / self.every_s * self.stall_s * 1e6
+
+    def is_seen_in(self, run_s: float) -> bool:
+        """Whether a run is long enough to show it."""
+        return run_s >= 10 * self.lasts_s and (not self.stall_s or run_s >= 3 * self.every_s)
+
+    def durations_us(self, draw: random.Random) -> Iterator[int]:
+        """Yield the time of one batch after another."""
+        kept = math.exp(-STEP_US / 1e6 / self.lasts_s) if self.lasts_s else 0.0
+        fresh = math.sqrt(1 - kept * kept)
+        stalls = STEP_US / 1e6 / self.every_s
+        state = draw.gauss(0, 1)
+        while True:
+            state = kept * state + fresh * draw.gauss(0, 1)
+            stall_us = self.stall_s * 1e6 if draw.random() < stalls else 0.0
+            yield max(1, round(STEP_US * (1 + self.share * state) + stall_us))
+
+
+NOISES = (
+    Noise("independent batches", 0.1),
+    Noise("noise that lasts 0.3 s", 0.1, lasts_s=0.3),
+    Noise("noise that lasts 1 s", 0.1, lasts_s=1.0),
+    Noise("noise that lasts 5 s", 0.1, lasts_s=5.0),
+    Noise("stalls of 0.5 s, every 20 s", 0.02, stall_s=0.5, every_s=20.0),
+    Noise("stalls of 5 s, every 50 s", 0.02, stall_s=5.0, every_s=50.0),
+)
+
+
+class FixedBlocks:
+    """The band from rates over blocks of a second, however long the run: the method before."""
+
+    def __init__(self) -> None:
+        self._rates: list[float] = []
+        self._samples = self._time_us = 0
+        self._open_samples = self._open_us = 0
+
+    def add(self, samples: int, time_us: int) -> None:
+        """Count consecutive batches."""
+        self._samples += samples
+        self._time_us += time_us
+        self._open_samples += samples
+        self._open_us += time_us
+        if self._open_us >= BLOCK_US:
+            self._rates.append(self._open_samples / self._open_us)
+            self._open_samples = self._open_us = 0
+
+    def relative_band(self) -> float | None:
+        """Return the half-width of the 95 % interval over the mean; None below two blocks."""
+        count = len(self._rates)
+        if count < 2:
+            return None
+        mean = math.fsum(self._rates) / count
+        variance = math.fsum((rate - mean) ** 2 for rate in self._rates) / (count - 1)
+        rate = self._samples / self._time_us
+        return student_95(count - 1) * math.sqrt(variance / count) / rate
+
+
+@dataclass(frozen=True)
+class Look:
+    """What both methods say at one moment of one run: how far off the mean is, and the bands."""
+
+    off: float
+    band: float
+    fixed_band: float
+
+
+def simulate(noise: Noise, seed: str) -> list[Look | None]:
+    """Return what is said of one run after each of `RUN_S` of steady training.
+
+    None where that is no band yet: a single stall may be all that the run has had time for.
+    """
+    durations_us = noise.durations_us(random.Random(seed))
+    state, fixed = SteadyState(), FixedBlocks()
+    while not state.steady:
+        state.add(BATCH_SIZE, [next(durations_us)])
+    time_us = batches = 0
+    looks: list[Look | None] = []
+    for run_s in RUN_S:
+        while time_us < run_s * 1e6:
+            packed = [next(durations_us) for _ in range(PACKED_BATCHES)]
+            state.add(BATCH_SIZE, packed)
+            fixed.add(BATCH_SIZE * len(packed), sum(packed))
+            time_us += sum(packed)
+            batches += len(packed)
+        band, fixed_band = state.relative_band(), fixed.relative_band()
+        off = abs(batches / time_us * noise.step_us - 1)
+        if band is None or fixed_band is None:
+            looks.append(None)
+        else:
+            looks.append(Look(off, band, fixed_band))
+    return looks
+
+
+def main() -> int:
+    """Print the table; return 1 where a row that counts does not reach the bar."""
+    parser = argparse.ArgumentParser(description="How often the band of throughput holds.")
+    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    print(
+        f"coverage in % of {arguments.runs} simulated runs a row (seed {arguments.seed}), with the "
+        f"median half-width in %;\nnow, and with blocks of a fixed second; [ ]: the run is too "
+        "short for its noise\n"
+    )
+    print(f"{'noise':<28} {'run':>5} {'now':>8} {'± %':>6} {'fixed':>8} {'± %':>6}")
+    lowest = 100.0
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for noise in NOISES:
+            seeds = [f"{arguments.seed} {noise.name} {run}" for run in range(arguments.runs)]
+            runs = list(pool.map(simulate, repeat(noise), seeds, chunksize=10))
+            for run_s, all_looks in zip(RUN_S, zip(*runs, strict=True), strict=True):
+                looks = [look for look in all_looks if look is not None]
+                covered = 100 * sum(look.off <= look.band for look in looks) / len(looks)
+                before = 100 * sum(look.off <= look.fixed_band for look in looks) / len(looks)
+                width = 100 * median(look.band for look in looks)
+                width_before = 100 * median(look.fixed_band for look in looks)
+                counts = noise.is_seen_in(run_s)
+                if counts:
+                    lowest = min(lowest, covered)
+                now, fixed = (
+                    f"{pct:.0f}" if counts else f"[{pct:.0f}]" for pct in (covered, before)
+                )
+                print(
+                    f"{noise.name:<28} {run_s:>3} s {now:>8} {width:>6.2f} "
+                    f"{fixed:>8} {width_before:>6.2f}",
+                    flush=True,
+                )
+    reached = "reached" if lowest >= BAR_PCT else "not reached"
+    print(f"\nlowest outside brackets: {lowest:.1f} %  bar {BAR_PCT:g} %  {reached}")
+    return 0 if lowest >= BAR_PCT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

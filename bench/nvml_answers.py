@@ -1,0 +1,199 @@
+"""Record what a driver answers to every NVML query that dlmon makes, as JSON in FILE.
+
+Every call of every query is made once, the older forms too that a newer one
+makes needless; then dlmon's own provider reads everything twice, a second
+apart, as it does in a session. A call stands in the file with its arguments
+(a handle by the GPU's index), its value or NVML's error code, and the time that
+it took. The UUIDs of GPUs are replaced, and nothing else is left out.
+
+`tests/fakes/recorded_nvml.py` replays such a file in pynvml's place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import inspect
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import harness
+from harness import CannotRun
+
+from dlmon.sensors.nvidia import NoNvml, NvidiaProvider, load_pynvml
+from dlmon.sensors.nvidia_processes import COMPUTE, GRAPHICS, OF_INSTANCES
+from dlmon.sensors.nvidia_questions import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Question
+from dlmon.sensors.nvlink import NvLinks
+
+SCHEMA = 1
+APART_S = 1.0
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Recorder:
+    """`pynvml` as it is, with a note of every call to NVML."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self.calls: list[dict[str, Any]] = []
+        self._gpus: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._nvml, name)
+        if not inspect.isfunction(value):
+            return value
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            noted: dict[str, Any] = {
+                "call": name,
+                "arguments": [
+                    *map(self._argument, arguments),
+                    *map(self._argument, named.values()),
+                ],
+            }
+            start = time.perf_counter_ns()
+            try:
+                answer = value(*arguments, **named)
+            except self._nvml.NVMLError as error:
+                noted["error"] = error.value
+                raise
+            else:
+                noted["value"] = self._answer(name, arguments, answer)
+                return answer
+            finally:
+                noted["us"] = (time.perf_counter_ns() - start) // 1000
+                self.calls.append(noted)
+
+        return call
+
+    def _argument(self, value: Any) -> Any:
+        address = _address(value)
+        return plain(value) if address is None else {"gpu": self._gpus.get(address, -1)}
+
+    def _answer(self, name: str, arguments: tuple[Any, ...], answer: Any) -> Any:
+        address = _address(answer)
+        if address is None:
+            return plain(answer)
+        # Instances of a divided GPU are counted on behind the GPUs.
+        index = arguments[0] if name == "nvmlDeviceGetHandleByIndex" else 1000 + arguments[-1]
+        self._gpus[address] = index
+        return {"gpu": index}
+
+
+def _address(value: Any) -> int | None:
+    """Return where a handle points to; None of anything else."""
+    if isinstance(value, ctypes._Pointer):
+        return ctypes.cast(value, ctypes.c_void_p).value
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Return a value of pynvml as JSON can hold it: a structure as an object of its fields."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return UUID.sub(_masked, value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, ctypes.Structure | ctypes.Union):
+        return {name: plain(getattr(value, name)) for name, *_ in value._fields_}
+    if isinstance(value, ctypes.Array):
+        return [plain(item) for item in value]
+    # The friendly objects that pynvml makes of some structures.
+    return {name: plain(field) for name, field in vars(value).items()}
+
+
+def _masked(uuid: re.Match[str]) -> str:
+    """Return a UUID that keeps its last three digits, so that GPUs stay apart."""
+    return f"00000000-0000-0000-0000-000000000{uuid[0][-3:]}"
+
+
+def main() -> None:
+    file = _arguments().file
+    try:
+        nvml = load_pynvml()
+    except NoNvml as error:
+        raise CannotRun(str(error)) from None
+    recorder = Recorder(nvml)
+    answers = record(recorder)
+    file.write_text(json.dumps(answers, indent=1))
+    print(f"{len(answers['calls'])} calls on {len(answers['gpus'])} GPUs are in {file}")
+
+
+def record(recorder: Recorder) -> dict[str, Any]:
+    """Make every query, and return what stands in the file."""
+    recorder.nvmlInit()
+    count = recorder.nvmlDeviceGetCount()
+    for index in range(count):
+        handle = recorder.nvmlDeviceGetHandleByIndex(index)
+        _ask_all(recorder, handle, _questions())
+    recorder.nvmlShutdown()
+    provider = NvidiaProvider(load=lambda: recorder, pcie=True, wake="any")
+    facts = provider.facts()
+    readings = []
+    for _ in range(2):
+        now = time.monotonic_ns()
+        readings += [provider.fast(now), provider.slow(now)]
+        for _ in range(count):
+            provider.afterwards()
+        time.sleep(APART_S)
+    package = sys.modules["pynvml"]
+    return {
+        "schema": SCHEMA,
+        "driver": facts.driver,
+        "cuda": facts.cuda,
+        "pynvml": getattr(package, "__version__", None),
+        "gpus": [gpu.name for gpu in facts.gpus or ()],
+        "queries_without_an_answer": _unanswered(readings),
+        "calls": recorder.calls,
+    }
+
+
+def _questions() -> Iterable[Question]:
+    return (
+        *(*FACTS, *FAST, *ENERGY, MIG, *SLOW, *PCIE, COMPUTE, GRAPHICS, OF_INSTANCES),
+        *NvLinks().questions,
+    )
+
+
+def _ask_all(recorder: Recorder, handle: Any, questions: Iterable[Question]) -> None:
+    for question in questions:
+        for reader in question.readers:
+            _try(recorder, lambda reader=reader: reader(recorder, handle))
+
+
+def _try(recorder: Recorder, ask: Callable[[], Any]) -> None:
+    """Make a call; an error of NVML's is noted already, and the others are the reader's own."""
+    try:
+        ask()
+    except (recorder.NVMLError, ValueError, AttributeError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+
+
+def _unanswered(readings: Iterable[Any]) -> dict[str, str]:
+    """Return the fields that the first GPU's readings leave unknown, with their reasons."""
+    why: dict[str, str] = {}
+    for reading in readings:
+        for gpu in (reading.gpus or ())[:1]:
+            why = {name: text for name, text in why.items() if getattr(gpu, name) is None}
+            why |= gpu.why
+    return why
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, metavar="FILE")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    harness.run(main)

@@ -1,0 +1,80 @@
+"""Read files that a person, or anybody else, may have put there: regular ones, of sane size.
+
+Opening a named pipe waits for a writer that may never come, and a device such as /dev/zero
+has no end.
+
+Runs in the trained interpreter too: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+MIB = 1 << 20
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file that is there, without ever waiting; return its descriptor.
+
+    Raises:
+        OSError: it can't be opened, or is no regular file; `strerror` says what it is.
+    """
+    # Opening a device or a socket can fail, or do something, before it can be asked what it is.
+    _refuse_special(path.stat())
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _refuse_special(os.fstat(fd))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_to_read(path: Path, most_bytes: int) -> BinaryIO:
+    """Open a regular file of at most `most_bytes` to read it.
+
+    Raises:
+        OSError: it can't be opened, is no regular file, or is larger.
+    """
+    file = os.fdopen(open_regular(path), "rb")
+    if os.fstat(file.fileno()).st_size > most_bytes:
+        file.close()
+        raise _too_large(most_bytes)
+    return file
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """Return what a regular file of at most `most_bytes` holds.
+
+    Raises:
+        OSError: it can't be read, is no regular file, or is larger.
+    """
+    with open_to_read(path, most_bytes) as file:
+        # It may grow meanwhile, and files of /proc don't tell their size.
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise _too_large(most_bytes)
+    return content
+
+
+def _refuse_special(told: os.stat_result) -> None:
+    if not stat.S_ISREG(told.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(told.st_mode), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
+
+
+def _too_large(most_bytes: int) -> OSError:
+    size = f"{most_bytes // MIB:,} MiB" if most_bytes >= MIB else f"{most_bytes:,} bytes"
+    return OSError(errno.EFBIG, f"it is larger than {size}")

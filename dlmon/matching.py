@@ -1,0 +1,87 @@
+"""Say which options would let a run be compared with published numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from dlmon.comparison import (
+    SIZED_BY_DATA,
+    STEP_MS,
+    Conditions,
+    Published,
+    published,
+    published_differences,
+    published_metrics,
+)
+
+Changes = tuple[tuple[str, int | str], ...]
+"""Options of `run` with the values that they would need: (("batch_size", 128), ...)."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """How many published times are comparable once these options are changed, if any have to be."""
+
+    count: int
+    changes: Changes = ()
+
+
+# A training run stays one where it can, and else keeps its backward pass.
+_MODES = ("train", "gradients", "inference")
+
+
+def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
+    """Return the fewest options to change for some published time to be comparable.
+
+    None have to be where one is already; None is returned where no options would do. A way
+    that keeps the mode comes before one that doesn't, and of equal ones that with most times.
+
+    Args:
+        conditions: of the run.
+        defaults: the workload's own: what its published numbers were taken with.
+    """
+    ways = Counter(
+        _changes(conditions, wanted)
+        for row in published(conditions.workload)
+        if (wanted := _wanted(row, conditions, defaults)) is not None
+    )
+    if not ways:
+        return None
+    best = min(ways, key=lambda way: (*_effort(way), -ways[way], way))
+    return Match(ways[best], best)
+
+
+def _wanted(row: Published, conditions: Conditions, defaults: Conditions) -> Conditions | None:
+    """Return the conditions under which a row is comparable, None where it never is."""
+    metric = STEP_MS if row.metric.endswith("_ms") else row.metric
+    wanted = replace(
+        conditions,
+        batch_size=row.batch_size,
+        mode=row.mode,
+        # No option asks for float16 alone, so a row of it is never comparable.
+        precision="float32",
+        epochs=defaults.epochs if metric == "run_seconds" else conditions.epochs,
+        data="real" if row.workload in SIZED_BY_DATA else conditions.data,
+        # A projection stands for the whole epoch.
+        steps_cap=None,
+    )
+    beside = published_metrics(metric, row.mode)
+    if row.metric not in beside:
+        return None
+    unlike = published_differences(row, wanted, defaults, beside[row.metric])
+    return None if unlike else wanted
+
+
+def _changes(conditions: Conditions, wanted: Conditions) -> Changes:
+    names = ("batch_size", "epochs", "data", "mode", "precision")
+    return tuple(
+        (name, getattr(wanted, name))
+        for name in names
+        if getattr(wanted, name) != getattr(conditions, name)
+    )
+
+
+def _effort(way: Changes) -> tuple[int, int]:
+    mode = dict(way).get("mode")
+    return (0 if mode is None else 1 + _MODES.index(str(mode))), len(way)

@@ -1,0 +1,86 @@
+"""Who asks a session to stop: by a word on its lifeline, or by a signal to its supervisor."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+# What a viewer says on the lifeline that it holds.
+FROM_SCREEN = "stop"
+BY_CTRL_C = "stop ctrl-c"
+BY_SWEEP = "stop sweep"
+TERMINAL_CLOSED = "stop terminal-closed"
+VIEWER_TERMINATED = "stop viewer-terminated"
+
+ASKED_BY_WORD = {
+    FROM_SCREEN: "asked from the live screen",
+    BY_CTRL_C: "asked by Ctrl-C",
+    BY_SWEEP: "asked by its sweep",
+    TERMINAL_CLOSED: "its terminal was closed",
+    VIEWER_TERMINATED: "its viewer got SIGTERM",
+}
+
+# What a dlmon sends that holds no lifeline; a supervisor that knows them handles them.
+BY_OTHER_SCREEN = signal.SIGUSR1
+BY_COMMAND = signal.SIGUSR2
+
+_ASKED_BY_SIGNAL: dict[int, str] = {
+    BY_OTHER_SCREEN: "asked from another live screen",
+    BY_COMMAND: "asked with dlmon stop",
+}
+
+# Errors of a write: what writes hears of them.
+_OF_WRITES = {signal.SIGPIPE, signal.SIGXFSZ}
+# A fault comes again as soon as its handler returns, so it ends a process as ever.
+_FAULTS = {
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+}
+_END_NOTHING = {
+    signal.SIGCHLD,
+    signal.SIGCONT,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGURG,
+    signal.SIGWINCH,
+}
+_NEVER_HANDLED = {signal.SIGKILL, signal.SIGSTOP}
+
+STOP_SIGNALS = tuple(
+    sorted(signal.valid_signals() - _OF_WRITES - _FAULTS - _END_NOTHING - _NEVER_HANDLED)
+)
+"""The signals that would end a process that doesn't handle them, and may be handled."""
+
+
+def asked_by_signal(number: int) -> str:
+    """Say who asked by that signal, as far as it tells."""
+    return _ASKED_BY_SIGNAL.get(number, f"its supervisor got {signal_name(number)}")
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGTERM."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def signal_that_stops(pid: int, wanted: signal.Signals) -> signal.Signals:
+    """Return `wanted`, or SIGTERM where the supervisor `pid` is one that it would kill."""
+    return wanted if _handles(pid, wanted) else signal.SIGTERM
+
+
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Look in /proc whether a process has a handler for a signal."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        (mask,) = (line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    except (OSError, ValueError):
+        return False
+    return bool(int(mask, 16) >> (number - 1) & 1)

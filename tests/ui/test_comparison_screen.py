@@ -1,0 +1,125 @@
+"""The comparison over the whole screen: one row is chosen, and all that is known of it is shown."""
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.states import STATES, State, staged
+
+from dlmon.records import Model, SessionHeader
+from tui.screens.comparison import ComparisonScreen
+from tui.screens.live import LiveScreen
+from tui.widgets.bars import ComparisonBars
+from tui.widgets.comparison_details import ComparisonDetails
+
+NARROW, WIDE = (80, 24), (120, 40)
+
+
+@asynccontextmanager
+async def shown(state="training", view="compare", size=NARROW, **settings):
+    """Show a state; the stage tells what is seen."""
+    told = STATES[state] if isinstance(state, str) else state
+    with staged(told, view, **settings) as stage:
+        async with stage.app.run_test(size=size) as pilot:
+            await stage.begin(pilot)
+            yield stage
+
+
+def rows(stage, kind):
+    widget = stage.app.screen.query_one(kind)
+    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
+
+
+def title(stage):
+    """Return the title above the details: the row that is chosen."""
+    return stage.app.screen.query_one(ComparisonDetails)._border_title.plain
+
+
+def details(stage):
+    return " ".join(" ".join(rows(stage, ComparisonDetails)).split())
+
+
+@pytest.mark.parametrize("key", ["c", "q", "escape"])
+async def test_a_key_leads_to_all_that_is_known_of_the_rows_and_another_one_back(key):
+    async with shown("training", "live") as stage:
+        await stage.press("c")
+        assert isinstance(stage.app.screen, ComparisonScreen)
+        assert "this run" in title(stage)
+        await stage.press(key)
+        assert isinstance(stage.app.screen, LiveScreen)
+
+
+async def test_up_and_down_choose_a_row_whose_device_and_share_of_its_peak_are_shown():
+    async with shown() as stage:
+        await stage.press("home")
+        assert "NVIDIA GTX 1080 Ti" in title(stage)
+        assert any(row.startswith("▸ NVIDIA GTX 1080 Ti") for row in rows(stage, ComparisonBars))
+        assert "of its peak 26 %" in details(stage)
+        assert "3,584 cores, 1,480 to 1,582 MHz, 11 GB GDDR5X, 484 GB/s" in details(stage)
+        assert "yansongsong.cn" in details(stage)
+        await stage.press("down")
+        assert "NVIDIA GTX 1060" in title(stage)
+        await stage.press("up", "up")
+        assert "NVIDIA GTX 1080 Ti" in title(stage)
+
+
+async def test_all_that_differs_is_readable_of_a_row_whose_words_are_cut():
+    records = [
+        replace(record, batch_size=7, precision="mixed_float16")
+        if isinstance(record, Model)
+        else record
+        for record in recorded_session("training")
+    ]
+    async with shown(State(records)) as stage:
+        await stage.press("end")
+        assert any("…" in row for row in rows(stage, ComparisonBars) if row.startswith("▸"))
+        assert "differs batch 100, not 7; float32, not mixed_float16; the pub" in details(stage)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_click_on_a_row_of_the_live_screen_shows_that_row(size):
+    async with shown("training", "live", size) as stage:
+        drawn = rows(stage, ComparisonBars)
+        (y,) = (y for y, row in enumerate(drawn) if "NVIDIA GTX 1060" in row)
+        await stage.pilot.click(ComparisonBars, offset=(5, y))
+        await stage.settle()
+        assert "NVIDIA GTX 1060" in title(stage)
+        drawn = rows(stage, ComparisonBars)
+        (y,) = (y for y, row in enumerate(drawn) if "Colab GPU" in row)
+        await stage.pilot.click(ComparisonBars, offset=(5, y))
+        await stage.settle()
+        assert "Colab GPU" in title(stage)
+
+
+async def test_a_row_stays_chosen_while_this_run_moves_past_it():
+    records = recorded_session("training", ended=0, cut_after=12)
+    async with shown(State(records)) as stage:
+        assert "time not known yet" in details(stage)
+        await stage.press("down")
+        assert "NVIDIA GTX 1080 Ti" in title(stage)
+        session = stage.app.screen_stack[1]._viewer.session
+        for record in recorded_session("training")[1:]:
+            session.fold(record)
+        await stage.settle()
+        assert "NVIDIA GTX 1080 Ti" in title(stage)
+        assert not any("–" in row for row in rows(stage, ComparisonBars))
+
+
+async def test_a_script_without_published_numbers_says_that_there_is_nothing_to_compare():
+    async with shown("own-script", "live") as stage:
+        await stage.press("c")
+        assert isinstance(stage.app.screen, LiveScreen)
+
+
+@pytest.mark.parametrize("size", [(60, 16), NARROW, WIDE])
+async def test_many_rows_scroll_with_the_chosen_one(size):
+    records = recorded_session("training")
+    header = replace(records[0], workload="vgg-a")
+    assert isinstance(header, SessionHeader)
+    async with shown(State([header, *records[1:]]), size=size) as stage:
+        for key in ("home", "pagedown", "down", "end", "pageup"):
+            await stage.press(key)
+            drawn = rows(stage, ComparisonBars)
+            chosen = [row for mark in "▸▶" for row in drawn if row.startswith(mark)]
+            assert title(stage).strip()[:12] in chosen[0]

@@ -1,0 +1,131 @@
+"""The keys of all screens: a letter means the same wherever it is pressed."""
+
+import importlib
+import inspect
+import pkgutil
+import string
+from collections import defaultdict
+
+import pytest
+from fakes.recorded import recorded_session
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+import tui.screens
+import tui.widgets
+from tui.app import DlmonApp
+
+# What an action means to whoever presses its key. An action without a meaning of its own here
+# means what its name says: two of those on one key are two meanings.
+MEANINGS = {
+    "leave": "back",
+    "back": "back",
+    "close": "back",
+    "cancel": "back",
+    "answer('stay')": "back",
+    "quit": "back",
+    "app.quit": "back",
+    "quit_while_nothing_is_typed": "back",
+    "answer('leave')": "detach",
+    "answer('stop')": "stop",
+    "answer('again')": "again",
+    "stop_and_again": "again",
+    "close_log": "log",
+    "app.watch": "watch",
+    "scroll(1)": "down",
+    "scroll(-1)": "up",
+    "move(1)": "down",
+    "move(-1)": "up",
+}
+# These close what they open.
+TOGGLES = {
+    ("GpusScreen", "g"): "gpus",
+    ("ProcessesScreen", "p"): "processes",
+    ("HelpScreen", "question_mark"): "app.help",
+    ("HelpScreen", "f1"): "app.help",
+    ("ComparisonScreen", "c"): "compare",
+}
+# In a question about a run, whoever presses these once more wants out all the same.
+LEAVING = ("ctrl+c", "ctrl+q")
+
+
+def nodes():
+    """Return every class of the screens and widgets, and the app, that binds keys."""
+    found = {DlmonApp}
+    for package in (tui.screens, tui.widgets):
+        for module in pkgutil.iter_modules(package.__path__):
+            members = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
+            found |= {
+                value
+                for value in members.values()
+                if inspect.isclass(value)
+                and issubclass(value, DOMNode)
+                and value.__module__.startswith("tui.")
+                and "BINDINGS" in vars(value)
+            }
+    return found
+
+
+def bound():
+    """Yield (class, key, binding) of every binding of ours."""
+    for node in nodes():
+        for binding in Binding.make_bindings(vars(node)["BINDINGS"]):
+            yield node.__name__, binding.key, binding
+
+
+def is_letter(key):
+    """Tell whether a key is a letter, alone or with Ctrl, or F1 to F12."""
+    last = key.removeprefix("ctrl+")
+    return last in string.ascii_letters or (key[0] == "f" and key[1:].isdigit())
+
+
+def test_every_screen_is_looked_at():
+    screens = {node.__name__ for node in nodes() if issubclass(node, Screen)}
+    assert {"LiveScreen", "HomeScreen", "SweepScreen", "ProcessesScreen", "StopScreen"} <= screens
+    assert len(screens) >= 15
+
+
+def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
+    meanings = defaultdict(lambda: defaultdict(set))
+    for node, key, binding in bound():
+        if is_letter(key) and key not in LEAVING:
+            told = TOGGLES.get((node, key)) or MEANINGS.get(binding.action, binding.action)
+            meanings[key][told].add(node)
+    several = {key: dict(told) for key, told in meanings.items() if len(told) > 1}
+    assert several == {}
+
+
+def test_no_letter_stops_a_run_without_a_question():
+    stopping = {
+        node
+        for node, key, binding in bound()
+        if is_letter(key) and binding.action in ("answer('stop')", "answer('again')")
+    }
+    assert stopping == {
+        "QuitScreen",
+        "StopScreen",
+        "AgainScreen",
+        "SweepQuitScreen",
+        "SweepStopScreen",
+        "SweepGoOnScreen",
+    }
+
+
+@pytest.mark.parametrize("width", range(78, 104, 5))
+async def test_the_footer_shows_whole_keys_alone(show_session, width):
+    async with show_session(recorded_session("training"), size=(120, 24)) as shown:
+        every_key = shown.footer
+        assert every_key.endswith("t Theme")
+        await shown.resize(width, 24)
+        await until(shown, lambda: every_key.startswith(shown.footer))
+        assert every_key[len(shown.footer) :][:2] in ("", "  ")
+        assert len(every_key) <= width or len(shown.footer) > width - 13
+
+
+async def until(shown, condition):
+    for _ in range(100):
+        if condition():
+            return
+        await shown.pilot.pause(0.01)
+    raise AssertionError(shown.footer)

@@ -1,0 +1,129 @@
+"""Which options would let a run be compared with published numbers."""
+
+from dataclasses import replace
+
+import pytest
+
+from dlmon.comparison import STEP_MS, Conditions, compare, published
+from dlmon.matching import Match, find_match
+from tui.compared import (
+    changed_options,
+    comparable_text,
+    default_conditions,
+    match_of_options,
+)
+from tui.run_options import CHOICES, RunOptions
+from workloads.catalog import WORKLOADS
+
+
+def conditions(name, **changes):
+    """Return what a run of a workload does by default, on the data of its published numbers."""
+    return replace(default_conditions(WORKLOADS[name]), **{"data": "real", **changes})
+
+
+def match(name, **changes):
+    return find_match(conditions(name, **changes), default_conditions(WORKLOADS[name]))
+
+
+def alike(ours, metric=None):
+    workload = WORKLOADS[ours.workload]
+    metric = metric or (STEP_MS if ours.mode != "train" else workload.metric)
+    rows = compare(metric, ours, default_conditions(workload))
+    return [row for row in rows if row.comparable]
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_every_workload_has_a_comparable_published_row_at_its_defaults_in_some_mode(name):
+    modes = CHOICES["mode"]
+    assert any(alike(conditions(name, mode=mode)) for mode in modes)
+
+
+def test_the_articles_batch_of_64_stays_where_it_has_a_row_of_its_own():
+    assert {name: WORKLOADS[name].batch_size for name in WORKLOADS if name.startswith("vgg")} == {
+        "vgg-a": 64,
+        "vgg16": 64,
+    }
+    (article,) = [row for row in published("vgg-a") if row.value == 420.28]
+    assert article.batch_size == WORKLOADS["vgg-a"].batch_size
+    assert [row.value for row in alike(conditions("vgg16"))] == [415.6]
+
+
+@pytest.mark.parametrize(
+    ("name", "batch_size", "found"),
+    [
+        ("cifar10-cnn", 64, (("batch_size", 100),)),
+        ("resnet50", 8, (("batch_size", 64),)),
+        # Two of 32, one of 64.
+        ("vgg16", 16, (("batch_size", 32),)),
+    ],
+)
+def test_a_run_that_matches_no_row_is_given_the_batch_size_that_would(name, batch_size, found):
+    assert match(name, batch_size=batch_size).changes == found
+
+
+def test_a_run_that_matches_needs_no_change():
+    assert match("cifar10-cnn") == Match(6)
+    assert match("alexnet", mode="inference") == Match(11)
+    assert match("resnet50", steps_cap=3) == Match(3)
+
+
+def test_where_a_mode_has_no_rows_another_one_is_named_with_its_batch_size():
+    assert match("alexnet", batch_size=8, mode="inference").changes == (("batch_size", 128),)
+    changes = dict(match("alexnet", batch_size=8).changes)
+    assert changes["batch_size"] == 128
+    assert changes["mode"] != "train"
+    assert match("cifar10-cnn", mode="inference").changes == (("mode", "train"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "found"),
+    [
+        ("cifar10-cnn", {"precision": "mixed_float16"}, (("precision", "float32"),)),
+        ("mnist-mlp-small", {"epochs": 3}, (("epochs", 10),)),
+        ("mnist-mlp", {"epochs": 3}, ()),
+        ("imdb-fasttext", {"data": "synthetic"}, (("data", "real"),)),
+        ("imdb-fasttext", {"data": None}, (("data", "real"),)),
+        ("cifar10-cnn", {"data": "synthetic"}, ()),
+        (
+            "mnist-mlp-wide",
+            {"batch_size": 64, "epochs": 1, "precision": "mixed_float16"},
+            (("batch_size", 32), ("epochs", 10), ("precision", "float32")),
+        ),
+    ],
+)
+def test_whatever_option_differs_is_named(name, changes, found):
+    assert match(name, **changes).changes == found
+
+
+def test_no_option_makes_other_data_or_an_unknown_workload_comparable():
+    assert match("cifar10-cnn", samples=10_000) is None
+    mine = Conditions("my-own", batch_size=1, samples=1, epochs=1)
+    assert find_match(mine, mine) is None
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+@pytest.mark.parametrize("batch_size", [8, 16, 64, 128])
+@pytest.mark.parametrize("mode", CHOICES["mode"])
+@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
+def test_what_is_named_does_match_and_is_only_named_where_nothing_does(
+    name, batch_size, mode, precision
+):
+    ours = conditions(name, batch_size=batch_size, mode=mode, precision=precision)
+    found = find_match(ours, default_conditions(WORKLOADS[name]))
+    assert bool(found.changes) == (not alike(ours))
+    assert len(alike(replace(ours, **dict(found.changes)))) == found.count > 0
+
+
+def test_options_are_written_as_one_types_them():
+    found = match_of_options(WORKLOADS["alexnet"], RunOptions(batch_size=8, mode="inference"))
+    assert changed_options(found) == "--batch-size 128"
+    assert comparable_text(found) == "none comparable; 11 are with --batch-size 128"
+    found = match_of_options(WORKLOADS["cifar10-cnn"], RunOptions())
+    assert comparable_text(found) == "6 comparable"
+    assert comparable_text(None) == "none comparable"
+
+
+def test_before_a_launch_the_data_that_will_be_found_are_not_known():
+    fasttext = WORKLOADS["imdb-fasttext"]
+    assert match_of_options(fasttext, RunOptions()).changes == (("data", "real"),)
+    assert match_of_options(fasttext, RunOptions(data="real")).changes == ()

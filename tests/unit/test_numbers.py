@@ -1,0 +1,84 @@
+"""Numbers are read by one rule, wherever they are typed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.numbers import decimal_number, whole_number
+from dlmon.price import parse_price
+from dlmon.sweep import SweepError, read_repeats
+from tui.run_options import RunOptions
+from tui.sweep_options import make_plan
+from tui.typed_options import UnreadableOption, read_arguments, read_interval, read_options
+
+# Of each, Python's own int or float takes some.
+NO_NUMBERS = (
+    *("", " ", "٣", "５", "²", "1_000", "0x10", "1 000", "--1", "+", "."),
+    *("nan", "inf", "-Infinity", "1e", "e5", "1,5", "\x1b[1m5"),
+)
+BLANKS = (" 5", "5 ", "\t5", "5\n", "\u00a05", "\u20035")
+WHOLE = ("batch_size", "epochs", "steps", "threads", "cpus")
+DECIMAL = ("seconds", "interval")
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
+def test_what_is_no_number_is_none_anywhere(text):
+    with pytest.raises(ValueError, match="not a whole number"):
+        whole_number(text)
+    with pytest.raises(ValueError, match="not a number"):
+        decimal_number(text)
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
+@pytest.mark.parametrize("name", [*WHOLE, *DECIMAL])
+def test_no_option_of_a_command_line_takes_it(name, text):
+    with pytest.raises(UnreadableOption):
+        read_arguments({name: text}, RunOptions())
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
+def test_no_interval_no_price_and_no_number_of_repeats_takes_it(text):
+    with pytest.raises(UnreadableOption):
+        read_interval(text)
+    with pytest.raises(ValueError, match="is no price"):
+        parse_price(text)
+    with pytest.raises(SweepError, match="is a whole number, not"):
+        read_repeats(text)
+
+
+@pytest.mark.parametrize("text", [t for t in (*NO_NUMBERS, *BLANKS) if "," not in t])
+@pytest.mark.parametrize("key", ["threads", "seconds"])
+def test_no_value_of_a_sweep_is_it(key, text):
+    with pytest.raises(SweepError):
+        make_plan("mnist-mlp-small", RunOptions(), [f"{key}=7,{text}"], 1, seed=1)
+
+
+@pytest.mark.parametrize("text", BLANKS)
+@pytest.mark.parametrize("name", [*WHOLE, *DECIMAL])
+def test_a_form_takes_blanks_away(name, text):
+    typed = read_options({name: text}, RunOptions())
+    assert not typed.unreadable
+    assert getattr(typed.options, name) == 5
+
+
+@pytest.mark.parametrize(("text", "number"), [("64", 64), ("+2", 2), ("1,024", 1024), ("-0", 0)])
+def test_a_whole_number_is_read(text, number):
+    assert whole_number(text) == number
+
+
+def test_a_whole_number_may_have_only_so_many_digits():
+    with pytest.raises(OverflowError):
+        whole_number("9" * 5000)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_that_python_writes_is_read_as_itself(number):
+    assert decimal_number(repr(number)) == number
+
+
+def test_a_number_that_is_too_large_is_infinite():
+    assert decimal_number("1e400") == math.inf

@@ -1,0 +1,110 @@
+"""Folders and files that nobody but their owner may read or change."""
+
+import os
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.sweeps import plan_of
+
+from dlmon.calibration import calibration_path, write_peaks
+from dlmon.log import LogWriter
+from dlmon.private_files import (
+    NotPrivateError,
+    make_private_folder,
+    own_private_folder,
+    write_private,
+)
+from dlmon.sweep_log import SweepWriter, new_header
+from tui.settings import remember_theme, remembered_theme
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes_below(folder):
+    """Return the modes of all folders, and those of all files."""
+    found = [path for path in folder.rglob("*") if not path.is_symlink()]
+    return (
+        {oct(path.stat().st_mode & 0o777) for path in found if path.is_dir()},
+        {oct(path.stat().st_mode & 0o777) for path in found if path.is_file()},
+    )
+
+
+def test_every_folder_that_is_made_is_private_whatever_the_umask(tmp_path, umask):
+    make_private_folder(tmp_path / "one" / "two" / "three")
+    assert (tmp_path / "one" / "two" / "three").is_dir()
+    assert modes_below(tmp_path) == ({"0o700"}, set())
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o775)
+    make_private_folder(shared / "sessions")
+    make_private_folder(shared)
+    assert shared.stat().st_mode & 0o777 == 0o775
+
+
+def test_a_link_to_a_folder_counts_as_one(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    make_private_folder(tmp_path / "link" / "sessions")
+    assert (tmp_path / "disk" / "sessions").is_dir()
+
+
+def test_below_a_file_no_folder_can_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        make_private_folder(tmp_path / "file" / "sessions")
+
+
+def test_a_folder_of_our_own_may_be_no_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(NotPrivateError) as refused:
+        own_private_folder(tmp_path / "link")
+    assert refused.value.strerror == f"{tmp_path}/link is a link"
+
+
+def test_a_session_and_a_sweep_are_private_with_all_folders_above_them(tmp_path, umask):
+    log_dir = tmp_path / "state" / "dlmon" / "sessions"
+    LogWriter(log_dir, recorded_session()[0]).close()
+    SweepWriter.begin(log_dir, new_header(plan_of(repeats=2), 1, 0.0)).close()
+    assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
+
+
+def test_what_is_remembered_is_private_in_a_private_folder(tmp_path, monkeypatch, umask):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remember_theme("nord")
+    write_peaks(calibration_path(), [])
+    assert remembered_theme() == "nord"
+    assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
+    assert [path.name for path in calibration_path().parent.iterdir() if path.name[0] == "."] == []
+
+
+def test_what_others_could_read_so_far_is_private_once_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "dlmon"
+    folder.mkdir()
+    folder.chmod(0o777)
+    (folder / "theme").write_text("textual-dark\n")
+    (folder / "theme").chmod(0o666)
+    remember_theme("nord")
+    assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
+
+
+def test_a_file_that_cannot_be_written_keeps_its_content(tmp_path, monkeypatch):
+    path = tmp_path / "state" / "theme"
+    write_private(path, b"nord\n")
+
+    def fail(*arguments):
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "fdopen", fail)
+    with pytest.raises(OSError, match="no room"):
+        write_private(path, b"dracula\n")
+    assert path.read_bytes() == b"nord\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["theme"]

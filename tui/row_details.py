@@ -1,0 +1,98 @@
+"""All that is known of one row of a comparison, in words. Pure."""
+
+from __future__ import annotations
+
+from dlmon.comparison import MORE_OPERATIONS_PCT, Published, Row
+from dlmon.published_devices import PublishedDevice, find_device
+from dlmon.records import Result
+from tui import figures
+from tui.compared import timed_unit
+from tui.result_figures import effective_text
+from workloads.catalog import WORKLOADS, Workload
+
+Detail = tuple[str, str]
+"""A name and its text."""
+
+
+def row_details(row: Row, result: Result | None = None) -> list[Detail]:
+    """Return names and texts for a row; `result` is that of a run of ours that is over."""
+    low, high = row.low, row.high
+    known = low is not None and high is not None and low < high
+    band = f" ({low:.4g} to {high:.4g} {row.unit})" if known else ""
+    batch = f", batch {row.published.batch_size}" if row.published else ""
+    told = [
+        ("time", f"{figures.duration(row)} {timed_unit(row.metric)}{batch}{band}"),
+        ("to know" if row.comparable else "differs", "; ".join(row.badges)),
+        ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
+    ]
+    if row.published:
+        told.extend(_published_details(row.published))
+    elif result is not None:
+        told.append(("speed", effective_text(result)))
+    if row.cost_usd is not None:
+        told.append(("cost", f"{figures.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
+    return [(name, text) for name, text in told if text]
+
+
+def _published_details(row: Published) -> list[Detail]:
+    device = find_device(row.device)
+    told = [("of its peak", share_text(row))]
+    if device is not None:
+        told += [("device", _device_text(device)), ("about it", device.note or "")]
+    told += [("note", row.note), ("source", row.source)]
+    if device is not None and device.source != row.source:
+        told.append(("device by", device.source))
+    return told
+
+
+def share_text(row: Published) -> str:
+    """Say what share of its device's peak a published number is, or why that is not known."""
+    share, why = peak_share(row)
+    if share is None:
+        return f"– ({why})"
+    return figures.share(share)
+
+
+def peak_share(row: Published) -> tuple[float | None, str | None]:
+    """Return the operations of a published time as a share of its device's peak, or why not."""
+    device = find_device(row.device)
+    workload = WORKLOADS.get(row.workload)
+    if device is None or workload is None:
+        return None, "this device or this workload is not known"
+    seconds = row.value / 1000 if row.metric.endswith("_ms") else row.value
+    return device.peak_share(operations(row, workload) / seconds, row.precision)
+
+
+def operations(row: Published, workload: Workload) -> float:
+    """Count the floating-point operations that a published time stands for."""
+    more = 1.0
+    if row.remarks:
+        more += MORE_OPERATIONS_PCT[row.workload] / 100
+    if row.metric.endswith("_ms"):
+        forward = row.metric == "forward_ms"
+        of_sample = workload.forward_flops if forward else workload.train_flops
+        return more * of_sample * row.batch_size
+    epochs = workload.epochs if row.metric == "run_seconds" else 1
+    training = epochs * workload.samples * workload.train_flops
+    validated = (workload.validation_samples or 0) + (workload.evaluation_samples or 0)
+    return training + validated * workload.forward_flops
+
+
+def _device_text(device: PublishedDevice) -> str:
+    """Name what is known of a device: cores, clocks, memory, peak, price."""
+    clocks = [mhz for mhz in (device.base_mhz, device.boost_mhz) if mhz is not None]
+    size = "" if device.memory_gb is None else f"{device.memory_gb:g} GB"
+    memory = " ".join(part for part in (size, device.memory) if part)
+    bandwidth = device.bandwidth_gb_s
+    printed = device.printed_tflop_s
+    as_printed = printed is not None and printed != device.tflop_s
+    told = [
+        "" if device.cores is None else f"{device.cores:,} cores",
+        f"{' to '.join(f'{mhz:,}' for mhz in clocks)} MHz" if clocks else "",
+        memory,
+        "" if bandwidth is None else f"{bandwidth:g} GB/s",
+        "" if device.tflop_s is None else f"{device.tflop_s:g} TFLOP/s float32",
+        f"the article prints {printed:g}" if as_printed else "",
+        "" if device.price_usd is None else f"{device.price_usd:,.0f} USD then",
+    ]
+    return ", ".join(part for part in told if part)

@@ -1,0 +1,150 @@
+"""The comparison over the whole screen, and all that is known of one of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Footer
+
+from dlmon.comparison import Row
+from dlmon.records import Result
+from tui.row_details import row_details
+from tui.widgets import bars, comparison_details
+from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.widgets.comparison_details import ComparisonDetails
+from tui.widgets.too_small import TooSmall
+
+BEAT_S = 0.5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison as it stands.
+
+    Attributes:
+        title: what is compared.
+        rows: as `compare` returns them.
+        names: those of earlier sessions, by id.
+        results: theirs, and this one's once it is over, by id.
+    """
+
+    title: str
+    rows: tuple[Row, ...]
+    names: Mapping[str, str]
+    results: Mapping[str, Result]
+
+
+class ComparisonScreen(Screen[None]):
+    """The rows of a comparison, one of which is chosen; below them what is known of it.
+
+    Args:
+        look: returns the comparison as it stands.
+        chosen: which of its bars to begin with; None begins with this run's.
+        ascii: draw with plain characters.
+    """
+
+    CSS_PATH = "comparison.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Choose", key_display="↑↓", tooltip="Choose another row"),
+        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        Binding("q", "leave", "Back", tooltip="Go back"),
+        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        Binding("c,escape", "leave", "Back", show=False),
+        Binding("down,j", "move(1)", "Choose the next row", show=False),
+        Binding("pageup", "move(-10)", "Ten rows up", show=False),
+        Binding("pagedown,space", "move(10)", "Ten rows down", show=False),
+        Binding("home", "move(-1000)", "To the first row", show=False),
+        Binding("end", "move(1000)", "To the last row", show=False),
+        Binding("ctrl+p", "app.command_palette", "Commands", show=False),
+        Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*bars.HELP, *comparison_details.HELP)
+
+    def __init__(
+        self, look: Callable[[], Comparison], chosen: int | None = None, ascii: bool = False
+    ) -> None:
+        """Look at nothing before the screen is shown."""
+        super().__init__()
+        self._look = look
+        self._chosen = chosen
+        self._row: Row | None = None
+        self._ascii = ascii
+        self._bars = ComparisonBars(ascii=ascii, id="bars", classes="panel")
+        self._details = ComparisonDetails(ascii=ascii, id="details")
+
+    def compose(self) -> ComposeResult:
+        """Lay out the rows above the details."""
+        yield self._bars
+        yield self._details
+        yield Footer(show_command_palette=False)
+        yield TooSmall()
+
+    def on_mount(self) -> None:
+        """Start the one timer that paints."""
+        self.set_interval(BEAT_S, self.tick)
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Paint the comparison as it stands, be it behind a menu."""
+        if self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen)):
+            self.paint()
+
+    def paint(self) -> None:
+        """Show the rows, and the chosen one; it stays chosen where others come before it."""
+        comparison = self._look()
+        drawn = bar_rows(comparison.rows, comparison.names)
+        # A run without a figure has a bar, but no row.
+        rows = (None,) * (len(drawn) - len(comparison.rows)) + comparison.rows
+        if not drawn:
+            return
+        chosen = self._find(rows)
+        self._chosen, self._row = chosen, rows[chosen]
+        self._bars.border_title = comparison.title
+        self._bars.show(drawn, is_logarithmic(comparison.rows))
+        self._bars.choose(chosen)
+        row = rows[chosen]
+        if row is None:
+            self._details.show("this run", [("time", "not known yet")])
+            return
+        result = comparison.results.get(row.session or "")
+        self._details.show(drawn[chosen].label, row_details(row, result))
+
+    def _find(self, rows: tuple[Row | None, ...]) -> int:
+        """Return where the chosen row stands now."""
+        same = [
+            index for index, row in enumerate(rows) if row is not None and _same(row, self._row)
+        ]
+        if same:
+            return same[0]
+        if self._chosen is None:
+            kinds = [None if row is None else row.kind for row in rows]
+            return kinds.index("this") if "this" in kinds else 0
+        return min(self._chosen, len(rows) - 1)
+
+    def action_move(self, rows: int) -> None:
+        """Choose another row; up is negative."""
+        self._choose((self._chosen or 0) + rows)
+
+    def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
+        """Choose the row that was clicked."""
+        self._choose(message.index)
+
+    def _choose(self, index: int) -> None:
+        self._row, self._chosen = None, max(0, index)
+        self.paint()
+
+    def action_leave(self) -> None:
+        """Go back."""
+        self.app.pop_screen()
+
+
+def _same(row: Row, other: Row | None) -> bool:
+    """Tell whether two rows are of the same run, or published number."""
+    if other is None or row.kind != other.kind:
+        return False
+    return (row.session, row.published) == (other.session, other.published)

@@ -1,0 +1,55 @@
+"""Ask before a run is stopped: for good, or to launch the same once more."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tui.screens.quit import Answer, QuitScreen
+
+GO_ON: tuple[BindingType, ...] = (
+    Binding("escape", "answer('stay')", "Go on"),
+    Binding("n,q", "answer('stay')", show=False),
+    Binding("left,up", "app.focus_previous", show=False),
+    Binding("right,down", "app.focus_next", show=False),
+)
+
+
+class StopScreen(QuitScreen, inherit_bindings=False):
+    """Answers `stop` or `stay`."""
+
+    QUESTION = "Stop this run?"
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("stop", "Stop it (s)", "error"),
+        ("stay", "Go on (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "after the current batch; its results are kept"),
+        ("Go on", "nothing changes"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')", "Stop it"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
+        *GO_ON,
+    ]
+
+
+class AgainScreen(QuitScreen, inherit_bindings=False):
+    """Answers `again` or `stay`."""
+
+    QUESTION = "This run is still going on."
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("again", "Stop it and run again (a)", "error"),
+        ("stay", "Go on (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Again", "this run stops after the current batch; its results are kept"),
+        ("", "then a new run starts with the same options"),
+        ("Go on", "nothing changes"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "answer('again')", "Stop it and run again"),
+        Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
+        *GO_ON,
+    ]

@@ -442,11 +442,13 @@ class Stage:
 
     async def settle(self) -> None:
         """Let all that follows from a change be drawn, as its timers would have it."""
-        # Twice, for rows take their places before they are drawn in them.
-        self._paint()
-        await self.pilot.pause(0)
-        self._paint()
-        await self.pilot.pause()
+        # More than once, for rows take their places before they are drawn in them.
+        before, text = None, self.text
+        while text != before:
+            before = text
+            self._paint()
+            await self.pilot.pause()
+            text = self.text
 
     def _paint(self) -> None:
         for screen in self.app.screen_stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
@@ -9,6 +10,9 @@ import pytest
 from fakes.recorded import BEGIN_NS
 from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
 
+import tui.app
+import tui.reading
+import tui.screens.live
 import tui.widgets.machine_panel
 from dlmon.sessions import list_sessions
 from dlmon.viewer import Viewer
@@ -133,3 +137,39 @@ def sensing(monkeypatch, clock):
     monkeypatch.setattr(tui.widgets.machine_panel, "Sensing", FakeSensing)
     monkeypatch.setattr(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
     return FakeSensing.started
+
+
+class SlowReading:
+    """Has logs read by one record at a time, and each after the first one only when told to."""
+
+    def __init__(self, monkeypatch):
+        self._monkeypatch = monkeypatch
+
+    def begin(self):
+        self._turns = asyncio.Semaphore(0)
+        self._finished = False
+        for module in (tui.app, tui.screens.live, tui.reading):
+            self._monkeypatch.setattr(module, "SLICE_S", 0)
+        self._monkeypatch.setattr(tui.reading, "asyncio", SimpleNamespace(sleep=self._turn))
+
+    def go_on(self):
+        self._turns.release()
+
+    def finish(self):
+        """Read all that is left, and from now on as ever."""
+        self._finished = True
+        self._turns.release()
+        self._monkeypatch.undo()
+
+    async def _turn(self, seconds):
+        if not self._finished:
+            await self._turns.acquire()
+        await asyncio.sleep(seconds)
+
+
+@pytest.fixture
+def slow_reading():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        reading = SlowReading(monkeypatch)
+        reading.begin()
+        yield reading

@@ -11,7 +11,6 @@ from fakes.screens import FakeLaunch, of_this_boot, screen_text
 from textual.command import CommandPalette
 
 import tui.app
-import tui.reading
 from dlmon.job import Refused, Started
 from dlmon.log import LogError
 from dlmon.records import Result
@@ -388,14 +387,6 @@ async def test_a_finished_session_is_shown_from_its_log_alone(log_dir):
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
 
 
-@pytest.fixture
-def slow_reading(monkeypatch):
-    """Have a log read by one record at a time, with a pause after each."""
-    for module in (tui.app, tui.reading):
-        monkeypatch.setattr(module, "SLICE_S", 0)
-    monkeypatch.setattr(tui.reading, "PAUSE_S", 0.01)
-
-
 async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(log_dir, slow_reading):
     app = DlmonApp(log_dir, write_log(log_dir, recorded_session()))
     shown = []
@@ -404,9 +395,12 @@ async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(log
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press("escape")
+        await until(pilot, lambda: "reading the log: " in screen_text(app))
         while not live(app):
             shown += re.findall(r"reading the log: (\d+) %", screen_text(app))
-            await pilot.pause(0.01)
+            slow_reading.go_on()
+            await pilot.pause()
+        slow_reading.finish()
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
     shares = [int(share) for share in shown]
     assert shares == sorted(shares)
@@ -422,9 +416,7 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(log_dir, slow
     assert app.return_code == 0
 
 
-async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
-    log_dir, slow_reading, sensing, monkeypatch
-):
+async def test_a_long_log_of_the_list_is_read_before_it_is_shown(log_dir, slow_reading, sensing):
     write_log(log_dir, recorded_session())
     app = DlmonApp(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -436,7 +428,7 @@ async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
         await until(pilot, lambda: "reading the log: " in screen_text(app))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
-        monkeypatch.undo()
+        slow_reading.finish()
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))

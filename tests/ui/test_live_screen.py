@@ -15,8 +15,6 @@ from fakes.recorded import (
 from fakes.screens import of_this_boot
 from textual.screen import Screen
 
-import tui.reading
-import tui.screens.live
 from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
 from tui.screens.quit import QuitScreen
 from tui.widgets.chart import Chart
@@ -674,15 +672,14 @@ async def test_a_log_of_ten_thousand_records_is_caught_up_with(show_session):
         assert "first of 240 left out" in shown.rows("EpochHeadline")[0]
 
 
-async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, monkeypatch):
+async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, slow_reading):
     """As after a suspension of hours: the screen reads on, in slices of a record here."""
+    slow_reading.finish()
     *records, result = recorded_session(status="completed")
     middle = len(records) // 2
     async with show_session(records[:middle]) as shown:
         assert "training  epoch 2/3" in shown.rows("TopLine")[0]
-        monkeypatch.setattr(tui.screens.live, "SLICE_S", 0)
-        monkeypatch.setattr(tui.reading, "SLICE_S", 0)
-        monkeypatch.setattr(tui.reading, "PAUSE_S", 0.01)
+        slow_reading.begin()
         shown.log.write(*records[middle:], result)
         shown.screen.tick()
         await shown.pilot.pause()
@@ -693,7 +690,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, m
         # A key is answered meanwhile.
         await shown.press("l")
         assert "l Back" in shown.footer
-        monkeypatch.undo()
+        slow_reading.finish()
         while "completed" not in shown.rows("TopLine")[0]:
             await shown.pilot.pause(0.01)
         assert shown.viewer.snapshot().epochs[-1].epoch == 2

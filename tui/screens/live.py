@@ -352,7 +352,10 @@ class LiveScreen(Screen[None]):
         cursor = self._window.cursor_column(axis)
         self._title_throughput(snapshot, axis, cursor)
         view = self._machine_view(snapshot, axis, cursor)
-        drawn = (axis, cursor, snapshot.machine, view.stale, self._viewer.running, snapshot.phase)
+        # A line above or below that wraps leaves the charts fewer rows.
+        rows = self._machine.size.height
+        running = self._viewer.running
+        drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
         if drawn == self._drawn:
             return
         self._drawn = drawn

@@ -35,8 +35,11 @@ lint: setup
 fast: setup
 	$(BIN)/pytest tests/unit
 
+# Half of a screen's test is waiting for it.
+UI_WORKERS ?= $(shell echo $$((2 * $$(nproc))))
+
 ui: setup
-	$(BIN)/pytest -n auto tests/ui
+	$(BIN)/pytest -n $(UI_WORKERS) --dist loadgroup tests/ui
 
 e2e: setup
 	$(BIN)/pytest tests/e2e

@@ -55,8 +55,19 @@ SHAPES = [
 ODD_SIZES = ((1, 1), (20, 5), (59, 15), (60, 16), (61, 17), (99, 31), (300, 80))
 FOREIGN = ("long-names", "wide-names", "right-to-left-names")
 
-every_case = pytest.mark.parametrize(("view", "state", "alphabet"), CASES, ids=map("-".join, CASES))
-every_shape = pytest.mark.parametrize(("view", "state"), SHAPES, ids=map("-".join, SHAPES))
+
+def each(names, cases, alphabet="unicode"):
+    """Parametrize a test; all tests of a case run in one process, which takes its pictures once."""
+    params = []
+    for case in cases:
+        view, state, alphabet_of_case = (*case, alphabet)[:3]
+        group = pytest.mark.xdist_group("-".join((view, state, alphabet_of_case)))
+        params.append(pytest.param(*case, marks=group, id="-".join(case)))
+    return pytest.mark.parametrize(names, params)
+
+
+every_case = each(("view", "state", "alphabet"), CASES)
+every_shape = each(("view", "state"), SHAPES)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +105,7 @@ async def test_every_row_fits_and_the_last_one_tells_the_keys(taken, view, state
             assert any(way_out in last for way_out in (" Quit", " Back", " Close")), last
 
 
-@pytest.mark.parametrize(("view", "state"), SHOWN_IN_ASCII, ids=map("-".join, SHOWN_IN_ASCII))
+@each(("view", "state"), SHOWN_IN_ASCII, "ascii")
 async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state):
     for text in (await taken(view, state, "ascii")).values():
         assert not {c for c in text if not " " <= c <= "~"} - {"\n"}
@@ -103,15 +114,15 @@ async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state
             assert "?" not in text.replace("? Help", "").replace("? f1", "")
 
 
-@pytest.mark.parametrize("state", STATES)
-async def test_the_live_screen_tells_what_matters_most_at_every_size(taken, state):
+@each(("view", "state"), [("live", state) for state in STATES])
+async def test_the_live_screen_tells_what_matters_most_at_every_size(taken, view, state):
     told = STATES[state]
     session = folded(told.records)
     snapshot = session.snapshot()
     speed = snapshot.samples_per_second_now
     if snapshot.samples_per_second is not None:
         speed = snapshot.samples_per_second.mean
-    for text in (await taken("live", state)).values():
+    for text in (await taken(view, state)).values():
         assert told.header.workload in text
         assert standing(told, session) in text
         if speed is not None:

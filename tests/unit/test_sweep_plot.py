@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -167,6 +167,7 @@ points = st.lists(
     st.integers(-1, 30),
     st.booleans(),
 )
+@example([PointSeries("name", (Point(1, "1", 4e-181),))], 24, 2, False)
 def test_whatever_is_drawn_fits(drawn, width, height, ascii):
     rows = plot_rows(drawn, width, height, ascii)
     assert len(rows) <= max(0, height)

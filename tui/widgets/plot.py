@@ -250,7 +250,8 @@ def bar(fraction: float | None, width: int, ascii: bool = False) -> str:
 
 
 def _small_number(magnitude: float, sign: str) -> str:
-    if magnitude == 0:
+    # Three digits of exponent have no room in a label, and nothing that is measured needs them.
+    if magnitude < 1e-99:
         return "0"
     if magnitude >= 0.001:
         return sign + _trimmed(f"{magnitude:.3f}")

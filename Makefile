@@ -32,17 +32,17 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+
 fast: setup
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n $(CORES) tests/unit
 
 # Half of a screen's test is waiting for it.
-UI_WORKERS ?= $(shell echo $$((2 * $$(nproc))))
-
 ui: setup
-	$(BIN)/pytest -n $(UI_WORKERS) --dist loadgroup tests/ui
+	$(BIN)/pytest -n $$((2 * $(CORES))) --dist loadgroup tests/ui
 
 e2e: setup
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest -n $(CORES) tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12

@@ -97,7 +97,7 @@ def test_gradients_are_computed_batch_by_batch_as_in_training_but_without_its_ep
     assert (model.samples_per_epoch, model.steps_per_epoch) == (60_000, 15)
     assert model.validation_steps is model.evaluation_steps is None
     phases = [phase.name for phase in session.records(Phase)]
-    assert phases[-3:] == ["compiling", "computing gradients", "computing gradients"]
+    assert phases[-4:] == ["compiling", "computing gradients", "computing gradients", "closing"]
     passes = session.records(Epoch)
     assert [(e.epoch, e.steps, e.samples, e.whole) for e in passes] == [
         (0, 15, 60_000, True),

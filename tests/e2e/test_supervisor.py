@@ -66,7 +66,8 @@ def test_a_run_is_recorded_from_header_to_result(start):
     assert result.session == session.header.id == session.path.parent.name
     assert result.log == str(session.path)
     assert (result.epochs, result.batches) == (3, 120)
-    assert result.seconds_per_epoch.epochs == 3
+    seconds = result.seconds_per_epoch
+    assert (seconds.epochs, seconds.first_left_out) == (2, True)
     assert not result.seconds_per_epoch.projected
 
 

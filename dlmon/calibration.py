@@ -24,7 +24,7 @@ from typing import IO, Any
 from dlmon.files import read_regular
 from dlmon.private_files import write_private
 from dlmon.processes import python_command
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 SCHEMA = 1
 DEADLINE_S = 900.0

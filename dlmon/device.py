@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.records import GpuFacts, MachineFacts
-from dlmon.sanitize import quoted
+from dlmon.records.sanitize import quoted
 
 _NO_ANSWER = "the sensors did not answer"
 ANY = "any"

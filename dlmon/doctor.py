@@ -20,7 +20,7 @@ from dlmon.frameworks import Framework
 from dlmon.gpu_sight import HIDDEN, compare_sight
 from dlmon.interpreter import TITLES
 from dlmon.records import Facts, GpuFacts, MachineFacts
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 from dlmon.sensors.energy import DENIED, why_no_cpu_energy
 from dlmon.survival import what_ends_runs
 

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from dlmon.interpreter import TITLES
 from dlmon.processes import SAFE_PATH, die_with_parent, end_group
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0
 _MOST_BYTES = 1 << 18

@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dlmon.processes import SAFE_PATH, die_with_parent, end_group
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from dlmon.job import Job, Refused, Started, answer_from_line
 from dlmon.processes import python_command
 from dlmon.records import Record, RecordError, decode
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 
 @dataclass

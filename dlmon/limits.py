@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 WINDOW_S = 30.0
 LEAST_SAMPLES = 5

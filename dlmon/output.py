@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import replace
 
 from dlmon.records import Output
-from dlmon.sanitize import LINE_LIMIT, clean
+from dlmon.records.sanitize import LINE_LIMIT, clean
 
 LINES_PER_SECOND = 50
 _STATE_NS = 1_000_000_000

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dlmon.numbers import decimal_number
-from dlmon.sanitize import quoted
+from dlmon.records.sanitize import quoted
 
 _MOST_USD_PER_HOUR = 1e9
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from dlmon.processes import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0

@@ -18,7 +18,7 @@ from math import prod
 
 from dlmon.numbers import whole_number
 from dlmon.records import Result
-from dlmon.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 
 Value = str | int | float
 """A value that an option of `run` can have."""

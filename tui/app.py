@@ -21,7 +21,7 @@ from textual.screen import ModalScreen, Screen
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
-from dlmon.sanitize import clean, shown_path
+from dlmon.records.sanitize import clean, shown_path
 from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
 from dlmon.stop import TERMINAL_CLOSED
 from dlmon.viewer import Viewer

@@ -23,7 +23,7 @@ from dlmon import __version__
 from dlmon.job import Refused, Started
 from dlmon.launch import Launch, launch
 from dlmon.log import LogError
-from dlmon.sanitize import SHOWN_LENGTH, clean
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.sessions import (
     RUNNING,
     NoSuchSession,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 TEXT_LENGTH = 200
 

@@ -27,7 +27,7 @@ from dlmon.records import (
     RunSeconds,
     to_json,
 )
-from dlmon.sanitize import clean, shown_path
+from dlmon.records.sanitize import clean, shown_path
 from dlmon.sensing import Sensing
 from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions

@@ -11,7 +11,7 @@ from pathlib import Path
 from dlmon.device import DeviceError, check_cpus, check_device_name
 from dlmon.log import LogError
 from dlmon.price import parse_price
-from dlmon.sanitize import clean, quoted
+from dlmon.records.sanitize import clean, quoted
 from dlmon.sessions import log_directory
 from workloads.catalog import Workload, refuse_options
 

@@ -13,7 +13,7 @@ import platformdirs
 
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
-from dlmon.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from tui.run_options import NO_DIRECTORY, RunOptions
 from workloads.catalog import WORKLOADS
 

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from dlmon.job import Job
 from dlmon.records import WITHOUT_EPOCHS
-from dlmon.sanitize import quoted
+from dlmon.records.sanitize import quoted
 from dlmon.sweep import (
     Combination,
     Plan,

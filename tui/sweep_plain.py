@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 from dlmon.sweep import Began, Ended, Event
 from dlmon.sweep_run import SweepRun
 from tui import figures

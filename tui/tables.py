@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dlmon.doctor import Finding
 from dlmon.records import to_json
-from dlmon.sanitize import clean, shown_path
+from dlmon.records.sanitize import clean, shown_path
 from dlmon.sessions import SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures

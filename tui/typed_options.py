@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from dlmon.numbers import decimal_number, whole_number
-from dlmon.sanitize import quoted
+from dlmon.records.sanitize import quoted
 from tui.run_options import CHOICES, NONE, RunOptions
 from workloads.catalog import Workload
 

@@ -9,7 +9,7 @@ import difflib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dlmon.sanitize import SHOWN_LENGTH, quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, quoted
 from workloads.architectures import ALEXNET, GOOGLENET, OVERFEAT, resnet, vgg
 from workloads.flops import (
     LSTM,

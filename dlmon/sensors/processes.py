@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dlmon.device_files import is_wsl
 from dlmon.records import Process
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 from dlmon.sensors import files
 from dlmon.sensors.answers import Answers
 from dlmon.sensors.process import ProcessProvider

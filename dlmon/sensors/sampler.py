@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from dlmon.records import Cost, Facts, Machine, MachineFacts
+from dlmon.records.changes import Changes
 from dlmon.sensors.cgroup import CgroupProvider
-from dlmon.sensors.changes import Changes
 from dlmon.sensors.cpu import CpuProvider
 from dlmon.sensors.disk import DiskProvider
 from dlmon.sensors.energy import EnergyProvider

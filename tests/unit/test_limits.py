@@ -18,7 +18,7 @@ from dlmon.records import (
     Process,
     ProcessTree,
 )
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(

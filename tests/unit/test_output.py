@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dlmon.output import LINES_PER_SECOND, OutputLines, OutputLog
 from dlmon.records import Output, decode, encode
-from dlmon.sanitize import LINE_LIMIT
+from dlmon.records.sanitize import LINE_LIMIT
 
 SECOND = 1_000_000_000
 ERASE = "\x1b[K"

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 from tui.plain_characters import PlainCharacters, plain
 
 

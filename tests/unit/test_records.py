@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon import records
 from dlmon.records import (
     LARGEST,
     Batches,
@@ -31,7 +30,8 @@ from dlmon.records import (
     encode,
     finite,
 )
-from dlmon.sanitize import clean
+from dlmon.records import codec as records
+from dlmon.records.sanitize import clean
 
 WHOLE = st.integers(-LARGEST, LARGEST)
 COUNT = st.integers(0, LARGEST)

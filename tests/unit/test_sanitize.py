@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.sanitize import LINE_LIMIT, SHOWN_LENGTH, clean, quoted
+from dlmon.records.sanitize import LINE_LIMIT, SHOWN_LENGTH, clean, quoted
 
 # Every kind of piece that a sequence is made of, so that they meet in any order.
 PIECES = st.sampled_from(

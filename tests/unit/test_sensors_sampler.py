@@ -24,7 +24,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.sensors.changes import ALWAYS_TOLD, Changes
+from dlmon.records.changes import ALWAYS_TOLD, Changes
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid

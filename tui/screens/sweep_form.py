@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 from dlmon.sweep import Plan, SweepError, read_repeats
 from tui.sweep_figures import plan_text
 from tui.widgets.key_footer import KeyFooter

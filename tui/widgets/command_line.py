@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 
 class CommandLine(Static):

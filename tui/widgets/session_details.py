@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import Result
-from dlmon.sanitize import shown_path
+from dlmon.records.sanitize import shown_path
 from dlmon.sessions import RUNNING, SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from dlmon.sanitize import clean
+from dlmon.records.sanitize import clean
 
 SCHEMA = 1
 LARGEST = 2**63 - 1

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
-from dlmon.statistics import BLOCK_US, SteadyState, student_95
+from dlmon.statistics.steady_state import BLOCK_US, SteadyState, student_95
 
 BATCH_SIZE = 100
 STEP_US = 50_000

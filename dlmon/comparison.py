@@ -19,7 +19,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from dlmon.claims import Interval
 from dlmon.price import parse_price
 from dlmon.records import (
     MachineFacts,
@@ -30,6 +29,7 @@ from dlmon.records import (
     SessionHeader,
     StepTime,
 )
+from dlmon.statistics.claims import Interval
 
 STEP_MS = "step_ms"
 WEIGHT_UPDATE = "this run's time includes the weight update"

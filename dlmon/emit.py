@@ -28,7 +28,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.statistics import STALL_FACTOR, SteadyBatches, StepHistogram
+from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches, StepHistogram
 
 FLUSH_S = 0.25
 SUMMARY_S = 1.0

@@ -38,8 +38,8 @@ from dlmon.records import (
     StepTime,
     filled,
 )
-from dlmon.series import Series
-from dlmon.statistics import (
+from dlmon.statistics.series import Series
+from dlmon.statistics.steady_state import (
     LEAST_OPENINGS,
     SteadyState,
     ValidationPasses,

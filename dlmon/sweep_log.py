@@ -22,8 +22,8 @@ from dlmon.log import LogError, new_session_id, writer_pid
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.records.sanitize import clean, quoted
-from dlmon.repeats import METRICS
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
+from dlmon.statistics.repeats import METRICS
 from dlmon.sweep import (
     STATUSES,
     Began,

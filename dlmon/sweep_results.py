@@ -2,7 +2,7 @@
 
 Pure. Combinations are judged by the time of a sample in the steady state:
 what an epoch or a run takes holds the compilation as well. A combination
-counts as faster only where `dlmon.repeats` says so, which takes at least three
+counts as faster only where `dlmon.statistics.repeats` says so, which takes at least three
 runs of both.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from dlmon.records import Result
-from dlmon.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
+from dlmon.statistics.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
 from dlmon.sweep import (
     COMPLETED,
     FAILED,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dlmon.claims import Claim, claim_of
 from dlmon.comparison import (
     STEP_MS,
     Conditions,
@@ -27,6 +26,7 @@ from dlmon.matching import Match, find_match
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.sessions import SessionEntry
+from dlmon.statistics.claims import Claim, claim_of
 from tui import figures
 from workloads.catalog import WORKLOADS, Workload
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import to_json
-from dlmon.repeats import LEAST_RUNS, time_of
+from dlmon.statistics.repeats import LEAST_RUNS, time_of
 from dlmon.sweep import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
 from dlmon.sweep_log import SweepHeader
 from dlmon.sweep_results import (

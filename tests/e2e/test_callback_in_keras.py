@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dlmon.records import Batches, Epoch, Evaluation, Phase, decode
-from dlmon.statistics import SteadyState
+from dlmon.statistics.steady_state import SteadyState
 
 SAMPLES, BATCH_SIZE, EPOCHS = 800, 10, 4
 STEPS = SAMPLES // BATCH_SIZE

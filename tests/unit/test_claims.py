@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.claims import ALIKE_WITHIN, Claim, claim_of
+from dlmon.statistics.claims import ALIKE_WITHIN, Claim, claim_of
 
 TIMES = st.floats(0.001, 1e6)
 INTERVALS = st.tuples(TIMES, TIMES).map(lambda pair: (min(pair), max(pair)))

@@ -13,7 +13,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     StepTime,
 )
-from dlmon.repeats import (
+from dlmon.statistics.repeats import (
     LEAST_RUNS,
     METRICS,
     TOO_FEW_RUNS,

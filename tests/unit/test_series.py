@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import LARGEST
-from dlmon.series import FINE_BUCKETS, FORGOTTEN_AT_ONCE, WHOLE_BUCKETS, Series
+from dlmon.statistics.series import FINE_BUCKETS, FORGOTTEN_AT_ONCE, WHOLE_BUCKETS, Series
 
 SECOND = 1_000_000_000
 ANY_TIME = st.integers(-LARGEST, LARGEST) | st.sampled_from([0, 1, LARGEST, -LARGEST])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import LARGEST, BatchSummary, Validation
-from dlmon.statistics import (
+from dlmon.statistics.steady_state import (
     BLOCK_US,
     MAD_TO_SIGMA,
     MOST_BLOCKS,

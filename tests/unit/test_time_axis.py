@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.series import Series
 from dlmon.session import Stretch
+from dlmon.statistics.series import Series
 from tui.time_axis import (
     MOVES,
     SETTLED_NS,

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
-from dlmon.series import Series
+from dlmon.statistics.series import Series
 from tui import figures
 from tui.machine_figures import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
 from tui.machine_view import MachineView

@@ -11,7 +11,7 @@ from textual import events
 from textual.color import Color
 
 from dlmon.records import Cpu, Gpu, Memory
-from dlmon.series import Series
+from dlmon.statistics.series import Series
 from tui import figures
 from tui.machine_figures import (
     BUSY_PCT,

@@ -1,0 +1,1 @@
+"""What times mean. Pure; the standard library only."""

@@ -30,7 +30,7 @@ from typing import Any
 import harness
 from estimate import estimate_median, spread, verdict
 
-from dlmon.emit import FLUSH_S, Emitter
+from dlmon.instrument.collector import FLUSH_S, Emitter
 
 BAR_US = 2.0
 BATCHES_AN_EPOCH = 1_000_000
@@ -112,7 +112,7 @@ def _callbacks(model: Any, emitter: Any) -> tuple[Any, Any]:
     """Return both sides, each as Keras's list of callbacks within its first epoch."""
     import keras
 
-    from dlmon.keras import TrainingCallback
+    from dlmon.instrument.keras import TrainingCallback
 
     class Empty(keras.callbacks.Callback):  # type: ignore[misc]
         """Does nothing at the end of a batch."""

@@ -1,7 +1,7 @@
 """Ingest of 50,000 batches a second: is anything lost, and does memory stay flat?
 
 A workload without a network tells batches at --rate for --seconds, in epochs of
-ten seconds with a short last batch, through dlmon.emit, the pipe and the
+ten seconds with a short last batch, through dlmon.instrument.collector, the pipe and the
 supervisor into the log, while dlmon's live screen follows it in a pty of
 120×40. Checked against what the workload itself counted: batches, samples and
 epochs in the log, in what the viewer read, in what its session folded and in the

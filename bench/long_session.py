@@ -2,7 +2,7 @@
 
 A log of --hours at one sample a second with 8 GPUs and 16 cores and at 50
 batches a second is written as the supervisor writes one: its batches go through
-the collector of dlmon.emit, every record through dlmon.records. With --folder
+the collector of dlmon.instrument.collector, every record through dlmon.records. With --folder
 it is kept there, and used again.
 
 The screen of `dlmon attach` then opens it in a pty of 120×40, and a key that
@@ -34,7 +34,7 @@ from cost import cpu_s, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.emit import BatchCollector, EpochBegin, EpochEnd, Queued
+from dlmon.instrument.collector import BatchCollector, EpochBegin, EpochEnd, Queued
 from dlmon.log import LOG_NAME
 from dlmon.records import (
     SCHEMA,

@@ -1,4 +1,4 @@
-"""A workload without a network that ends batches at a given rate, told by dlmon.emit.
+"""A workload without a network that ends batches at a given rate, through dlmon.instrument.
 
 The supervisor starts it like any other. Its options: `rate` (batches a second),
 `seconds` (how long it trains), `steps` (batches an epoch), `batch_size`,
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd
 from dlmon.records import Model, Phase, Validation
 
 STOPPED = 75

@@ -73,21 +73,21 @@ def switched_callback(emitter: Any, **settings: Any) -> Any:
 
 def real(name: str) -> Any:
     """Return what dlmon's own module has under a name."""
-    stand_in = sys.modules.pop("dlmon.keras")
+    stand_in = sys.modules.pop("dlmon.instrument.keras")
     try:
-        return getattr(importlib.import_module("dlmon.keras"), name)
+        return getattr(importlib.import_module("dlmon.instrument.keras"), name)
     finally:
-        sys.modules["dlmon.keras"] = stand_in
+        sys.modules["dlmon.instrument.keras"] = stand_in
 
 
 def main() -> int:
     bare = len(sys.argv) < 3
     # Keras must not be imported before the run does it, so the callback is made late: the
     # run finds this in the place of dlmon's own module.
-    module = types.ModuleType("dlmon.keras")
+    module = types.ModuleType("dlmon.instrument.keras")
     module.__dict__["TrainingCallback"] = bare_callback if bare else switched_callback
     module.__dict__["__getattr__"] = real
-    sys.modules["dlmon.keras"] = module
+    sys.modules["dlmon.instrument.keras"] = module
     import workloads.__main__ as workload
 
     if bare:

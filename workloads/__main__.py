@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dlmon.emit import Emitter
-from dlmon.least_time import LeastTime
+from dlmon.instrument.collector import Emitter
+from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import GRADIENTS_PHASE, Failure, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, prepare
 from workloads.catalog import Workload, find
@@ -157,7 +157,7 @@ class Run:
 
     def _fit(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
         # The callback imports Keras, so it can't be imported before the backend is set up.
-        from dlmon.keras import AskedEpochs, TrainingCallback
+        from dlmon.instrument.keras import AskedEpochs, TrainingCallback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
         callback = TrainingCallback(
@@ -192,7 +192,7 @@ class Run:
 
     def _predict(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
         """Go through the training samples once an epoch, forward only."""
-        from dlmon.keras import InferenceCallback
+        from dlmon.instrument.keras import InferenceCallback
 
         callback = InferenceCallback(
             self.emitter,

@@ -17,8 +17,8 @@ import os, sys
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import keras, numpy
-from dlmon.emit import Emitter
-from dlmon.keras import TrainingCallback
+from dlmon.instrument.collector import Emitter
+from dlmon.instrument.keras import TrainingCallback
 
 x, y = numpy.zeros(({SAMPLES}, 4), "float32"), numpy.zeros(({SAMPLES},), "uint8")
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])

@@ -30,7 +30,7 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
     names = names_in(folder)
     assert {
         "dlmon/__init__.py",
-        "dlmon/keras.py",
+        "dlmon/instrument/keras.py",
         "dlmon/published.csv",
         "dlmon/devices.csv",
     } <= names
@@ -126,7 +126,7 @@ def test_one_that_somebody_changed_or_could_change_is_written_anew(tmp_path, har
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-@pytest.mark.parametrize("what", [".", "dlmon", "dlmon/keras.py"])
+@pytest.mark.parametrize("what", [".", "dlmon", "dlmon/instrument/keras.py"])
 def test_one_of_which_another_user_owns_a_part_is_written_anew(tmp_path, what):
     folder = bundle_folder(tmp_path)
     os.chown(folder / what, 12345, 12345)

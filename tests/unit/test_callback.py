@@ -13,8 +13,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import dlmon
-from dlmon.emit import BatchCollector
-from dlmon.least_time import LeastTime
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
 
 MS = 1_000_000
@@ -62,10 +62,10 @@ def callbacks(monkeypatch):
     keras.backend = SimpleNamespace(backend=lambda: "tensorflow")
     keras.ops = SimpleNamespace(convert_to_numpy=lambda output: setattr(output, "read", True))
     monkeypatch.setitem(sys.modules, "keras", keras)
-    monkeypatch.delitem(sys.modules, "dlmon.keras", raising=False)
-    yield importlib.import_module("dlmon.keras")
+    monkeypatch.delitem(sys.modules, "dlmon.instrument.keras", raising=False)
+    yield importlib.import_module("dlmon.instrument.keras")
     # What was imported with the stub must not stay for a test that wants the real one.
-    sys.modules.pop("dlmon.keras", None)
+    sys.modules.pop("dlmon.instrument.keras", None)
     monkeypatch.delattr(dlmon, "keras", raising=False)
 
 

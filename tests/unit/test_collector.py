@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon import emit
-from dlmon.emit import (
+from dlmon.instrument import collector as emit
+from dlmon.instrument.collector import (
     BatchCollector,
     EpochBegin,
     EpochEnd,

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from dlmon import emit
-from dlmon.emit import Emitter, EpochBegin, EpochEnd
+from dlmon.instrument import collector as emit
+from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd
 from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
 
 MS = 1_000_000

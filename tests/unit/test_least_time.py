@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlmon.least_time import MOST_EXTRA_EPOCHS, LeastTime
+from dlmon.instrument.minimum_time import MOST_EXTRA_EPOCHS, LeastTime
 from dlmon.records import Model
 
 ASKED = 2

@@ -17,8 +17,8 @@ from typing import Any
 
 import keras
 
-from dlmon.emit import Emitter, EpochBegin, EpochEnd, EpochOpened, Pause
-from dlmon.least_time import LeastTime
+from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd, EpochOpened, Pause
+from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
 
 # The cause of a pause is named from this length on, where the process was idle meanwhile.

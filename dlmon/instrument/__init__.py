@@ -1,0 +1,1 @@
+"""What runs inside the trained process; the standard library only."""

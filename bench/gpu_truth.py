@@ -34,7 +34,7 @@ import harness
 from harness import CannotRun
 
 from dlmon.records import Gpu, Machine, RecordError, decode
-from dlmon.sensors.nvidia_questions import throttle_reasons
+from dlmon.sensors.nvidia.queries import throttle_reasons
 from dlmon.sessions import list_sessions
 
 START_S = 180.0

@@ -25,10 +25,10 @@ from typing import Any
 import harness
 from harness import CannotRun
 
-from dlmon.sensors.nvidia import NoNvml, NvidiaProvider, load_pynvml
-from dlmon.sensors.nvidia_processes import COMPUTE, GRAPHICS, OF_INSTANCES
-from dlmon.sensors.nvidia_questions import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Question
-from dlmon.sensors.nvlink import NvLinks
+from dlmon.sensors.nvidia.nvlink import NvLinks
+from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES
+from dlmon.sensors.nvidia.provider import NoNvml, NvidiaProvider, load_pynvml
+from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Question
 
 SCHEMA = 1
 APART_S = 1.0

@@ -21,7 +21,7 @@ from dlmon.gpu_sight import HIDDEN, compare_sight
 from dlmon.interpreter import TITLES
 from dlmon.records import Facts, GpuFacts, MachineFacts
 from dlmon.records.sanitize import clean
-from dlmon.sensors.energy import DENIED, why_no_cpu_energy
+from dlmon.sensors.linux.rapl import DENIED, why_no_cpu_energy
 from dlmon.survival import what_ends_runs
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)

@@ -21,7 +21,7 @@ from dlmon.records import Record, encode
 from dlmon.sensors.schedule import Words, next_tick, watched_pid
 
 if TYPE_CHECKING:
-    from dlmon.sensors.process import ProcessProvider
+    from dlmon.sensors.processes.tree import ProcessProvider
 
 STDIN, STDOUT = 0, 1
 
@@ -33,9 +33,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments = _parser().parse_args()
     try:
-        from dlmon.sensors.news import News
-        from dlmon.sensors.process import ProcessProvider
-        from dlmon.sensors.processes import ProcessTable
+        from dlmon.sensors.device_events import News
+        from dlmon.sensors.processes.table import ProcessTable
+        from dlmon.sensors.processes.tree import ProcessProvider
         from dlmon.sensors.sampler import Sampler, machine_providers
     except ModuleNotFoundError as error:
         name = error.name or str(error)

@@ -9,16 +9,16 @@ from typing import Protocol, runtime_checkable
 
 from dlmon.records import Cost, Facts, Machine, MachineFacts
 from dlmon.records.changes import Changes
-from dlmon.sensors.cgroup import CgroupProvider
-from dlmon.sensors.cpu import CpuProvider
-from dlmon.sensors.disk import DiskProvider
-from dlmon.sensors.energy import EnergyProvider
-from dlmon.sensors.memory import MemoryProvider
-from dlmon.sensors.network import NetworkProvider
-from dlmon.sensors.nvidia import NoGpus, NvidiaProvider
-from dlmon.sensors.pressure import PressureProvider
-from dlmon.sensors.process import ProcessProvider
-from dlmon.sensors.processes import ProcessTable
+from dlmon.sensors.linux.cgroup import CgroupProvider
+from dlmon.sensors.linux.cpu import CpuProvider
+from dlmon.sensors.linux.disk import DiskProvider
+from dlmon.sensors.linux.memory import MemoryProvider
+from dlmon.sensors.linux.network import NetworkProvider
+from dlmon.sensors.linux.pressure import PressureProvider
+from dlmon.sensors.linux.rapl import EnergyProvider
+from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
+from dlmon.sensors.processes.table import ProcessTable
+from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
 FIRST_WINDOW_S = 0.25

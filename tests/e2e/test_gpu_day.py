@@ -14,7 +14,7 @@ from fake_nvml import FakeDriver, build
 from fakes import nvidia_smi
 from fakes.recorded_nvml import RecordedNvml
 
-from dlmon.sensors.nvidia import NvidiaProvider
+from dlmon.sensors.nvidia.provider import NvidiaProvider
 
 BENCH = Path(__file__).parents[2] / "bench"
 DRY_RUN_S = 800

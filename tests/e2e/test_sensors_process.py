@@ -31,7 +31,9 @@ READINGS = {spec.name for spec in fields(Gpu)} - {"index", "why"}
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from dlmon.sensors import __main__, files, runtime_power
+from dlmon.sensors import __main__
+from dlmon.sensors import kernel_files
+from dlmon.sensors.nvidia import runtime_power
 {}
 sys.exit(__main__.main())
 """

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Process
-from dlmon.sensors import processes as told_by_sensors
+from dlmon.sensors.processes import table as told_by_sensors
 from tui.process_rows import (
     BY_NAME,
     COLUMNS,

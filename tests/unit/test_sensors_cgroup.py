@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlmon.records import Cpu, Memory
-from dlmon.sensors.cgroup import (
+from dlmon.sensors.linux.cgroup import (
     MACHINE_ONLY,
     UNIFIED,
     CgroupProvider,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts, Memory
-from dlmon.sensors import files
-from dlmon.sensors.cpu import CpuProvider, busy_and_total, utilisation
-from dlmon.sensors.memory import MemoryProvider
+from dlmon.sensors import kernel_files
+from dlmon.sensors.linux.cpu import CpuProvider, busy_and_total, utilisation
+from dlmon.sensors.linux.memory import MemoryProvider
 
 Times = namedtuple("Times", "user system idle iowait guest")
 
@@ -224,7 +224,7 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.setattr(psutil, "virtual_memory", refused)
     monkeypatch.setattr(psutil, "swap_memory", refused)
-    monkeypatch.setattr(files, "read", refused)
+    monkeypatch.setattr(kernel_files, "read", refused)
     assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
     assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})
     assert provider.slow(0).memory == Memory(

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Cpu, MachineFacts
-from dlmon.sensors import energy, files
-from dlmon.sensors.energy import (
+from dlmon.sensors import kernel_files
+from dlmon.sensors.linux import rapl
+from dlmon.sensors.linux.rapl import (
     DENIED,
     NO_COUNTER,
     READ_TOO_SELDOM,
@@ -69,7 +70,7 @@ def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
     total = start % (range_uj + 1)
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "read", lambda path: str(total % (range_uj + 1)))
+        patch.setattr(kernel_files, "read", lambda path: str(total % (range_uj + 1)))
         first = package.total_uj()
         for share in shares:
             total += int(share * range_uj)
@@ -99,7 +100,7 @@ def test_a_counter_that_only_root_may_read_is_told_as_such(
             raise PermissionError(13, "Permission denied")
         return Path(path).read_text()
 
-    monkeypatch.setattr(energy.files, "read", refuse)
+    monkeypatch.setattr(rapl.files, "read", refuse)
     provider = opened(tmp_path)
     for t in range(3):
         assert provider.fast(t * SECOND).cpu == unknown(DENIED)

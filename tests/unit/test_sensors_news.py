@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import Facts, GpuFacts, MachineFacts, Notice
-from dlmon.sensors.news import News
+from dlmon.sensors.device_events import News
 from dlmon.sensors.provider import Reading
 
 

@@ -10,15 +10,15 @@ from fakes.nvml_module import NvmlModule as Module
 from fakes.nvml_module import process
 
 from dlmon.records import Gpu, GpuFacts, MachineFacts
-from dlmon.sensors import files
-from dlmon.sensors.nvidia import (
+from dlmon.sensors import kernel_files
+from dlmon.sensors.nvidia.provider import (
     FIRST_PAUSE_NS,
     LONGEST_PAUSE_NS,
     NoGpus,
     NoNvml,
     NvidiaProvider,
 )
-from dlmon.sensors.nvidia_questions import cuda_version, sysfs_bus_id, throttle_reasons
+from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_reasons
 from dlmon.sensors.provider import GpuProcess, merge
 
 SECOND = 1_000_000_000
@@ -36,7 +36,7 @@ NO_LINKS = dict.fromkeys(
 
 @pytest.fixture(autouse=True)
 def sees_every_process(monkeypatch):
-    monkeypatch.setattr(files, "sees_every_process", lambda: True)
+    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: True)
 
 
 def opened(module, **options):
@@ -490,7 +490,7 @@ def test_an_older_driver_tells_its_processes_by_the_older_call():
 
 
 def test_in_a_container_no_processes_are_not_taken_for_none(monkeypatch):
-    monkeypatch.setattr(files, "sees_every_process", lambda: False)
+    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
     module = Module("a")
     module.computing = []
     provider, facts = opened(module)

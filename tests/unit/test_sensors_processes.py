@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Gpu, Process
-from dlmon.sensors import files, nvidia, scan
-from dlmon.sensors.answers import MOST_UNANSWERED, Answers
-from dlmon.sensors.nvidia_device import ASLEEP
-from dlmon.sensors.nvidia_questions import DRIVER_NOT_LOADED, WORDS
-from dlmon.sensors.process import ProcessProvider
-from dlmon.sensors.processes import (
+from dlmon.sensors import kernel_files
+from dlmon.sensors.nvidia import provider as nvidia
+from dlmon.sensors.nvidia.device import ASLEEP
+from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, WORDS
+from dlmon.sensors.processes import stat as scan
+from dlmon.sensors.processes.lookups import MOST_UNANSWERED, Answers
+from dlmon.sensors.processes.stat import Scan
+from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
     FROM_PROC,
     HAS_ENDED,
@@ -34,8 +36,8 @@ from dlmon.sensors.processes import (
     memory_by_gpu,
     total_mib,
 )
+from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
-from dlmon.sensors.scan import Scan
 
 SECOND = 1_000_000_000
 LOOK = 5 * SECOND
@@ -274,9 +276,9 @@ def test_who_may_hide_processes_is_windows_in_wsl(tmp_path: Path):
     release = tmp_path / "proc/sys/kernel/osrelease"
     release.parent.mkdir(parents=True)
     release.write_text("6.1.0-13-amd64\n")
-    assert files.who_hides_processes(tmp_path) == "a container may hide other processes"
+    assert kernel_files.who_hides_processes(tmp_path) == "a container may hide other processes"
     release.write_text("5.15.90.1-microsoft-standard-WSL2\n")
-    assert files.who_hides_processes(tmp_path) == "Windows may hide other processes"
+    assert kernel_files.who_hides_processes(tmp_path) == "Windows may hide other processes"
 
 
 def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):

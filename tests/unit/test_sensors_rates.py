@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Disk, Network
-from dlmon.sensors import disk, network
-from dlmon.sensors.disk import DiskProvider
-from dlmon.sensors.network import NetworkProvider
+from dlmon.sensors.linux import disk, network
+from dlmon.sensors.linux.disk import DiskProvider
+from dlmon.sensors.linux.network import NetworkProvider
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 SECOND = 1_000_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes.nvml_module import NvmlModule
 
-from dlmon.sensors import files
-from dlmon.sensors.nvidia import NvidiaProvider
-from dlmon.sensors.runtime_power import FIRST_IDLE_NS, REST_NS, Rests, RuntimePower
+from dlmon.sensors import kernel_files
+from dlmon.sensors.nvidia.provider import NvidiaProvider
+from dlmon.sensors.nvidia.runtime_power import FIRST_IDLE_NS, REST_NS, Rests, RuntimePower
 
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"
@@ -42,7 +42,7 @@ class Machine:
 
 @pytest.fixture(autouse=True)
 def sees_every_process(monkeypatch):
-    monkeypatch.setattr(files, "sees_every_process", lambda: True)
+    monkeypatch.setattr(kernel_files, "sees_every_process", lambda: True)
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_a_gpu_that_is_used_or_cannot_sleep_is_never_let_go_of(machine, power, m
     module.values["utilization"] = in_use.get("utilization", 0)
     module.computing = on_it if "processes" in in_use else []
     if "hidden" in in_use:
-        monkeypatch.setattr(files, "sees_every_process", lambda: False)
+        monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
     assert all(gpu.utilization_pct is not None for gpu in sampled(provider, 0, 60))
     assert "shutdown" not in module.calls
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import ProcessTree
-from dlmon.sensors.process import FIELDS, ProcessProvider, descendants
-from dlmon.sensors.scan import Stat, parse_stat
+from dlmon.sensors.processes.stat import Stat, parse_stat
+from dlmon.sensors.processes.tree import FIELDS, ProcessProvider, descendants
 
 SECOND = 1_000_000_000
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

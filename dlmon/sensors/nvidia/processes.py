@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dlmon.sensors.nvidia_questions import Question
+from dlmon.sensors.nvidia.queries import Question
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 _NOT_FOUND = 6

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlmon.records import Cpu, MachineFacts
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates
 
@@ -38,7 +38,7 @@ class Package:
         Raises:
             OSError, ValueError: it can't be read, or tells no number.
         """
-        now_uj = int(files.read(self.counter))
+        now_uj = int(kernel_files.read(self.counter))
         if now_uj < self.last_uj:
             self.turns += 1
         self.last_uj = now_uj
@@ -104,9 +104,9 @@ def find_packages(root: Path) -> list[Package]:
     packages = []
     for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
         # "intel-rapl:0:1" is a part of package 0, and "psys" the whole board.
-        if zone.name.count(":") > 1 or not files.read(zone / "name").startswith("package"):
+        if zone.name.count(":") > 1 or not kernel_files.read(zone / "name").startswith("package"):
             continue
-        range_uj = int(files.read(zone / "max_energy_range_uj"))
+        range_uj = int(kernel_files.read(zone / "max_energy_range_uj"))
         if range_uj < 1:
             raise ValueError("the energy counter has no range")
         packages.append(Package(zone / "energy_uj", range_uj))
@@ -130,4 +130,4 @@ def _words(error: Exception) -> str:
         return DENIED
     if isinstance(error, FileNotFoundError):
         return NO_COUNTER
-    return files.reason(error)
+    return kernel_files.reason(error)

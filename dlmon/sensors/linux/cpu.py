@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 
 from dlmon.records import Cpu, MachineFacts
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates
 
@@ -54,7 +54,7 @@ class CpuProvider:
             try:
                 values[name] = ask()
             except (OSError, ValueError, psutil.Error) as error:
-                why[name] = files.reason(error)
+                why[name] = kernel_files.reason(error)
         self._clocks = self._clock_files()
         self._temperatures = self._temperature_files()
         return MachineFacts(**values, why=why)
@@ -68,7 +68,7 @@ class CpuProvider:
             self._stolen = stolen(times)
             pct, cores = utilisation(last, now)
         except (OSError, ValueError, psutil.Error) as error:
-            return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), files.reason(error))))
+            return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error))))
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
     def slow(self, t: int) -> Reading:
@@ -85,7 +85,7 @@ class CpuProvider:
             try:
                 values[name] = ask()
             except (OSError, ValueError) as error:
-                why[name] = files.reason(error)
+                why[name] = kernel_files.reason(error)
         return Reading(cpu=Cpu(**values, why=why))
 
     def _steal_pct(self, t: int) -> float:
@@ -96,14 +96,14 @@ class CpuProvider:
         return min(100.0, round(stolen_s_per_s / 1e7 / len(self._last), 1))
 
     def _model(self) -> str:
-        for line in files.read(self._root / "proc/cpuinfo").splitlines():
+        for line in kernel_files.read(self._root / "proc/cpuinfo").splitlines():
             key, _, value = line.partition(":")
             if key.strip() in _MODEL_KEYS and value.strip():
                 return " ".join(value.split())
         raise ValueError("not told by this system")
 
     def _governor(self) -> str:
-        return files.read(
+        return kernel_files.read(
             self._root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
         ).strip()
 
@@ -117,9 +117,11 @@ class CpuProvider:
         found: list[str] = []
         for driver in sorted((self._root / "sys/class/hwmon").glob("hwmon*")):
             try:
-                if files.read(driver / "name").strip() not in _TEMPERATURE_DRIVERS:
+                if kernel_files.read(driver / "name").strip() not in _TEMPERATURE_DRIVERS:
                     continue
-                labels = {label: files.read(label) for label in sorted(driver.glob("temp*_label"))}
+                labels = {
+                    label: kernel_files.read(label) for label in sorted(driver.glob("temp*_label"))
+                }
             except OSError:
                 continue
             for wanted in _TEMPERATURE_LABELS:
@@ -218,4 +220,4 @@ def _highest(paths: Sequence[str]) -> int:
 def _numbers(paths: Sequence[str]) -> list[int]:
     if not paths:
         raise ValueError("not told by this system")
-    return [int(files.read(path)) for path in paths]
+    return [int(kernel_files.read(path)) for path in paths]

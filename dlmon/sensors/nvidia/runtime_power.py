@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 
 ROOT = Path("/")
 _DISPLAY_CLASS = "0x03"
@@ -79,7 +79,7 @@ class RuntimePower:
     @staticmethod
     def _text(path: str | Path) -> str:
         try:
-            return files.read(path).strip()
+            return kernel_files.read(path).strip()
         except OSError:
             return ""
 

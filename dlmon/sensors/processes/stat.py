@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 
 BUSY_PCT = 1
 # A large machine has thousands of processes that do nothing: so many of them are read at one look,
@@ -49,9 +49,9 @@ class Scan:
     def look(self, t: int, fresh: Mapping[int, Stat]) -> None:
         """Read the processes, but for those that were read just now: these are `fresh`."""
         try:
-            there = set(files.numbered(self.proc))
+            there = set(kernel_files.numbered(self.proc))
         except OSError as error:
-            self.looks, self.why = {}, files.reason(error)
+            self.looks, self.why = {}, kernel_files.reason(error)
             return
         self.why = None
         for pid in self.looks.keys() - there:
@@ -93,7 +93,7 @@ def read_all(proc: str) -> dict[int, Stat]:
     """Return every process that can be read."""
     stats = {}
     try:
-        pids = files.numbered(proc)
+        pids = kernel_files.numbered(proc)
     except OSError:
         return {}
     for pid in pids:
@@ -111,7 +111,7 @@ def read_stat(proc: str, pid: int) -> Stat:
         OSError: there is none, or it can't be read.
         ValueError: what is told can't be understood.
     """
-    return parse_stat(files.read(f"{proc}/{pid}/stat"))
+    return parse_stat(kernel_files.read(f"{proc}/{pid}/stat"))
 
 
 def parse_stat(text: str) -> Stat:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dlmon.records import Cpu, MachineFacts, Memory
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
@@ -63,12 +63,12 @@ class CgroupProvider:
     def facts(self) -> MachineFacts:
         """Find the group, and tell what it allows."""
         try:
-            mounts = parse_mounts(files.read(self._root / "proc/self/mountinfo"))
-            paths = parse_membership(files.read(self._root / "proc/self/cgroup"))
-            meminfo = files.read(self._root / "proc/meminfo")
+            mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
+            paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
+            meminfo = kernel_files.read(self._root / "proc/meminfo")
             memory_bytes = _bytes_of("MemTotal", meminfo)
         except (OSError, ValueError) as error:
-            self._why_no_limit = files.reason(error)
+            self._why_no_limit = kernel_files.reason(error)
             return MachineFacts(
                 why=dict.fromkeys(("cpu_limit", "memory_limit_mib"), self._why_no_limit)
             )
@@ -77,13 +77,13 @@ class CgroupProvider:
         try:
             cpu_limit = self._find_cpu_limit(find_group("cpu", mounts, paths, self._root))
         except (OSError, ValueError) as error:
-            why["cpu_limit"] = self._why_no_limit = files.reason(error)
+            why["cpu_limit"] = self._why_no_limit = kernel_files.reason(error)
         try:
             group = find_group("memory", mounts, paths, self._root)
             memory_limit_mib = self._find_memory_limit(group, memory_bytes)
             swap_mib = _swap_allowed(group, meminfo)
         except (OSError, ValueError) as error:
-            why["memory_limit_mib"] = files.reason(error)
+            why["memory_limit_mib"] = kernel_files.reason(error)
         return MachineFacts(
             cpu_limit=cpu_limit, memory_limit_mib=memory_limit_mib, swap_mib=swap_mib, why=why
         )
@@ -104,17 +104,17 @@ class CgroupProvider:
         try:
             swap_used_mib = swap_used(version, directory) // BYTES_IN_MIB
         except (OSError, ValueError) as error:
-            why["swap_used_mib"] = files.reason(error)
+            why["swap_used_mib"] = kernel_files.reason(error)
         try:
             (pages_s,) = self._swapped.per_second(t, swapped_pages(version, directory))
             swap_mib_s = mib_per_second(pages_s * self._page_bytes)
         except (OSError, ValueError) as error:
-            why["swap_mib_s"] = files.reason(error)
+            why["swap_mib_s"] = kernel_files.reason(error)
         try:
             faults = major_faults(version, directory)
             major_faults_s = round(self._faults.per_second(t, faults)[0], 1)
         except (OSError, ValueError) as error:
-            why["major_faults_s"] = files.reason(error)
+            why["major_faults_s"] = kernel_files.reason(error)
         return Reading(memory=Memory(None, swap_used_mib, swap_mib_s, major_faults_s, why))
 
     def _find_cpu_limit(self, group: Group) -> float:
@@ -139,9 +139,11 @@ class CgroupProvider:
         throttled = used = None
         directory, stat = self._throttle
         try:
-            cpu_stat = files.read(stat)
+            cpu_stat = kernel_files.read(stat)
         except OSError as error:
-            return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), files.reason(error)))
+            return Cpu(
+                why=dict.fromkeys(("throttled_pct", "limit_used_pct"), kernel_files.reason(error))
+            )
         try:
             last, self._periods = self._periods, throttled_periods(cpu_stat)
             if last is None:
@@ -153,7 +155,7 @@ class CgroupProvider:
             (cpu_us_s,) = self._cpu_time.per_second(t, cpu_time_us(directory, cpu_stat))
             used = round(min(100.0, cpu_us_s / 1e4 / self._cores), 1)
         except (OSError, ValueError) as error:
-            why["limit_used_pct"] = files.reason(error)
+            why["limit_used_pct"] = kernel_files.reason(error)
         return Cpu(throttled_pct=throttled, limit_used_pct=used, why=why)
 
     def _memory_used(self) -> Memory | None:
@@ -163,7 +165,7 @@ class CgroupProvider:
         try:
             return Memory(used_mib=memory_used(version, directory) // BYTES_IN_MIB)
         except (OSError, ValueError) as error:
-            return Memory(why={"used_mib": files.reason(error)})
+            return Memory(why={"used_mib": kernel_files.reason(error)})
 
 
 def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
@@ -253,8 +255,8 @@ def memory_used(version: int, directory: Path) -> int:
     """
     usage = "memory.current" if version == 2 else "memory.usage_in_bytes"
     cache = "inactive_file" if version == 2 else "total_inactive_file"
-    used = int(files.read(directory / usage))
-    return max(0, used - _numbers(files.read(directory / "memory.stat")).get(cache, 0))
+    used = int(kernel_files.read(directory / usage))
+    return max(0, used - _numbers(kernel_files.read(directory / "memory.stat")).get(cache, 0))
 
 
 def swap_used(version: int, directory: Path) -> int:
@@ -265,9 +267,9 @@ def swap_used(version: int, directory: Path) -> int:
         ValueError: its text can't be understood.
     """
     if version == 2:
-        return int(files.read(directory / "memory.swap.current"))
-    with_swap = int(files.read(directory / "memory.memsw.usage_in_bytes"))
-    return max(0, with_swap - int(files.read(directory / "memory.usage_in_bytes")))
+        return int(kernel_files.read(directory / "memory.swap.current"))
+    with_swap = int(kernel_files.read(directory / "memory.memsw.usage_in_bytes"))
+    return max(0, with_swap - int(kernel_files.read(directory / "memory.usage_in_bytes")))
 
 
 def swapped_pages(version: int, directory: Path) -> int:
@@ -278,7 +280,7 @@ def swapped_pages(version: int, directory: Path) -> int:
         ValueError: it has no such counts, as of an older kernel or in version 1.
     """
     prefix = "" if version == 2 else "total_"
-    counts = _numbers(files.read(directory / "memory.stat"))
+    counts = _numbers(kernel_files.read(directory / "memory.stat"))
     try:
         return counts[f"{prefix}pswpin"] + counts[f"{prefix}pswpout"]
     except KeyError:
@@ -293,7 +295,7 @@ def major_faults(version: int, directory: Path) -> int:
         ValueError: it has no such count.
     """
     name = "pgmajfault" if version == 2 else "total_pgmajfault"
-    counts = _numbers(files.read(directory / "memory.stat"))
+    counts = _numbers(kernel_files.read(directory / "memory.stat"))
     if name not in counts:
         raise ValueError("the kernel doesn't count this group's major faults")
     return counts[name]
@@ -307,7 +309,11 @@ def cpu_time_us(directory: Path, cpu_stat: str) -> int:
         ValueError: its text can't be understood.
     """
     usage_us = _numbers(cpu_stat).get("usage_usec")
-    return int(files.read(directory / "cpuacct.usage")) // 1000 if usage_us is None else usage_us
+    return (
+        int(kernel_files.read(directory / "cpuacct.usage")) // 1000
+        if usage_us is None
+        else usage_us
+    )
 
 
 def throttled_periods(cpu_stat: str) -> tuple[int, int]:
@@ -370,7 +376,7 @@ def _swap_allowed(group: Group, meminfo: str) -> int | None:
 def _told(path: Path, absent: str) -> str:
     """Return a file's text; the outermost group has no limit files."""
     try:
-        return files.read(path).strip()
+        return kernel_files.read(path).strip()
     except FileNotFoundError:
         return absent
 

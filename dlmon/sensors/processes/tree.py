@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dlmon.records import MachineFacts, ProcessTree
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
+from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
-from dlmon.sensors.scan import Scan, Stat, parse_stat, read_all, read_stat
 
 FIELDS = ("cpu_pct", "busiest_thread_pct", "rss_mib", "processes", "threads", "major_faults_s")
 
@@ -52,7 +52,7 @@ class ProcessProvider:
         except (OSError, ValueError) as error:
             gone = isinstance(error, (FileNotFoundError, ProcessLookupError))
             no_such = gone and Path(self._proc).is_dir()
-            self._nothing = _unknown("no such process" if no_such else files.reason(error))
+            self._nothing = _unknown("no such process" if no_such else kernel_files.reason(error))
             return
         self._nothing = _unknown("the process has ended")
         self._root, self._leads_session = pid, root.session == pid
@@ -143,12 +143,12 @@ class ProcessProvider:
         ticks: dict[tuple[int, int], int] = {}
         for pid in self._members:
             try:
-                threads = files.numbered(f"{self._proc}/{pid}/task")
+                threads = kernel_files.numbered(f"{self._proc}/{pid}/task")
             except OSError:
                 continue
             for thread in threads:
                 try:
-                    stat = parse_stat(files.read(f"{self._proc}/{pid}/task/{thread}/stat"))
+                    stat = parse_stat(kernel_files.read(f"{self._proc}/{pid}/task/{thread}/stat"))
                 except (OSError, ValueError):
                     continue
                 ticks[thread, stat.started] = stat.ticks

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.sensors.nvidia_questions import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Question
+from dlmon.sensors.nvidia.queries import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Question
 from dlmon.sensors.rates import Rates, mib_per_second
 
 # A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.

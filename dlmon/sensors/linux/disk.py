@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dlmon.records import Disk, MachineFacts
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates, mib_per_second
 
@@ -43,10 +43,10 @@ class DiskProvider:
         try:
             if not self._disks:
                 raise ValueError("no physical disk was found")
-            read, written = bytes_moved(files.read(self._counters), self._disks)
+            read, written = bytes_moved(kernel_files.read(self._counters), self._disks)
             read_s, written_s = self._moved.per_second(t, read, written)
         except (OSError, ValueError) as error:
-            why = dict.fromkeys(("read_mib_s", "write_mib_s"), files.reason(error))
+            why = dict.fromkeys(("read_mib_s", "write_mib_s"), kernel_files.reason(error))
             return Reading(disk=Disk(why=why))
         return Reading(disk=Disk(mib_per_second(read_s), mib_per_second(written_s)))
 
@@ -106,6 +106,6 @@ def bytes_moved(diskstats: str, disks: Mapping[str, str]) -> tuple[int, int]:
 
 def _is_hidden(device: Path) -> bool:
     try:
-        return files.read(device / "hidden").strip() == "1"
+        return kernel_files.read(device / "hidden").strip() == "1"
     except OSError:
         return False

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from dlmon.records import MachineFacts, Network
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates, mib_per_second
 
@@ -33,10 +33,10 @@ class NetworkProvider:
     def fast(self, t: int) -> Reading:
         """Read the rates since the call before."""
         try:
-            received, sent = bytes_moved(files.read(self._counters), self._hardware)
+            received, sent = bytes_moved(kernel_files.read(self._counters), self._hardware)
             received_s, sent_s = self._moved.per_second(t, received, sent)
         except (OSError, ValueError) as error:
-            why = dict.fromkeys(("receive_mib_s", "send_mib_s"), files.reason(error))
+            why = dict.fromkeys(("receive_mib_s", "send_mib_s"), kernel_files.reason(error))
             return Reading(network=Network(why=why))
         return Reading(network=Network(mib_per_second(received_s), mib_per_second(sent_s)))
 

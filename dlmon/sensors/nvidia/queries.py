@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import LARGEST
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 # nvmlReturn_t (NVML API reference, nvml.h).
@@ -84,7 +84,7 @@ def words(error: Exception) -> str:
     """Say in words why NVML, or the system, gave no answer."""
     code = getattr(error, "value", None)
     if code is None:
-        return files.reason(error)
+        return kernel_files.reason(error)
     return WORDS.get(code) or f"NVML: {str(error).lower()}"
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlmon.records import Gpu, GpuFacts
-from dlmon.sensors.nvidia_processes import COMPUTE, GRAPHICS, OF_INSTANCES, memory_by_pid
-from dlmon.sensors.nvidia_questions import (
+from dlmon.sensors.nvidia.nvlink import NVLINK_NAMES, NvLinks
+from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES, memory_by_pid
+from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
     FAST,
@@ -25,7 +26,6 @@ from dlmon.sensors.nvidia_questions import (
     Reader,
     words,
 )
-from dlmon.sensors.nvlink import NVLINK_NAMES, NvLinks
 
 _EVERYTHING = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
 _READINGS = (*(question.name for question in _EVERYTHING), *NVLINK_NAMES)

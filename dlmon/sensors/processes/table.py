@@ -12,12 +12,12 @@ from typing import NamedTuple
 from dlmon.device_files import is_wsl
 from dlmon.records import Process
 from dlmon.records.sanitize import clean
-from dlmon.sensors import files
-from dlmon.sensors.answers import Answers
-from dlmon.sensors.process import ProcessProvider
+from dlmon.sensors import kernel_files
+from dlmon.sensors.processes.lookups import Answers
+from dlmon.sensors.processes.stat import BUSY_PCT, Look
+from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
-from dlmon.sensors.scan import BUSY_PCT, Look
 
 MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 COMMAND_CHARACTERS = 120
@@ -65,7 +65,7 @@ class ProcessTable:
     ) -> None:
         self._tree = tree
         self._scan = tree.scan
-        self._same_pids = files.sees_every_process() if same_pids is None else same_pids
+        self._same_pids = kernel_files.sees_every_process() if same_pids is None else same_pids
         in_wsl = is_wsl(Path("/")) if wsl is None else wsl
         self._foreign_pid = WINDOWS_PID if in_wsl else HOSTS_PID
         self._exists = exists or _exists
@@ -172,7 +172,7 @@ class ProcessTable:
         """
         path = f"{self._scan.proc}/{process.pid}/cmdline"
         try:
-            told = files.beginning(path, 8 * COMMAND_CHARACTERS)
+            told = kernel_files.beginning(path, 8 * COMMAND_CHARACTERS)
         except OSError:
             told = b""
         words = told.decode("utf-8", "replace").replace("\0", " ").strip()

@@ -17,9 +17,9 @@ from typing import Any
 
 from dlmon.device import ANY
 from dlmon.records import MachineFacts
-from dlmon.sensors import files
-from dlmon.sensors.nvidia_device import ASLEEP, LET_GO, LOST, Device, Missing
-from dlmon.sensors.nvidia_questions import (
+from dlmon.sensors import kernel_files
+from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing
+from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
     LIFE_CYCLE,
@@ -32,8 +32,8 @@ from dlmon.sensors.nvidia_questions import (
     cuda_version,
     words,
 )
+from dlmon.sensors.nvidia.runtime_power import Rests, RuntimePower
 from dlmon.sensors.provider import GpuProcess, Reading
-from dlmon.sensors.runtime_power import Rests, RuntimePower
 
 LIBRARY = "libnvidia-ml.so.1"
 FIRST_PAUSE_NS = 1_000_000_000
@@ -182,7 +182,7 @@ class NvidiaProvider:
             elif device.handle is not None:
                 return told
         if self._devices and _may_be_hidden(pids):
-            return Missing(files.who_hides_processes())
+            return Missing(kernel_files.who_hides_processes())
         return len(pids)
 
     def _processes(self) -> tuple[tuple[GpuProcess, ...] | None, dict[str, str]]:
@@ -198,7 +198,9 @@ class NvidiaProvider:
         if len(reasons) < len(self._devices) and not _may_be_hidden(found):
             return tuple(found), {}
         some_told = len(reasons) < len(self._devices)
-        return None, {"gpu_processes": files.who_hides_processes() if some_told else reasons[0]}
+        return None, {
+            "gpu_processes": kernel_files.who_hides_processes() if some_told else reasons[0]
+        }
 
     def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
         """Tell whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
@@ -390,7 +392,7 @@ def load_pynvml() -> Any:
 
 
 def _may_be_hidden(found: Collection[object]) -> bool:
-    return not found and not files.sees_every_process()
+    return not found and not kernel_files.sees_every_process()
 
 
 def _named(indexes: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from dlmon.records import MachineFacts, Memory
-from dlmon.sensors import files
+from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
@@ -32,11 +32,13 @@ class MemoryProvider:
         try:
             memory_mib = psutil.virtual_memory().total // BYTES_IN_MIB
         except _ERRORS as error:
-            return MachineFacts(why=dict.fromkeys(("memory_mib", "swap_mib"), files.reason(error)))
+            return MachineFacts(
+                why=dict.fromkeys(("memory_mib", "swap_mib"), kernel_files.reason(error))
+            )
         try:
             swap_mib = psutil.swap_memory().total // BYTES_IN_MIB
         except _ERRORS as error:
-            return MachineFacts(memory_mib=memory_mib, why={"swap_mib": files.reason(error)})
+            return MachineFacts(memory_mib=memory_mib, why={"swap_mib": kernel_files.reason(error)})
         return MachineFacts(memory_mib=memory_mib, swap_mib=swap_mib)
 
     def fast(self, t: int) -> Reading:
@@ -44,7 +46,7 @@ class MemoryProvider:
         try:
             memory = psutil.virtual_memory()
         except _ERRORS as error:
-            return Reading(memory=Memory(why={"used_mib": files.reason(error)}))
+            return Reading(memory=Memory(why={"used_mib": kernel_files.reason(error)}))
         return Reading(memory=Memory(used_mib=(memory.total - memory.available) // BYTES_IN_MIB))
 
     def slow(self, t: int) -> Reading:
@@ -54,18 +56,18 @@ class MemoryProvider:
         major_faults_s: float | None = None
         why: dict[str, str] = {}
         try:
-            meminfo = counts(files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
+            meminfo = counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
             used_mib = (meminfo["SwapTotal:"] - meminfo["SwapFree:"]) * 1024 // BYTES_IN_MIB
         except (OSError, ValueError) as error:
-            why["swap_used_mib"] = files.reason(error)
+            why["swap_used_mib"] = kernel_files.reason(error)
         try:
-            vmstat = counts(files.read(self._vmstat), ("pswpin", "pswpout", "pgmajfault"))
+            vmstat = counts(kernel_files.read(self._vmstat), ("pswpin", "pswpout", "pgmajfault"))
             pages = vmstat["pswpin"] + vmstat["pswpout"]
             swapped_s, faults_s = self._counted.per_second(t, pages, vmstat["pgmajfault"])
             swap_mib_s = mib_per_second(swapped_s * self._page_bytes)
             major_faults_s = round(faults_s, 1)
         except (OSError, ValueError) as error:
-            why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), files.reason(error)))
+            why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), kernel_files.reason(error)))
         return Reading(
             memory=Memory(
                 swap_used_mib=used_mib,

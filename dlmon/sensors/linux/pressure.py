@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlmon.records import MachineFacts, Pressure
-from dlmon.sensors import files
-from dlmon.sensors.cgroup import UNIFIED, find_group, parse_membership, parse_mounts
+from dlmon.sensors import kernel_files
+from dlmon.sensors.linux.cgroup import UNIFIED, find_group, parse_membership, parse_mounts
 from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates
 
@@ -47,16 +47,18 @@ class PressureProvider:
         for resource, path in self._files.items():
             name = f"{resource}_pct"
             try:
-                (us_per_s,) = self._waited[resource].per_second(t, waited_us(files.read(path)))
+                (us_per_s,) = self._waited[resource].per_second(
+                    t, waited_us(kernel_files.read(path))
+                )
                 values[name] = min(100.0, round(us_per_s / _US_PER_PCT, 1))
             except (OSError, ValueError) as error:
-                why[name] = files.reason(error)
+                why[name] = kernel_files.reason(error)
         return Reading(pressure=Pressure(**values, why=why))
 
     def _group(self) -> Path | None:
         try:
-            mounts = parse_mounts(files.read(self._root / "proc/self/mountinfo"))
-            paths = parse_membership(files.read(self._root / "proc/self/cgroup"))
+            mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
+            paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
             return find_group(UNIFIED, mounts, paths, self._root).directories[0]
         except (OSError, ValueError):
             return None

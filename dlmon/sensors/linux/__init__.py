@@ -1,0 +1,1 @@
+"""What the kernel says of the machine, in /proc and /sys."""

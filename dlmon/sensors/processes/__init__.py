@@ -1,0 +1,1 @@
+"""Which processes compute, and what they take."""

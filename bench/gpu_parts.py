@@ -23,7 +23,7 @@ from typing import Any
 import harness
 from harness import CannotRun
 
-from dlmon.interpreter import TITLES
+from dlmon.launch.interpreter import TITLES
 from dlmon.log import LogError
 from dlmon.viewer import Viewer
 from workloads.catalog import WORKLOADS

@@ -28,7 +28,7 @@ from cost import Reading, processes_of, read, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.job import Job
+from dlmon.launch.job import Job
 from dlmon.log import LogFollower
 from dlmon.records import Batches, BatchSummary, Epoch, Notice, Result
 

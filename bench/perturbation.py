@@ -42,9 +42,9 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun, end_tree, machine_cpu_s
 from terminal import Terminal
 
-from dlmon.job import Job
+from dlmon.launch.children import die_with_parent
+from dlmon.launch.job import Job
 from dlmon.log import LogError, LogFollower
-from dlmon.processes import die_with_parent
 from dlmon.records import Batches, Notice, Record, Result
 from workloads.catalog import UnknownWorkload, Workload, find
 

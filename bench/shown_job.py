@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
-from dlmon.job import Job, Refused
-from dlmon.launch import launch
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, BatchSummary, Record
 from dlmon.viewer import Viewer
 

@@ -32,8 +32,8 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.job import Job, Refused
-from dlmon.launch import launch
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
 
 BAR = 1.5
 TIMEOUT_S = 30.0

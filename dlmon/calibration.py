@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from dlmon.files import read_regular
+from dlmon.launch.children import python_command
 from dlmon.private_files import write_private
-from dlmon.processes import python_command
 from dlmon.records.sanitize import clean
 
 SCHEMA = 1

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import dlmon
 from dlmon.calibration import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
-from dlmon.device import VISIBLE
 from dlmon.device_files import is_wsl, read_device_files
 from dlmon.finding import Finding as Finding
 from dlmon.frameworks import Framework
 from dlmon.gpu_sight import HIDDEN, compare_sight
-from dlmon.interpreter import TITLES
+from dlmon.launch.device import VISIBLE
+from dlmon.launch.interpreter import TITLES
 from dlmon.records import Facts, GpuFacts, MachineFacts
 from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.rapl import DENIED, why_no_cpu_energy

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-from dlmon.interpreter import TITLES
-from dlmon.processes import SAFE_PATH, die_with_parent, end_group
+from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
+from dlmon.launch.interpreter import TITLES
 from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.device import VISIBLE
 from dlmon.device_files import DeviceFiles
 from dlmon.finding import Finding
 from dlmon.frameworks import Framework
+from dlmon.launch.device import VISIBLE
 from dlmon.records import GpuFacts, MachineFacts
 
 TOPIC = "frameworks"

@@ -29,8 +29,16 @@ from pathlib import Path
 from typing import Any
 
 import dlmon
-from dlmon.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.device import (
+from dlmon.host import boot_id, host_name
+from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
+from dlmon.launch.children import (
+    SAFE_PATH,
+    become_subreaper,
+    die_with_parent,
+    end_group,
+    end_process,
+)
+from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
     DeviceNotTold,
@@ -38,8 +46,7 @@ from dlmon.device import (
     choose_device,
     gpu_to_wake,
 )
-from dlmon.host import boot_id, host_name
-from dlmon.interpreter import (
+from dlmon.launch.interpreter import (
     Interpreter,
     InterpreterError,
     InterpreterNotExamined,
@@ -47,10 +54,10 @@ from dlmon.interpreter import (
     examine_interpreter,
     installed_versions,
 )
-from dlmon.job import Job, Refused, Started, answer_to_line
+from dlmon.launch.job import Job, Refused, Started, answer_to_line
+from dlmon.launch.sensing import Sensing
 from dlmon.log import LogError, LogWriter, new_session_id
 from dlmon.output import OutputLog
-from dlmon.processes import SAFE_PATH, become_subreaper, die_with_parent, end_group, end_process
 from dlmon.records import (
     SCHEMA,
     Batches,
@@ -72,7 +79,6 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.sensing import Sensing
 from dlmon.session import Session
 from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
 from dlmon.verdict import Ending, make_result, measure_session, oom_kills

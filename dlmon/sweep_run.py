@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.job import Job, Started
-from dlmon.launch import Launch, launch
+from dlmon.launch.job import Job, Started
+from dlmon.launch.lifeline import Launch, launch
 from dlmon.log import LogError, log_of
 from dlmon.sessions import RUNNING, read_entry
 from dlmon.stop import BY_SWEEP

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dlmon.calibration import calibration_path, peak_of_run
 from dlmon.energy import EnergyMeter
-from dlmon.job import Job
+from dlmon.launch.job import Job
 from dlmon.measures import Measures, measure
 from dlmon.records import Model, Result
 from dlmon.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot

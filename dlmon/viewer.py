@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.host import boot_id, host_name
-from dlmon.launch import Launch
+from dlmon.launch.children import is_suspended
+from dlmon.launch.lifeline import Launch
 from dlmon.log import LogError, LogFollower, next_log
-from dlmon.processes import is_suspended
 from dlmon.records import Notice, Record, Result
 from dlmon.session import Session, Snapshot
 from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result

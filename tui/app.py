@@ -18,8 +18,8 @@ from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
-from dlmon.job import Refused, Started
-from dlmon.launch import Launch, launch
+from dlmon.launch.job import Refused, Started
+from dlmon.launch.lifeline import Launch, launch
 from dlmon.log import LogError
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory

@@ -20,8 +20,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from dlmon import __version__
-from dlmon.job import Refused, Started
-from dlmon.launch import Launch, launch
+from dlmon.launch.job import Refused, Started
+from dlmon.launch.lifeline import Launch, launch
 from dlmon.log import LogError
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.sessions import (

@@ -21,7 +21,7 @@ from dlmon.comparison import (
     timing_of_step,
     usd_per_hour_of,
 )
-from dlmon.interpreter import TITLES
+from dlmon.launch.interpreter import TITLES
 from dlmon.matching import Match, find_match
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot

@@ -9,9 +9,9 @@ from pathlib import Path
 from dlmon.calibration import CalibrationError, calibrate, calibration_path
 from dlmon.doctor import BUSY_PCT, Finding, any_asleep, examine
 from dlmon.frameworks import Framework, ask_framework, is_installed
-from dlmon.interpreter import TITLES
+from dlmon.launch.interpreter import TITLES
+from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts
-from dlmon.sensing import Sensing
 
 FACTS_S = 25.0
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
-from dlmon.job import Job
-from dlmon.processes import python_command
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job
 from dlmon.records import SessionHeader
 from dlmon.sessions import log_directory
 from tui.run_options import RunOptions

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dlmon.comparison import Row, missing_part
-from dlmon.launch import Launch
+from dlmon.launch.lifeline import Launch
+from dlmon.launch.sensing import Sensing
 from dlmon.records import (
     Epoch,
     Facts,
@@ -28,7 +29,6 @@ from dlmon.records import (
     to_json,
 )
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.sensing import Sensing
 from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED

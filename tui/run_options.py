@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from dlmon.device import DeviceError, check_cpus, check_device_name
+from dlmon.launch.device import DeviceError, check_cpus, check_device_name
 from dlmon.log import LogError
 from dlmon.price import parse_price
 from dlmon.records.sanitize import clean, quoted

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from dlmon.job import Job
+from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS
 from dlmon.records.sanitize import quoted
 from dlmon.sweep import (

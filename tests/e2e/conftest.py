@@ -16,8 +16,8 @@ import psutil
 import pytest
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session, is_alive
 
-from dlmon.job import Job
-from dlmon.launch import launch
+from dlmon.launch.job import Job
+from dlmon.launch.lifeline import launch
 
 MARKER = "DLMON_E2E_TEST"
 JOB_FIELDS = {"log_dir", "environment", "terminate_after_s", "kill_after_s"}

@@ -9,8 +9,8 @@ import signal
 import pytest
 from fakes.sessions import Log, Session
 
-from dlmon.job import Job
-from dlmon.launch import launch
+from dlmon.launch.job import Job
+from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
 from dlmon.sessions import log_directory
 from tui.jobs import make_job

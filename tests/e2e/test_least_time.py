@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes.sessions import Session
 
-from dlmon.job import Job
-from dlmon.launch import launch
-from dlmon.processes import python_command
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job
+from dlmon.launch.lifeline import launch
 from dlmon.records import Epoch, Evaluation, Model, Output
 
 SMALL = "mnist-mlp-small"

@@ -16,9 +16,9 @@ from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
 from dlmon.calibration import calibrate
-from dlmon.job import Job, Refused
-from dlmon.launch import launch
-from dlmon.processes import python_command
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
 from dlmon.records import Machine, Model
 
 SMALL = "mnist-mlp-small"

@@ -10,9 +10,9 @@ import psutil
 import pytest
 from fakes.sessions import Session
 
-from dlmon.job import Job
-from dlmon.launch import launch
-from dlmon.processes import python_command
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job
+from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 from workloads.catalog import find
 

@@ -10,7 +10,7 @@ from fake_nvml import FakeDriver, build
 from fakes import slow_driver_sensors
 from fakes.sessions import DEADLINE_S
 
-from dlmon.sensing import Sensing
+from dlmon.launch.sensing import Sensing
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 

@@ -13,11 +13,11 @@ import pytest
 from fakes import late_gpu_sensors, metered_sensors
 from fakes.sessions import Session, eventually, is_alive, resume, suspend, wait_until_gone
 
-import dlmon.launch
+import dlmon.launch.lifeline
 from dlmon import stop
 from dlmon.host import boot_id, host_name
-from dlmon.job import Refused
-from dlmon.launch import launch
+from dlmon.launch.job import Refused
+from dlmon.launch.lifeline import launch
 from dlmon.records import (
     Batches,
     Epoch,
@@ -477,7 +477,7 @@ def sense_by(monkeypatch, sensors):
         "s.Sensing = functools.partial(s.Sensing, command=command); s.main()"
     )
     command = [sys.executable, "-P", "-c", program, sensors.__file__]
-    monkeypatch.setattr(dlmon.launch, "python_command", lambda module: command)
+    monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)
 
 
 def test_a_gpu_that_is_found_while_the_run_goes_on_stands_in_the_log(start, monkeypatch):

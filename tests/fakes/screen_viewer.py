@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dlmon.job import Job, Refused
-from dlmon.launch import launch
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
 from tui.app import DlmonApp
 from tui.settings import read_settings
 

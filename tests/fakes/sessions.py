@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from dlmon.job import Refused
-from dlmon.launch import Launch
+from dlmon.launch.job import Refused
+from dlmon.launch.lifeline import Launch
 from dlmon.log import LOG_NAME, LogFollower
 from dlmon.records import Notice, Result
 from dlmon.sessions import read_entry

@@ -14,7 +14,7 @@ from pathlib import Path
 from fakes.sessions import FAKE_WORKLOAD
 from fakes.sweeps import plan_of
 
-from dlmon.job import Job
+from dlmon.launch.job import Job
 from dlmon.sweep_log import SweepWriter, new_header
 from dlmon.sweep_run import SweepRun
 from tui.sweep_plain import show_sweep

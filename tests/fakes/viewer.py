@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-from dlmon.job import Job, Refused
-from dlmon.launch import launch
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
 from tui.plain import follow
 
 

@@ -11,7 +11,7 @@ from fakes.screens import FakeLaunch, of_this_boot, screen_text
 from textual.command import CommandPalette
 
 import tui.app
-from dlmon.job import Refused, Started
+from dlmon.launch.job import Refused, Started
 from dlmon.log import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp

@@ -12,7 +12,7 @@ from textual import events
 
 import tui.app
 from dlmon.doctor import Finding
-from dlmon.job import Refused
+from dlmon.launch.job import Refused
 from dlmon.records import Output, Phase, Record, Result
 from dlmon.sessions import list_sessions
 from tui.app import DlmonApp

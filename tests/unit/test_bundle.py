@@ -14,8 +14,8 @@ import pytest
 from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 import dlmon
-from dlmon.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.processes import SAFE_PATH
+from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
+from dlmon.launch.children import SAFE_PATH
 
 ROOT = Path(dlmon.__file__).parents[1]
 
@@ -42,9 +42,10 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
 
 def test_it_is_written_once(tmp_path):
     folder = bundle_folder(tmp_path)
-    written = (folder / "dlmon" / "keras.py").stat()
+    written = (folder / "dlmon" / "host.py").stat()
     assert bundle_folder(tmp_path) == folder
-    assert (folder / "dlmon" / "keras.py").stat() == written
+    again = (folder / "dlmon" / "host.py").stat()
+    assert (again.st_ino, again.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
@@ -55,7 +56,7 @@ def test_another_content_has_another_name(tmp_path, monkeypatch):
         (source / package / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(source)
     monkeypatch.delitem(sys.modules, "workloads", raising=False)
-    monkeypatch.setattr("dlmon.bundle.PACKAGES", ("workloads",))
+    monkeypatch.setattr("dlmon.launch.bundle.PACKAGES", ("workloads",))
     cache = tmp_path / "cache"
     first = bundle_folder(cache)
     (source / "workloads" / "__init__.py").write_text("x = 1\n")
@@ -72,7 +73,7 @@ PLANTED = "raise SystemExit('planted')\n"
 
 def plant(folder, harm):
     """Do to a bundle what somebody might, and return the file that should not be run."""
-    ours, theirs = folder / "dlmon" / "keras.py", folder / "numpy.py"
+    ours, theirs = folder / "dlmon" / "host.py", folder / "numpy.py"
     if harm == "gone":
         ours.unlink()
     elif harm == "changed":
@@ -138,11 +139,12 @@ def test_compiled_modules_are_not_believed(tmp_path):
     folder = bundle_folder(tmp_path)
     compiled = folder / "dlmon" / "__pycache__"
     compiled.mkdir()
-    (compiled / f"keras.{sys.implementation.cache_tag}.pyc").write_bytes(b"planted")
-    written = (folder / "dlmon" / "keras.py").stat()
+    (compiled / f"host.{sys.implementation.cache_tag}.pyc").write_bytes(b"planted")
+    written = (folder / "dlmon" / "host.py").stat()
     bundle_folder(tmp_path)
     assert not compiled.exists()
-    assert (folder / "dlmon" / "keras.py").stat() == written
+    again = (folder / "dlmon" / "host.py").stat()
+    assert (again.st_ino, again.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
 
 
 def test_a_cache_that_another_user_owns_is_refused(tmp_path, monkeypatch):
@@ -180,7 +182,7 @@ def test_all_that_is_made_is_its_owners_alone_whatever_the_umask(tmp_path, umask
         os.umask(before)
     for path in (tmp_path / "cache", *(tmp_path / "cache").rglob("*")):
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
-    assert (folder / "dlmon" / "keras.py").stat().st_mode & 0o777 == 0o600
+    assert (folder / "dlmon" / "host.py").stat().st_mode & 0o777 == 0o600
 
 
 # ---- bundles of other versions ----
@@ -222,7 +224,9 @@ def test_one_that_a_session_runs_from_stays_until_it_is_over(tmp_path, old_bundl
 
 
 def test_whoever_asks_for_one_keeps_it_for_as_long_as_it_runs(tmp_path):
-    program = "import sys, dlmon.bundle as b; b.bundle_folder(b.Path(sys.argv[1])); print(flush=1)"
+    program = (
+        "import sys, dlmon.launch.bundle as b; b.bundle_folder(b.Path(sys.argv[1])); print(flush=1)"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", f"{program}; sys.stdin.read()", str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -266,7 +270,7 @@ def test_a_bundle_for_which_there_is_no_room_leaves_nothing_behind(tmp_path, mon
     def fail(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("dlmon.bundle.open_private", fail)
+    monkeypatch.setattr("dlmon.launch.bundle.open_private", fail)
     with pytest.raises(BundleError, match="can't be written: No space left on device"):
         bundle_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.device import (
+from dlmon.launch.device import (
     VISIBLE,
     DeviceChoice,
     DeviceError,

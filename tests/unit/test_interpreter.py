@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
-from dlmon.interpreter import (
+from dlmon.launch.interpreter import (
     InterpreterError,
     InterpreterNotExamined,
     check_own_backend,

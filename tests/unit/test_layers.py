@@ -127,7 +127,7 @@ VIOLATIONS = {
         "import psutil",
     ),
     "The supervisor never touches NVML": (
-        "dlmon/sensing.py",
+        "dlmon/launch/sensing.py",
         "import dlmon.sensors.nvidia.provider",
     ),
 }

@@ -100,7 +100,7 @@ def test_a_counter_that_only_root_may_read_is_told_as_such(
             raise PermissionError(13, "Permission denied")
         return Path(path).read_text()
 
-    monkeypatch.setattr(rapl.files, "read", refuse)
+    monkeypatch.setattr(rapl.kernel_files, "read", refuse)
     provider = opened(tmp_path)
     for t in range(3):
         assert provider.fast(t * SECOND).cpu == unknown(DENIED)

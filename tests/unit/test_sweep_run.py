@@ -9,7 +9,7 @@ import sys
 import pytest
 from fakes.sweeps import plan_of
 
-from dlmon.job import Refused
+from dlmon.launch.job import Refused
 from dlmon.sweep import COMPLETED, IMPOSSIBLE, NOT_RUN
 from dlmon.sweep_log import SweepWriter, new_header, read_sweep
 from dlmon.sweep_run import SweepRun

@@ -4,7 +4,7 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.calibration import Peak, calibration_path, write_peaks
-from dlmon.job import Job
+from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Batches, Model, SessionHeader
 from dlmon.session import Session
 from dlmon.verdict import Ending, make_result, measure_session

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
-from dlmon.launch import Launch
+from dlmon.launch.lifeline import Launch
 from dlmon.log import LogError
 from dlmon.session import Snapshot
 from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session

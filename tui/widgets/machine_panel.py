@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 
+from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, MachineFacts
-from dlmon.sensing import Sensing
 from dlmon.session import MachineHistory
 from tui.machine_figures import cpu_meter, identity, machine_meters
 from tui.machine_places import (

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dlmon.device import ANY
+from dlmon.launch.device import ANY
 from dlmon.records import MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing

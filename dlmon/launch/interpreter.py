@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dlmon.processes import SAFE_PATH, die_with_parent, end_group
+from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
 from dlmon.records.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from dlmon.processes import die_with_parent, end_process, python_command
+from dlmon.launch.children import die_with_parent, end_process, python_command
 from dlmon.records import Facts, Gpu, Machine, Notice, RecordError, decode
 from dlmon.records.sanitize import clean
 

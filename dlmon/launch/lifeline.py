@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlmon.job import Job, Refused, Started, answer_from_line
-from dlmon.processes import python_command
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job, Refused, Started, answer_from_line
 from dlmon.records import Record, RecordError, decode
 from dlmon.records.sanitize import clean
 

@@ -1,0 +1,1 @@
+"""Start processes that end with us."""

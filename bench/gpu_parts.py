@@ -24,7 +24,7 @@ import harness
 from harness import CannotRun
 
 from dlmon.launch.interpreter import TITLES
-from dlmon.log import LogError
+from dlmon.log.folder import LogError
 from dlmon.viewer import Viewer
 from workloads.catalog import WORKLOADS
 

@@ -33,9 +33,9 @@ from typing import IO, Any
 import harness
 from harness import CannotRun
 
+from dlmon.log.directory import list_sessions
 from dlmon.records import Gpu, Machine, RecordError, decode
 from dlmon.sensors.nvidia.queries import throttle_reasons
-from dlmon.sessions import list_sessions
 
 START_S = 180.0
 QUERY_S = 10.0

@@ -21,7 +21,7 @@ import harness
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.sessions import list_sessions
+from dlmon.log.directory import list_sessions
 
 BAR_MS = 100.0
 TIMEOUT_S = 60.0

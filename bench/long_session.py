@@ -35,7 +35,7 @@ from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.instrument.collector import BatchCollector, EpochBegin, EpochEnd, Queued
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import (
     SCHEMA,
     Cost,

@@ -56,7 +56,7 @@ from dlmon.launch.interpreter import (
 )
 from dlmon.launch.job import Job, Refused, Started, answer_to_line
 from dlmon.launch.sensing import Sensing
-from dlmon.log import LogError, LogWriter, new_session_id
+from dlmon.log.folder import LogError, LogWriter, new_session_id
 from dlmon.output import OutputLog
 from dlmon.records import (
     SCHEMA,

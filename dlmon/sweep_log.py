@@ -18,11 +18,11 @@ from typing import Any
 
 from dlmon.files import MIB, open_regular, read_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log import LogError, new_session_id, writer_pid
+from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
+from dlmon.log.folder import LogError, new_session_id, writer_pid
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.records.sanitize import clean, quoted
-from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.statistics.repeats import METRICS
 from dlmon.sweep import (
     STATUSES,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dlmon.launch.job import Job, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log import LogError, log_of
-from dlmon.sessions import RUNNING, read_entry
+from dlmon.log.directory import RUNNING, read_entry
+from dlmon.log.folder import LogError, log_of
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep import (
     COMPLETED,

@@ -10,10 +10,10 @@ from pathlib import Path
 from dlmon.host import boot_id, host_name
 from dlmon.launch.children import is_suspended
 from dlmon.launch.lifeline import Launch
-from dlmon.log import LogError, LogFollower, next_log
+from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
+from dlmon.log.folder import LogError, LogFollower, next_log
 from dlmon.records import Notice, Record, Result
 from dlmon.session import Session, Snapshot
-from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
 
 LEAST_FREE_BYTES = 64 * 1024
 

@@ -20,9 +20,9 @@ from textual.screen import ModalScreen, Screen
 
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log import LogError
+from dlmon.log.directory import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
+from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.sessions import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
 from dlmon.stop import TERMINAL_CLOSED
 from dlmon.viewer import Viewer
 from tui.hang_up import before_hang_up

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dlmon.sessions import log_directory
+from dlmon.log.directory import log_directory
 from tui.run_options import NO_DIRECTORY
 from tui.settings import Settings
 

@@ -22,9 +22,7 @@ import typer
 from dlmon import __version__
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log import LogError
-from dlmon.records.sanitize import SHOWN_LENGTH, clean
-from dlmon.sessions import (
+from dlmon.log.directory import (
     RUNNING,
     NoSuchSession,
     find_session,
@@ -32,6 +30,8 @@ from dlmon.sessions import (
     read_entry,
     stop_session,
 )
+from dlmon.log.folder import LogError
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from tui.arguments import (
     DONE,
     FAILED,

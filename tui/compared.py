@@ -22,10 +22,10 @@ from dlmon.comparison import (
     usd_per_hour_of,
 )
 from dlmon.launch.interpreter import TITLES
+from dlmon.log.directory import SessionEntry
 from dlmon.matching import Match, find_match
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
-from dlmon.sessions import SessionEntry
 from dlmon.statistics.claims import Claim, claim_of
 from tui import figures
 from workloads.catalog import WORKLOADS, Workload

@@ -8,8 +8,8 @@ from typing import get_type_hints
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
+from dlmon.log.directory import log_directory
 from dlmon.records import SessionHeader
-from dlmon.sessions import log_directory
 from tui.run_options import RunOptions
 from workloads.catalog import Workload
 

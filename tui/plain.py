@@ -17,6 +17,7 @@ from rich.text import Text
 from dlmon.comparison import Row, missing_part
 from dlmon.launch.lifeline import Launch
 from dlmon.launch.sensing import Sensing
+from dlmon.log.directory import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.records import (
     Epoch,
     Facts,
@@ -30,7 +31,6 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
-from dlmon.sessions import INTERRUPTED, UNKNOWN, list_sessions
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from dlmon.viewer import Viewer
 from tui import figures

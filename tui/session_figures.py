@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.session import TOO_SHORT
-from dlmon.sessions import RUNNING, SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dlmon.doctor import Finding
+from dlmon.log.directory import SessionEntry
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.sessions import SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.console import table_console

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlmon.sessions import SessionEntry
+from dlmon.log.directory import SessionEntry
 from workloads.catalog import Workload
 
 # The first screen is painted before any result is read.

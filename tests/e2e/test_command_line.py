@@ -14,7 +14,7 @@ import pytest
 from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in, wait_until_gone
 
 from dlmon import __version__
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import Epoch, Phase
 from workloads.catalog import WORKLOADS
 
@@ -492,7 +492,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["tui.cli", "typer", "dlmon.sessions", "tui.tables", "rich"])
+@pytest.mark.parametrize(
+    "module", ["tui.cli", "typer", "dlmon.log.directory", "tui.tables", "rich"]
+)
 def test_ctrl_c_while_it_starts_ends_it_without_a_word(module):
     command = [sys.executable, "-c", INTERRUPTED_ON_IMPORT, module, "list"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -11,8 +11,8 @@ from fakes.sessions import Log, Session
 
 from dlmon.launch.job import Job
 from dlmon.launch.lifeline import launch
+from dlmon.log.directory import log_directory
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
-from dlmon.sessions import log_directory
 from tui.jobs import make_job
 from tui.run_options import RunOptions
 from workloads.catalog import find

@@ -18,6 +18,7 @@ from dlmon import stop
 from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Refused
 from dlmon.launch.lifeline import launch
+from dlmon.log.directory import read_entry, stop_session
 from dlmon.records import (
     Batches,
     Epoch,
@@ -29,7 +30,6 @@ from dlmon.records import (
     SessionHeader,
     Validation,
 )
-from dlmon.sessions import read_entry, stop_session
 from dlmon.viewer import Viewer
 
 MANY = 100_000

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, is_alive, wait_until_gone
 
-from dlmon.log import LOG_NAME
+from dlmon.log.directory import list_sessions
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import Batches
-from dlmon.sessions import list_sessions
 from dlmon.sweep import (
     COMPLETED,
     FAILED,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fakes.recorded import recorded_session
 
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import LARGEST, encode
 
 LONG = "x" * 65_000

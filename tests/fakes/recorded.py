@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import (
     PHASES,
     SCHEMA,

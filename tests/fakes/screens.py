@@ -15,7 +15,7 @@ from textual.screen import Screen
 import tui.app
 from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Refused, Started
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from tui.app import DlmonApp
 

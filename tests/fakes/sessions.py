@@ -14,9 +14,9 @@ import psutil
 
 from dlmon.launch.job import Refused
 from dlmon.launch.lifeline import Launch
-from dlmon.log import LOG_NAME, LogFollower
+from dlmon.log.directory import read_entry
+from dlmon.log.folder import LOG_NAME, LogFollower
 from dlmon.records import Notice, Result
-from dlmon.sessions import read_entry
 
 FAKES = Path(__file__).parent
 FAKE_WORKLOAD = (sys.executable, "-P", str(FAKES / "workload.py"))

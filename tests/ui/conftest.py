@@ -14,7 +14,7 @@ import tui.app
 import tui.reading
 import tui.screens.live
 import tui.widgets.machine_panel
-from dlmon.sessions import list_sessions
+from dlmon.log.directory import list_sessions
 from dlmon.viewer import Viewer
 from tui.screens.live import LiveScreen
 

@@ -12,7 +12,7 @@ from textual.command import CommandPalette
 
 import tui.app
 from dlmon.launch.job import Refused, Started
-from dlmon.log import LogError
+from dlmon.log.folder import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
 from tui.plain import follow

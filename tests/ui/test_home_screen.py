@@ -11,8 +11,8 @@ from textual.widgets import Static
 from textual.widgets._footer import FooterKey
 
 import tui.screens.home
+from dlmon.log.directory import list_sessions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
-from dlmon.sessions import list_sessions
 from tui.option_fields import OPTIONS
 from tui.run_options import RunOptions
 from tui.screens.home import HomeScreen

@@ -13,8 +13,8 @@ from textual import events
 import tui.app
 from dlmon.doctor import Finding
 from dlmon.launch.job import Refused
+from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
-from dlmon.sessions import list_sessions
 from tui.app import DlmonApp
 from tui.tables import print_findings, print_sessions, print_workloads
 from workloads.catalog import WORKLOADS

@@ -19,7 +19,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 import dlmon.sweep_log
 import tui.app
 import tui.sweep_options
-from dlmon.log import LOG_NAME
+from dlmon.log.folder import LOG_NAME
 from dlmon.sweep import (
     COMPLETED,
     IMPOSSIBLE,

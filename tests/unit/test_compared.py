@@ -6,8 +6,8 @@ import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_session
 
 from dlmon.comparison import Row
+from dlmon.log.directory import SessionEntry
 from dlmon.records import Model, SessionHeader
-from dlmon.sessions import SessionEntry
 from tui.compared import (
     EARLIER_SESSIONS,
     claim_text,

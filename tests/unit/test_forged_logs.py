@@ -9,7 +9,7 @@ from fakes.recorded import recorded_session
 from rich.cells import cell_len
 
 import tui.cli
-from dlmon.log import LOG_NAME, LogError
+from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
 from tui.plain import follow
 

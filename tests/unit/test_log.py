@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import header
 
-from dlmon import log
-from dlmon.log import (
+from dlmon.log import folder as log
+from dlmon.log.folder import (
     LOG_NAME,
     LogError,
     LogFollower,
@@ -35,7 +35,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed 
 HOLDER = """
 import sys
 from pathlib import Path
-from dlmon.log import LogWriter
+from dlmon.log.folder import LogWriter
 from dlmon.records import SessionHeader, decode
 writer = LogWriter(Path(sys.argv[1]), decode(sys.stdin.readline()))
 print(writer.path, flush=True)
@@ -661,7 +661,7 @@ def test_the_lock_is_held_before_the_log_is_visible(tmp_path, monkeypatch):
 
 def pid_seen_by_another_process(path):
     probe = (
-        "from pathlib import Path; from dlmon.log import writer_pid; "
+        "from pathlib import Path; from dlmon.log.folder import writer_pid; "
         f"print(writer_pid(Path({str(path)!r})))"
     )
     return subprocess.check_output([sys.executable, "-c", probe], text=True).strip()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tui.cli
-from dlmon.sessions import log_directory
+from dlmon.log.directory import log_directory
 from tui.arguments import UserError
 from tui.jobs import make_job, recorded_options
 from tui.run_options import CHOICES, RunOptions

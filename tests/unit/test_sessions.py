@@ -10,9 +10,7 @@ from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from strategies import header
 
 from dlmon.host import boot_id, host_name
-from dlmon.log import LOG_NAME
-from dlmon.records import Failure, Notice, Result, encode
-from dlmon.sessions import (
+from dlmon.log.directory import (
     INTERRUPTED,
     RUNNING,
     UNKNOWN,
@@ -24,6 +22,8 @@ from dlmon.sessions import (
     read_entry,
     stop_session,
 )
+from dlmon.log.folder import LOG_NAME
+from dlmon.records import Failure, Notice, Result, encode
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 
@@ -117,7 +117,7 @@ def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
             log.write(encode(result()))
         return INTERRUPTED, None
 
-    monkeypatch.setattr("dlmon.sessions.standing_without_result", end_now)
+    monkeypatch.setattr("dlmon.log.directory.standing_without_result", end_now)
     assert read_entry(path).status == "completed"
 
 
@@ -148,7 +148,7 @@ def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, mon
         gone.unlink(missing_ok=True)
         return INTERRUPTED, None
 
-    monkeypatch.setattr("dlmon.sessions.standing_without_result", vanish)
+    monkeypatch.setattr("dlmon.log.directory.standing_without_result", vanish)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
 
 

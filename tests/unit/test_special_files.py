@@ -12,8 +12,8 @@ import pytest
 
 from dlmon.calibration import CalibrationError, read_peaks
 from dlmon.files import open_regular, read_regular
-from dlmon.log import LogError, LogFollower, writer_pid
-from dlmon.sessions import find_session, list_sessions
+from dlmon.log.directory import find_session, list_sessions
+from dlmon.log.folder import LogError, LogFollower, writer_pid
 from dlmon.sweep_log import SweepWriter, list_sweeps, read_sweep
 from tui.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from workloads.data import DATASETS

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dlmon.sweep_log
-from dlmon.log import LogError
-from dlmon.sessions import list_sessions
+from dlmon.log.directory import list_sessions
+from dlmon.log.folder import LogError
 from dlmon.sweep import (
     FAILED,
     NOT_RUN,
@@ -370,7 +370,7 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     writer = begin()
     assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
     refuse_second(log_dir)
-    asked = "import sys; from pathlib import Path; from dlmon.log import writer_pid; "
+    asked = "import sys; from pathlib import Path; from dlmon.log.folder import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
     told = subprocess.run(
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True

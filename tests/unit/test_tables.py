@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from dlmon.doctor import Finding
-from dlmon.sessions import list_sessions
+from dlmon.log.directory import list_sessions
 from dlmon.sweep import Began, Closed, Ended, Slot
 from dlmon.sweep_log import SweepWriter, list_sweeps, new_header
 from tui.session_figures import runs_of_sweeps

@@ -10,9 +10,9 @@ from fakes.recorded import BEGIN_NS, recorded_session, write_log
 
 from dlmon import viewer as viewer_module
 from dlmon.host import boot_id, host_name
-from dlmon.log import LogError, LogFollower
+from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
+from dlmon.log.folder import LogError, LogFollower
 from dlmon.records import Epoch, Notice, Phase, Result, encode
-from dlmon.sessions import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.viewer import Viewer
 
 SECOND = 1_000_000_000

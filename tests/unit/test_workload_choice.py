@@ -7,7 +7,7 @@ from fakes.recorded import BEGIN_WALL, HOST, recorded_session, write_log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.sessions import list_sessions
+from dlmon.log.directory import list_sessions
 from tui.workload_choice import last_results, matching, pieces, with_headings
 from workloads.catalog import WORKLOADS
 

@@ -14,8 +14,8 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from dlmon.host import host_name
+from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
-from dlmon.sessions import SessionEntry
 from tui.compositor import SpansCompositor
 from tui.option_fields import OPTIONS
 from tui.run_options import RunOptions

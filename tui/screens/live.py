@@ -14,9 +14,9 @@ from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
 from dlmon.launch.lifeline import Launch
-from dlmon.log import LogError
+from dlmon.log.directory import UNKNOWN, SessionEntry, read_entry, stop_session
+from dlmon.log.folder import LogError
 from dlmon.session import Snapshot
-from dlmon.sessions import UNKNOWN, SessionEntry, read_entry, stop_session
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 from dlmon.viewer import Viewer
 from tui import figures

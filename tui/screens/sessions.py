@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from dlmon.sessions import SessionEntry
+from dlmon.log.directory import SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui.session_figures import resume_command
 from tui.widgets.key_footer import KeyFooter

@@ -13,7 +13,7 @@ from textual.containers import Container
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
-from dlmon.log import log_of
+from dlmon.log.folder import log_of
 from dlmon.sweep import Event, Slot
 from dlmon.sweep_run import SweepRun
 from tui.compositor import SpansCompositor

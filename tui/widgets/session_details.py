@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.records import Result
 from dlmon.records.sanitize import shown_path
-from dlmon.sessions import RUNNING, SessionEntry
 from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.compared import unusual_settings

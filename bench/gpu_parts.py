@@ -25,7 +25,7 @@ from harness import CannotRun
 
 from dlmon.launch.interpreter import TITLES
 from dlmon.log.folder import LogError
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 from workloads.catalog import WORKLOADS
 
 MOST_BYTES = 16 << 20

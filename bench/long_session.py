@@ -56,7 +56,7 @@ from dlmon.records import (
     SessionHeader,
     encode,
 )
-from dlmon.session import Session
+from dlmon.session.session import Session
 
 SECOND = 1_000_000_000
 BEGIN_NS, BEGIN_WALL = 1_000 * SECOND, 1_795_186_560.0

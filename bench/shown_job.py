@@ -14,7 +14,7 @@ from pathlib import Path
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, BatchSummary, Record
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 
 
 class CountingViewer(Viewer):

@@ -79,7 +79,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.session import Session
+from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
 from dlmon.verdict import Ending, make_result, measure_session, oom_kills
 

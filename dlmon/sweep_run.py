@@ -11,6 +11,7 @@ from dlmon.launch.job import Job, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import RUNNING, read_entry
 from dlmon.log.folder import LogError, log_of
+from dlmon.session.follower import Viewer
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep import (
     COMPLETED,
@@ -28,7 +29,6 @@ from dlmon.sweep import (
     outcome_of,
 )
 from dlmon.sweep_log import SweepWriter
-from dlmon.viewer import Viewer
 
 POLL_S = 0.2
 # A supervisor ends its sensors after the session; one that hangs is waited for 10 s.

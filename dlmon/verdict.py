@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlmon.calibration import calibration_path, peak_of_run
-from dlmon.energy import EnergyMeter
 from dlmon.launch.job import Job
-from dlmon.measures import Measures, measure
 from dlmon.records import Model, Result
-from dlmon.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot
+from dlmon.session.energy import EnergyMeter
+from dlmon.session.measures import Measures, measure
+from dlmon.session.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
 # The allocator's own line comes before the error, and may be all that a crash leaves time for.

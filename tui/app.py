@@ -23,8 +23,8 @@ from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
 from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean, shown_path
+from dlmon.session.follower import Viewer
 from dlmon.stop import TERMINAL_CLOSED
-from dlmon.viewer import Viewer
 from tui.hang_up import before_hang_up
 from tui.jobs import make_job, recorded_options
 from tui.reading import SLICE_S, read_to_end

@@ -25,7 +25,7 @@ from dlmon.launch.interpreter import TITLES
 from dlmon.log.directory import SessionEntry
 from dlmon.matching import Match, find_match
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
-from dlmon.session import NEVER_STEADY, NOT_STEADY, Snapshot
+from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui import figures
 from workloads.catalog import WORKLOADS, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
-from dlmon.session import MachineHistory, Stretch
+from dlmon.session.session import MachineHistory, Stretch
 from dlmon.statistics.series import Series
 from tui.machine_figures import GPU_READINGS, Figure, gpu_figures
 from tui.time_axis import TimeAxis

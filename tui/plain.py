@@ -30,9 +30,9 @@ from dlmon.records import (
     to_json,
 )
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.session import STEADY_PHASES, MachineHistory, Snapshot
+from dlmon.session.follower import Viewer
+from dlmon.session.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
-from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import (
     basis_of_epoch,

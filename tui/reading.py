@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 
 # How long the event loop is kept from everything else, and then left to it. A key goes through
 # several queues before it is answered, so it needs more than one turn of the loop.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlmon.calibration import flop_s_text
-from dlmon.measures import NO_PRICE
 from dlmon.records import Result
+from dlmon.session.measures import NO_PRICE
 from tui import figures
 
 

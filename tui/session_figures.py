@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.log.directory import RUNNING, SessionEntry
-from dlmon.session import TOO_SHORT
+from dlmon.session.session import TOO_SHORT
 from dlmon.sweep_log import SweepEntry
 from tui import figures
 from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dlmon.session import Stretch
+from dlmon.session.session import Stretch
 from dlmon.statistics.series import Series
 from tui import figures
 from tui.widgets.plot import COLUMNS_PER_CELL

@@ -35,7 +35,7 @@ from dlmon.records import (
     Phase,
     Result,
 )
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 
 MANY = 100_000
 

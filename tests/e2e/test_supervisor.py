@@ -30,7 +30,7 @@ from dlmon.records import (
     SessionHeader,
     Validation,
 )
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 
 MANY = 100_000
 

@@ -37,7 +37,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session import Session
+from dlmon.session.session import Session
 
 RESULT = "result"
 BEGIN_NS = 5_000_000_000_000

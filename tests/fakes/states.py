@@ -37,7 +37,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 from tui.app import DlmonApp
 from tui.screens.starting import StartingScreen
 from tui.settings import Settings

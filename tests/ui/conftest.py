@@ -15,7 +15,7 @@ import tui.reading
 import tui.screens.live
 import tui.widgets.machine_panel
 from dlmon.log.directory import list_sessions
-from dlmon.viewer import Viewer
+from dlmon.session.follower import Viewer
 from tui.screens.live import LiveScreen
 
 

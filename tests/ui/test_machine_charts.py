@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from dlmon.records import Cpu, ProcessTree
-from dlmon.session import MachineHistory
+from dlmon.session.session import MachineHistory
 from tui.machine_view import MachineView
 from tui.time_axis import TimeAxis
 from tui.widgets.gpu_rows import GpuRows

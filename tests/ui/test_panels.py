@@ -13,8 +13,8 @@ from textual import events
 from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
-from dlmon.limits import Limit
 from dlmon.records import Batches, Epoch, Model, Notice, Output
+from dlmon.session.limits import Limit
 from tui import figures
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
-from dlmon.session import TOO_SHORT
+from dlmon.session.session import TOO_SHORT
 from dlmon.sweep import Began, Closed, Ended, Slot
 from dlmon.sweep_log import SweepEntry, SweepWriter, list_sweeps, new_header
 from tui.screens.sessions import SessionsScreen

@@ -20,6 +20,7 @@ import dlmon.sweep_log
 import tui.app
 import tui.sweep_options
 from dlmon.log.folder import LOG_NAME
+from dlmon.session.follower import Viewer
 from dlmon.sweep import (
     COMPLETED,
     IMPOSSIBLE,
@@ -32,7 +33,6 @@ from dlmon.sweep import (
 )
 from dlmon.sweep_log import SweepWriter, new_header
 from dlmon.sweep_run import SweepRun
-from dlmon.viewer import Viewer
 from tui.app import DlmonApp
 from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen

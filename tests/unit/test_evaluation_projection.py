@@ -1,7 +1,7 @@
 import pytest
 
 from dlmon.records import Evaluation
-from dlmon.session import _projected_evaluation_s
+from dlmon.session.session import _projected_evaluation_s
 
 SECOND_NS = 1_000_000_000
 

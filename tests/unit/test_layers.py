@@ -115,9 +115,9 @@ VIOLATIONS = {
     ),
     "The workloads use what the engine has for a trained process only": (
         "workloads/catalog.py",
-        "import dlmon.session",
+        "import dlmon.session.session",
     ),
-    "The engine draws nothing and trains nothing": ("dlmon/session.py", "import rich"),
+    "The engine draws nothing and trains nothing": ("dlmon/session/session.py", "import rich"),
     "The face and the catalog of workloads open without Keras": (
         "workloads/flops.py",
         "import numpy",

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.limits import LEAST_SAMPLES, find_limit, program_name
 from dlmon.records import (
     Cpu,
     Gpu,
@@ -19,6 +18,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
+from dlmon.session.limits import LEAST_SAMPLES, find_limit, program_name
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(

@@ -7,7 +7,7 @@ from fakes.recorded import NO_DRIVER, folded
 from fakes.states import STATES
 
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
-from dlmon.session import MachineHistory
+from dlmon.session.session import MachineHistory
 from tui.machine_detail import sections
 from tui.machine_view import MachineView
 

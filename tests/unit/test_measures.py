@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import ANY_RECORDS
 
-from dlmon.energy import (
+from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
+from dlmon.session.energy import (
     BEGAN_AGAIN,
     NO_READING,
     NO_WHOLE_EPOCH,
@@ -23,8 +24,7 @@ from dlmon.energy import (
     EnergyMeter,
     NotMeasured,
 )
-from dlmon.measures import NO_PRICE, measure, peak_share
-from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
+from dlmon.session.measures import NO_PRICE, measure, peak_share
 
 SECOND = 1_000_000_000
 ON_CPU = Model(

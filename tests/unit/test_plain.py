@@ -9,7 +9,7 @@ from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
 import tui.plain
 from dlmon.records import Batches, Model, Phase
-from dlmon.session import NOT_IN_PROJECTION
+from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain import follow
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.measures import NO_PRICE
+from dlmon.session.measures import NO_PRICE
 from tui.result_figures import effective_text, result_figures
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})

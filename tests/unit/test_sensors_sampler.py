@@ -28,7 +28,7 @@ from dlmon.records.changes import ALWAYS_TOLD, Changes
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
-from dlmon.session import MachineHistory
+from dlmon.session.session import MachineHistory
 
 SECOND = 1_000_000_000
 

@@ -29,7 +29,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.session import (
+from dlmon.session.session import (
     NO_BAND,
     NOT_IN_PROJECTION,
     NOTICES,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.session import Stretch
+from dlmon.session.session import Stretch
 from dlmon.statistics.series import Series
 from tui.time_axis import (
     MOVES,

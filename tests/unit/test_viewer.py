@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
 
-from dlmon import viewer as viewer_module
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.log.folder import LogError, LogFollower
 from dlmon.records import Epoch, Notice, Phase, Result, encode
-from dlmon.viewer import Viewer
+from dlmon.session import follower as viewer_module
+from dlmon.session.follower import Viewer
 
 SECOND = 1_000_000_000
 HERE = {"host": host_name(), "boot_id": boot_id()}

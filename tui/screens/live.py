@@ -16,9 +16,9 @@ from textual.worker import Worker
 from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import UNKNOWN, SessionEntry, read_entry, stop_session
 from dlmon.log.folder import LogError
-from dlmon.session import Snapshot
+from dlmon.session.follower import Viewer
+from dlmon.session.session import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
-from dlmon.viewer import Viewer
 from tui import figures
 from tui.compared import (
     comparison_rows,

@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.renderables.digits import Digits
 
 from dlmon.comparison import missing_part
-from dlmon.session import Snapshot
+from dlmon.session.session import Snapshot
 from tui import figures
 from tui.compared import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
 from tui.result_figures import effective_text

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, MachineFacts
-from dlmon.session import MachineHistory
+from dlmon.session.session import MachineHistory
 from tui.machine_figures import cpu_meter, identity, machine_meters
 from tui.machine_places import (
     ABOUT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dlmon.session import Progress, Snapshot
+from dlmon.session.session import Progress, Snapshot
 from tui import figures
 from tui.widgets.lines import (
     ACCENT,

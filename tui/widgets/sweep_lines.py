@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dlmon.session import Session, Snapshot
+from dlmon.session.session import Session, Snapshot
 from dlmon.sweep import IMPOSSIBLE, Slot, Sweep
 from dlmon.sweep_results import key_text
 from tui import figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.session import Snapshot
+from dlmon.session.session import Snapshot
 from tui import figures
 from tui.compared import device_text, epoch_text, unusual_settings
 from tui.widgets.lines import (

@@ -11,8 +11,6 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from dlmon.energy import COUNTS_ON, EnergyMeter
-from dlmon.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.records import (
     GRADIENTS_PHASE,
     Batches,
@@ -38,6 +36,8 @@ from dlmon.records import (
     StepTime,
     filled,
 )
+from dlmon.session.energy import COUNTS_ON, EnergyMeter
+from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_state import (
     LEAST_OPENINGS,

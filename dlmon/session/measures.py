@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlmon.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 from dlmon.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
+from dlmon.session.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 
 NO_PRICE = "no price was given (--price)"
 NOT_CALIBRATED = "this device was not calibrated (dlmon doctor --calibrate)"

@@ -13,7 +13,7 @@ from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
 from dlmon.log.folder import LogError, LogFollower, next_log
 from dlmon.records import Notice, Record, Result
-from dlmon.session import Session, Snapshot
+from dlmon.session.session import Session, Snapshot
 
 LEAST_FREE_BYTES = 64 * 1024
 

@@ -1,0 +1,1 @@
+"""Fold the records of a session into what is shown of it."""

@@ -472,9 +472,9 @@ def test_output_after_the_last_record_is_kept(start):
 
 def sense_by(monkeypatch, sensors):
     program = (
-        "import functools, sys; from dlmon import supervisor as s; "
+        "import functools, sys; from dlmon.supervisor import __main__ as m, supervisor as s; "
         "command = [sys.executable, '-P', sys.argv[1]]; "
-        "s.Sensing = functools.partial(s.Sensing, command=command); s.main()"
+        "s.Sensing = functools.partial(s.Sensing, command=command); m.main()"
     )
     command = [sys.executable, "-P", "-c", program, sensors.__file__]
     monkeypatch.setattr(dlmon.launch.lifeline, "python_command", lambda module: command)

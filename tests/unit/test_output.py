@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dlmon.output import LINES_PER_SECOND, OutputLines, OutputLog
 from dlmon.records import Output, decode, encode
 from dlmon.records.sanitize import LINE_LIMIT
+from dlmon.supervisor.output import LINES_PER_SECOND, OutputLines, OutputLog
 
 SECOND = 1_000_000_000
 ERASE = "\x1b[K"

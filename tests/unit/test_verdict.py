@@ -7,7 +7,7 @@ from dlmon.calibration import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Batches, Model, SessionHeader
 from dlmon.session.session import Session
-from dlmon.verdict import Ending, make_result, measure_session
+from dlmon.supervisor.verdict import Ending, make_result, measure_session
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
 

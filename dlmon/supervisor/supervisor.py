@@ -1,9 +1,4 @@
-"""Run one session: `python -P -m dlmon.supervisor`, the only writer of its log.
-
-stdin brings the job as one line, then the lifeline's words (`detach`, and those of
-`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
-carries one line back: the session that was started, or why none was. What the log
-can't take follows it there as records: why, and in the end the result.
+"""Run one session, as the only writer of its log.
 
 The supervisor merges the workload's records, the sensors' samples and the
 workload's output into the log. It touches neither NVML nor Keras, so it can't
@@ -33,7 +28,6 @@ from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
 from dlmon.launch.children import (
     SAFE_PATH,
-    become_subreaper,
     die_with_parent,
     end_group,
     end_process,
@@ -54,10 +48,9 @@ from dlmon.launch.interpreter import (
     examine_interpreter,
     installed_versions,
 )
-from dlmon.launch.job import Job, Refused, Started, answer_to_line
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import Sensing
 from dlmon.log.folder import LogError, LogWriter, new_session_id
-from dlmon.output import OutputLog
 from dlmon.records import (
     SCHEMA,
     Batches,
@@ -77,11 +70,11 @@ from dlmon.records import (
     Result,
     SessionHeader,
     decode,
-    encode,
 )
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
-from dlmon.verdict import Ending, make_result, measure_session, oom_kills
+from dlmon.supervisor.output import OutputLog
+from dlmon.supervisor.verdict import Ending, make_result, measure_session, oom_kills
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 WORKLOADS = "workloads"
@@ -641,56 +634,3 @@ def _children() -> set[int]:
     except OSError:
         return set()
     return {int(pid) for pid in told.split()}
-
-
-def _read_job() -> Job:
-    """Read the job's line from stdin, byte by byte: what follows belongs to the lifeline."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        byte = os.read(sys.stdin.fileno(), 1)
-        if not byte:
-            break
-        line += byte
-    return Job.from_line(bytes(line))
-
-
-def _say_to(fd: int, record: Record) -> None:
-    """Say something to the viewer, which may be gone, or suspended with its pipe full."""
-    with contextlib.suppress(BrokenPipeError, BlockingIOError):
-        os.write(fd, encode(record))
-
-
-def _answer(answer: Started | Refused) -> None:
-    """Answer on stdout and leave it: a viewer that goes away must not break us."""
-    with contextlib.suppress(BrokenPipeError):
-        os.write(1, answer_to_line(answer))
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-    os.close(nothing)
-
-
-def main() -> None:
-    """Read a job from stdin and run it."""
-    # Until a session of ours listens to it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A write reports these as errors.
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    become_subreaper()
-    job = _read_job()
-
-    to_viewer = os.dup(1)
-    os.set_blocking(to_viewer, False)
-
-    def say(record: Record) -> None:
-        _say_to(to_viewer, record)
-
-    async def run() -> None:
-        await Supervisor(job, _answer, say).run()
-
-    asyncio.run(run())
-
-
-if __name__ == "__main__":
-    main()

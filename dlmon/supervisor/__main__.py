@@ -1,0 +1,73 @@
+"""Run one session: `python -P -m dlmon.supervisor`.
+
+stdin brings the job as one line, then the lifeline's words (`detach`, and those of
+`dlmon.stop`); its end without a word stops a session that must not outlive its viewer. stdout
+carries one line back: the session that was started, or why none was. What the log
+can't take follows it there as records: why, and in the end the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+from dlmon.launch.children import become_subreaper
+from dlmon.launch.job import Job, Refused, Started, answer_to_line
+from dlmon.records import Record, encode
+from dlmon.supervisor.supervisor import Supervisor
+
+
+def main() -> None:
+    """Read a job from stdin and run it."""
+    # Until a session of ours listens to it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A write reports these as errors.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    become_subreaper()
+    job = _read_job()
+
+    to_viewer = os.dup(1)
+    os.set_blocking(to_viewer, False)
+
+    def say(record: Record) -> None:
+        _say_to(to_viewer, record)
+
+    async def run() -> None:
+        await Supervisor(job, _answer, say).run()
+
+    asyncio.run(run())
+
+
+def _read_job() -> Job:
+    """Read the job's line from stdin, byte by byte: what follows belongs to the lifeline."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(sys.stdin.fileno(), 1)
+        if not byte:
+            break
+        line += byte
+    return Job.from_line(bytes(line))
+
+
+def _say_to(fd: int, record: Record) -> None:
+    """Say something to the viewer, which may be gone, or suspended with its pipe full."""
+    with contextlib.suppress(BrokenPipeError, BlockingIOError):
+        os.write(fd, encode(record))
+
+
+def _answer(answer: Started | Refused) -> None:
+    """Answer on stdout and leave it: a viewer that goes away must not break us."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, answer_to_line(answer))
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import dlmon
-from dlmon.calibration import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
+from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.device_files import is_wsl, read_device_files
 from dlmon.finding import Finding as Finding
 from dlmon.frameworks import Framework

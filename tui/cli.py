@@ -360,7 +360,7 @@ def doctor(
     log_dir: LogDir = None,
 ) -> None:
     """Say what this machine offers and what is missing."""
-    from dlmon.calibration import CalibrationError
+    from dlmon.comparison.peaks import CalibrationError
     from tui.examination import run_doctor
     from tui.tables import print_findings
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dlmon.comparison import (
+from dlmon.comparison.compare import (
     STEP_MS,
     Conditions,
     Row,
@@ -21,9 +21,9 @@ from dlmon.comparison import (
     timing_of_step,
     usd_per_hour_of,
 )
+from dlmon.comparison.matching import Match, find_match
 from dlmon.launch.interpreter import TITLES
 from dlmon.log.directory import SessionEntry
-from dlmon.matching import Match, find_match
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.statistics.claims import Claim, claim_of

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.calibration import CalibrationError, calibrate, calibration_path
+from dlmon.comparison.peaks import CalibrationError, calibrate, calibration_path
 from dlmon.doctor import BUSY_PCT, Finding, any_asleep, examine
 from dlmon.frameworks import Framework, ask_framework, is_installed
 from dlmon.launch.interpreter import TITLES

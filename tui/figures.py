@@ -11,7 +11,7 @@ from dlmon.records import SamplesPerSecond
 
 # The first screen writes no time that is compared, so it doesn't pay for this.
 if TYPE_CHECKING:
-    from dlmon.comparison import Row, Timing
+    from dlmon.comparison.compare import Row, Timing
 
 
 def seconds(value: float) -> str:
@@ -32,7 +32,7 @@ def _three_digits(value: float) -> str:
 
 def duration(timing: Timing | Row) -> str:
     """Write the time that runs are compared by, in its unit."""
-    from dlmon.comparison import Row, StepMilliseconds
+    from dlmon.comparison.compare import Row, StepMilliseconds
 
     in_ms = timing.unit == "ms" if isinstance(timing, Row) else isinstance(timing, StepMilliseconds)
     return milliseconds(timing.value) if in_ms else seconds(timing.value)

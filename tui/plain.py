@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from dlmon.comparison import Row, missing_part
+from dlmon.comparison.compare import Row, missing_part
 from dlmon.launch.lifeline import Launch
 from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import INTERRUPTED, UNKNOWN, list_sessions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.calibration import flop_s_text
+from dlmon.comparison.peaks import flop_s_text
 from dlmon.records import Result
 from dlmon.session.measures import NO_PRICE
 from tui import figures

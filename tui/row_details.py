@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlmon.comparison import MORE_OPERATIONS_PCT, Published, Row
-from dlmon.published_devices import PublishedDevice, find_device
+from dlmon.comparison.compare import MORE_OPERATIONS_PCT, Published, Row
+from dlmon.comparison.published_devices import PublishedDevice, find_device
 from dlmon.records import Result
 from tui import figures
 from tui.compared import timed_unit

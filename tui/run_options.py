@@ -8,10 +8,10 @@ import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from dlmon.comparison.price import parse_price
 from dlmon.launch.device import DeviceError, check_cpus, check_device_name
 from dlmon.log.directory import log_directory
 from dlmon.log.folder import LogError
-from dlmon.price import parse_price
 from dlmon.records.sanitize import clean, quoted
 from workloads.catalog import Workload, refuse_options
 

@@ -11,7 +11,7 @@ from workloads.catalog import Workload
 
 # The first screen is painted before any result is read.
 if TYPE_CHECKING:
-    from dlmon.comparison import Timing
+    from dlmon.comparison.compare import Timing
 
 
 @dataclass(frozen=True)

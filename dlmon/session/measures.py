@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlmon.price import parse_price
+from dlmon.comparison.price import parse_price
 from dlmon.records import Epoch, Model, SamplesPerSecond
 from dlmon.session.energy import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 

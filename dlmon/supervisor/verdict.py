@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlmon.calibration import calibration_path, peak_of_run
+from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
 from dlmon.records import Model, Result
 from dlmon.session.energy import EnergyMeter

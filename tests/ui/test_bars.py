@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.comparison import Row
+from dlmon.comparison.compare import Row
 from tui.widgets.bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
 FOUR = (

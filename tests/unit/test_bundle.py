@@ -31,8 +31,8 @@ def test_it_holds_both_packages_as_packages_and_nothing_else(tmp_path):
     assert {
         "dlmon/__init__.py",
         "dlmon/instrument/keras.py",
-        "dlmon/published.csv",
-        "dlmon/devices.csv",
+        "dlmon/comparison/published.csv",
+        "dlmon/comparison/devices.csv",
     } <= names
     assert {"workloads/__main__.py", "workloads/catalog.py"} <= names
     assert not [name for name in names if "__pycache__" in name]

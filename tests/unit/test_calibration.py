@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.calibration import (
+from dlmon.comparison.peaks import (
     Calibration,
     CalibrationError,
     Peak,

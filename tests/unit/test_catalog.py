@@ -83,7 +83,7 @@ def test_defaults_are_those_of_the_published_runs(
 
 
 def published_rows(name):
-    with (importlib.resources.files("dlmon") / "published.csv").open(newline="") as file:
+    with (importlib.resources.files("dlmon.comparison") / "published.csv").open(newline="") as file:
         return [row for row in csv.DictReader(file) if row["workload"] == name]
 
 

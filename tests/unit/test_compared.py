@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_session
 
-from dlmon.comparison import Row
+from dlmon.comparison.compare import Row
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Model, SessionHeader
 from tui.compared import (

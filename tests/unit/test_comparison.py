@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison import (
+from dlmon.comparison.compare import (
     KINDS,
     WEIGHT_UPDATE,
     Conditions,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.calibration import Peak, write_peaks
+from dlmon.comparison.peaks import Peak, write_peaks
 from dlmon.doctor import LONGEST_TEXT, Finding, any_asleep, examine, installed_version
 from dlmon.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json

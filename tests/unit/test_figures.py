@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.comparison import timing_of_step
+from dlmon.comparison.compare import timing_of_step
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
 from tui import figures
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison import STEP_MS, Conditions, compare, published
-from dlmon.matching import Match, find_match
+from dlmon.comparison.compare import STEP_MS, Conditions, compare, published
+from dlmon.comparison.matching import Match, find_match
 from tui.compared import (
     changed_options,
     comparable_text,

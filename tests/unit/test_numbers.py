@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.comparison.price import parse_price
 from dlmon.numbers import decimal_number, whole_number
-from dlmon.price import parse_price
 from dlmon.sweep import SweepError, read_repeats
 from tui.run_options import RunOptions
 from tui.sweep_options import make_plan

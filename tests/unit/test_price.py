@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.price import Price, parse_price
+from dlmon.comparison.price import Price, parse_price
 
 
 @pytest.mark.parametrize(

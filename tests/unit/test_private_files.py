@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import recorded_session
 from fakes.sweeps import plan_of
 
-from dlmon.calibration import calibration_path, write_peaks
+from dlmon.comparison.peaks import calibration_path, write_peaks
 from dlmon.log.folder import LogWriter
 from dlmon.private_files import (
     NotPrivateError,

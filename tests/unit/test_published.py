@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison import (
+from dlmon.comparison.compare import (
     MORE_OPERATIONS_PCT,
     Conditions,
     Published,

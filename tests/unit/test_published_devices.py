@@ -6,13 +6,13 @@ from importlib import resources
 
 import pytest
 
-from dlmon.comparison import published
-from dlmon.published_devices import FEWER_OPERATIONS, find_device
+from dlmon.comparison.compare import published
+from dlmon.comparison.published_devices import FEWER_OPERATIONS, find_device
 from tui.row_details import operations, peak_share
 from workloads.catalog import WORKLOADS
 
 ROWS = tuple(row for name in WORKLOADS for row in published(name))
-TABLE = resources.files("dlmon").joinpath("devices.csv")
+TABLE = resources.files("dlmon.comparison").joinpath("devices.csv")
 
 
 def table():

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dlmon.comparison import Conditions, Row, compare
+from dlmon.comparison.compare import Conditions, Row, compare
 from dlmon.records import Result
 from tui.row_details import row_details
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.calibration import CalibrationError, read_peaks
+from dlmon.comparison.peaks import CalibrationError, read_peaks
 from dlmon.files import open_regular, read_regular
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError, LogFollower, writer_pid

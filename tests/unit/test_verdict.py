@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.calibration import Peak, calibration_path, write_peaks
+from dlmon.comparison.peaks import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Batches, Model, SessionHeader
 from dlmon.session.session import Session

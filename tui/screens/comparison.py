@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Footer
 
-from dlmon.comparison import Row
+from dlmon.comparison.compare import Row
 from dlmon.records import Result
 from tui.row_details import row_details
 from tui.widgets import bars, comparison_details

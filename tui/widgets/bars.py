@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon import comparison
+from dlmon.comparison import compare as comparison
 from tui import figures
 from tui.compared import difference
 from tui.widgets.lines import cut, wrapped

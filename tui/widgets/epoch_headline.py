@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.renderables.digits import Digits
 
-from dlmon.comparison import missing_part
+from dlmon.comparison.compare import missing_part
 from dlmon.session.session import Snapshot
 from tui import figures
 from tui.compared import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time

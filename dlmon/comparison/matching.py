@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from dlmon.comparison import (
+from dlmon.comparison.compare import (
     SIZED_BY_DATA,
     STEP_MS,
     Conditions,

@@ -19,7 +19,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from dlmon.price import parse_price
+from dlmon.comparison.price import parse_price
 from dlmon.records import (
     MachineFacts,
     Result,
@@ -157,7 +157,9 @@ def published(workload: str) -> tuple[Published, ...]:
 
 @cache
 def _every_published() -> tuple[Published, ...]:
-    table = resources.files("dlmon").joinpath("published.csv").read_text(encoding="utf-8")
+    table = (
+        resources.files("dlmon.comparison").joinpath("published.csv").read_text(encoding="utf-8")
+    )
     return tuple(
         Published(
             workload=row["workload"],

@@ -58,7 +58,7 @@ def find_device(name: str) -> PublishedDevice | None:
 
 @cache
 def _devices() -> dict[str, PublishedDevice]:
-    table = resources.files("dlmon").joinpath("devices.csv").read_text(encoding="utf-8")
+    table = resources.files("dlmon.comparison").joinpath("devices.csv").read_text(encoding="utf-8")
     return {
         row["device"]: PublishedDevice(
             name=row["device"],

@@ -1,0 +1,1 @@
+"""Compare like with like: published figures, earlier runs, prices and peaks."""

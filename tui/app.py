@@ -37,7 +37,7 @@ from workloads.catalog import WORKLOADS, Workload
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
-    from dlmon.sweep_run import SweepRun
+    from dlmon.sweep.runner import SweepRun
     from tui.screens.home import HomeScreen
     from tui.screens.live import LiveScreen
     from tui.screens.starting import StartingScreen
@@ -306,8 +306,8 @@ class DlmonApp(App[int]):
 
     def _resume_sweep(self, path: Path) -> None:
         """Go on with a recorded sweep, or go back to it where it is shown already."""
-        from dlmon.sweep import SweepError
-        from dlmon.sweep_log import SweepWriter, read_sweep
+        from dlmon.sweep.log import SweepWriter, read_sweep
+        from dlmon.sweep.plan import SweepError
         from tui.sweep_options import check_plan, run_of
 
         if self._sweep is not None and self._sweep.writer.path == path:
@@ -326,8 +326,8 @@ class DlmonApp(App[int]):
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
-        from dlmon.sweep import Plan, SweepError
-        from dlmon.sweep_log import SweepWriter, new_header
+        from dlmon.sweep.log import SweepWriter, new_header
+        from dlmon.sweep.plan import Plan, SweepError
         from tui.screens.sweep_form import SweepForm
         from tui.sweep_options import make_plan, new_seed, run_of
 
@@ -601,7 +601,7 @@ class DlmonApp(App[int]):
 
     def action_sessions(self) -> None:
         """Show what was recorded."""
-        from dlmon.sweep_log import list_sweeps
+        from dlmon.sweep.log import list_sweeps
         from tui.screens.sessions import SessionsScreen
 
         directory = self._shown[-1].viewer.path.parent.parent if self._shown else self._directory

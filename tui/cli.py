@@ -299,7 +299,7 @@ def list_workloads(as_json: Json = False) -> None:
 @app.command()
 def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
-    from dlmon.sweep_log import list_sweeps
+    from dlmon.sweep.log import list_sweeps
     from tui.session_figures import runs_of_sweeps
     from tui.tables import print_sessions, session_json
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.session.session import TOO_SHORT
-from dlmon.sweep_log import SweepEntry
+from dlmon.sweep.log import SweepEntry
 from tui import figures
 from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.machine_figures import without_detail

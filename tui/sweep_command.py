@@ -27,7 +27,7 @@ from tui.settings import read_settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
-    from dlmon.sweep_run import SweepRun
+    from dlmon.sweep.runner import SweepRun
 
 OF_A_LAUNCH = ("detach", "log_dir", "pcie")
 SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
@@ -108,8 +108,8 @@ def sweep(
     **texts: str | None,
 ) -> None:
     """Run every combination of some options, one after another; one table, one chart."""
-    from dlmon.sweep import SweepError
-    from dlmon.sweep_log import NoSuchSweep
+    from dlmon.sweep.log import NoSuchSweep
+    from dlmon.sweep.plan import SweepError
 
     settings = drawn_as_asked(read_settings(), ascii)
     directory = chosen_log_directory(log_dir, settings)
@@ -160,8 +160,8 @@ def _begun(
     directory: Path,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
-    from dlmon.sweep import read_repeats
-    from dlmon.sweep_log import SweepWriter, new_header
+    from dlmon.sweep.log import SweepWriter, new_header
+    from dlmon.sweep.plan import read_repeats
     from tui.sweep_options import (
         make_plan,
         new_seed,
@@ -179,7 +179,7 @@ def _begun(
 
 def _resumed(name: str, directory: Path) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
-    from dlmon.sweep_log import SweepWriter, find_sweep, read_sweep
+    from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
     from tui.sweep_options import check_plan, run_of
 
     path = find_sweep(name, directory)

@@ -8,9 +8,9 @@ from typing import Any
 
 from dlmon.records import to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
-from dlmon.sweep import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
-from dlmon.sweep_log import SweepHeader
-from dlmon.sweep_results import (
+from dlmon.sweep.log import SweepHeader
+from dlmon.sweep.plan import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
+from dlmon.sweep.results import (
     SAME_WORK,
     Row,
     axis_of,

@@ -12,7 +12,8 @@ from typing import Any, get_type_hints
 from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS
 from dlmon.records.sanitize import quoted
-from dlmon.sweep import (
+from dlmon.sweep.log import SweepWriter
+from dlmon.sweep.plan import (
     Combination,
     Plan,
     SweepError,
@@ -23,8 +24,7 @@ from dlmon.sweep import (
     fair_order,
     read_variations,
 )
-from dlmon.sweep_log import SweepWriter
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.runner import SweepRun
 from tui.jobs import make_job
 from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.sweep_command import SHARED, VARIED

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from dlmon.sweep import IMPOSSIBLE, OUT_OF_MEMORY, Plan, Sweep
-from dlmon.sweep_results import (
+from dlmon.sweep.plan import IMPOSSIBLE, OUT_OF_MEMORY, Plan, Sweep
+from dlmon.sweep.results import (
     Row,
     axis_of,
     judged_rows,

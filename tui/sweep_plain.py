@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from dlmon.records.sanitize import clean
-from dlmon.sweep import Began, Ended, Event
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.plan import Began, Ended, Event
+from dlmon.sweep.runner import SweepRun
 from tui import figures
 from tui.console import line_console, table_console
 from tui.signals import on_signals

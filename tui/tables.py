@@ -16,7 +16,7 @@ from dlmon.doctor import Finding
 from dlmon.log.directory import SessionEntry
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.sweep_log import SweepEntry
+from dlmon.sweep.log import SweepEntry
 from tui import figures
 from tui.console import table_console
 from tui.session_figures import (

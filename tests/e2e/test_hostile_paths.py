@@ -8,7 +8,7 @@ from fakes.recorded import recorded_session, write_log
 from fakes.sweeps import plan_of
 from fakes.terminal import PseudoTerminal
 
-from dlmon.sweep_log import SweepWriter, new_header
+from dlmon.sweep.log import SweepWriter, new_header
 
 BIDI = "\u202eevil\u2066"
 NAME = f"{CONTROLS.replace('/', '-')}{BIDI}".replace("\x00", "")

@@ -16,7 +16,8 @@ from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, is_alive, wait_un
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Batches
-from dlmon.sweep import (
+from dlmon.sweep.log import SWEEP_NAME, read_sweep
+from dlmon.sweep.plan import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
@@ -24,7 +25,6 @@ from dlmon.sweep import (
     OUT_OF_MEMORY,
     WORKLOAD_REFUSED,
 )
-from dlmon.sweep_log import SWEEP_NAME, read_sweep
 
 SMALL = "mnist-mlp-small"
 QUICK = {"epochs": 1, "steps": 12}

@@ -15,8 +15,8 @@ from fakes.sessions import FAKE_WORKLOAD
 from fakes.sweeps import plan_of
 
 from dlmon.launch.job import Job
-from dlmon.sweep_log import SweepWriter, new_header
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.runner import SweepRun
 from tui.sweep_plain import show_sweep
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlmon.records import Result, RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
-from dlmon.sweep import (
+from dlmon.sweep.plan import (
     COMPLETED,
     Combination,
     Outcome,

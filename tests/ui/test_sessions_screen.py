@@ -14,8 +14,8 @@ from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.session.session import TOO_SHORT
-from dlmon.sweep import Began, Closed, Ended, Slot
-from dlmon.sweep_log import SweepEntry, SweepWriter, list_sweeps, new_header
+from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
+from dlmon.sweep.plan import Began, Closed, Ended, Slot
 from tui.screens.sessions import SessionsScreen
 from tui.widgets.session_details import SessionDetails
 from tui.widgets.session_list import SessionList, matching

@@ -16,12 +16,13 @@ from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-import dlmon.sweep_log
+import dlmon.sweep.log
 import tui.app
 import tui.sweep_options
 from dlmon.log.folder import LOG_NAME
 from dlmon.session.follower import Viewer
-from dlmon.sweep import (
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.plan import (
     COMPLETED,
     IMPOSSIBLE,
     OUT_OF_MEMORY,
@@ -31,8 +32,7 @@ from dlmon.sweep import (
     Outcome,
     SweepError,
 )
-from dlmon.sweep_log import SweepWriter, new_header
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen
@@ -637,7 +637,7 @@ async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run,
     def refuse(directory, own=None):
         raise SweepError("another sweep is running already (process 7)")
 
-    monkeypatch.setattr(dlmon.sweep_log, "refuse_second", refuse)
+    monkeypatch.setattr(dlmon.sweep.log, "refuse_second", refuse)
     async with at_home() as (app, pilot, runs):
         await pilot.press(*"threads=1,2", "enter")
         await pilot.pause()
@@ -724,7 +724,7 @@ async def test_no_other_sweep_is_taken_up_beside_one_that_runs(make_run):
 async def test_a_sweep_of_another_machine_is_not_taken_up(make_run, monkeypatch):
     run = make_run()
     run.writer.close()
-    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "another")
+    monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "another")
     async with at_sessions(run.directory) as (app, pilot):
         await pilot.press("enter")
         await pilot.pause()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes.recorded import recorded_session, write_log
 
-from dlmon.sweep import SweepError
+from dlmon.sweep.plan import SweepError
 from tui.cli import _run
 from tui.run_options import RunOptions
 from tui.sweep_options import make_plan

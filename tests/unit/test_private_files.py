@@ -14,7 +14,7 @@ from dlmon.private_files import (
     own_private_folder,
     write_private,
 )
-from dlmon.sweep_log import SweepWriter, new_header
+from dlmon.sweep.log import SweepWriter, new_header
 from tui.settings import remember_theme, remembered_theme
 
 

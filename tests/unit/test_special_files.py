@@ -14,7 +14,7 @@ from dlmon.comparison.peaks import CalibrationError, read_peaks
 from dlmon.files import open_regular, read_regular
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError, LogFollower, writer_pid
-from dlmon.sweep_log import SweepWriter, list_sweeps, read_sweep
+from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
 from tui.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from workloads.data import DATASETS
 from workloads.dataset import DataError

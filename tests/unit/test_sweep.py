@@ -9,7 +9,7 @@ from fakes.sweeps import SMALL, completed, plan_of, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.sweep import (
+from dlmon.sweep.plan import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,

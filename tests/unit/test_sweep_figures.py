@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
-from dlmon.sweep import (
+from dlmon.sweep.log import new_header
+from dlmon.sweep.plan import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
@@ -18,7 +19,6 @@ from dlmon.sweep import (
     Outcome,
     Slot,
 )
-from dlmon.sweep_log import new_header
 from tui.sweep_figures import (
     findings,
     outcome_text,

@@ -13,10 +13,20 @@ from fakes.sweeps import completed, plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import dlmon.sweep_log
+import dlmon.sweep.log
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LogError
-from dlmon.sweep import (
+from dlmon.sweep.log import (
+    SWEEP_NAME,
+    NoSuchSweep,
+    SweepWriter,
+    find_sweep,
+    list_sweeps,
+    new_header,
+    read_sweep,
+    refuse_second,
+)
+from dlmon.sweep.plan import (
     FAILED,
     NOT_RUN,
     Began,
@@ -28,22 +38,12 @@ from dlmon.sweep import (
     Sweep,
     SweepError,
 )
-from dlmon.sweep_log import (
-    SWEEP_NAME,
-    NoSuchSweep,
-    SweepWriter,
-    find_sweep,
-    list_sweeps,
-    new_header,
-    read_sweep,
-    refuse_second,
-)
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
 HOLD = """
 import sys, time
 from pathlib import Path
-from dlmon.sweep_log import SweepWriter
+from dlmon.sweep.log import SweepWriter
 writer = SweepWriter.resume(Path(sys.argv[1]), 0.0)
 print("locked", flush=True)
 sys.stdin.read()
@@ -193,7 +193,7 @@ def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
     writer = begin()
     writer.close()
     before = writer.path.read_bytes()
-    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "other-box")
+    monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "other-box")
     with pytest.raises(SweepError, match="resume it there"):
         SweepWriter.resume(writer.path, 1.0)
     assert writer.path.read_bytes() == before
@@ -362,7 +362,7 @@ def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, h
 def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monkeypatch):
     writer = begin()
     writer.close()
-    monkeypatch.setattr(dlmon.sweep_log, "host_name", lambda: "another")
+    monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "another")
     assert listed(log_dir) == [(writer.header.id, "unknown", None)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 import pytest
 from typer.testing import CliRunner
 
-from dlmon.sweep import SweepError, Variation
+from dlmon.sweep.plan import SweepError, Variation
 from tui.cli import app, run
 from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.sweep_command import HELP, with_options_of

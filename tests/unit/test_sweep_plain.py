@@ -9,7 +9,7 @@ from fakes.sweeps import completed, plan_of, sweep_of
 from rich.console import Console
 
 import tui.sweep_plain
-from dlmon.sweep import IMPOSSIBLE, Outcome
+from dlmon.sweep.plan import IMPOSSIBLE, Outcome
 from tui.sweep_plain import print_results
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.sweep import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY, Outcome
-from dlmon.sweep_results import (
+from dlmon.sweep.plan import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY, Outcome
+from dlmon.sweep.results import (
     axis_of,
     best_of,
     label,

@@ -10,9 +10,9 @@ import pytest
 from fakes.sweeps import plan_of
 
 from dlmon.launch.job import Refused
-from dlmon.sweep import COMPLETED, IMPOSSIBLE, NOT_RUN
-from dlmon.sweep_log import SweepWriter, new_header, read_sweep
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.log import SweepWriter, new_header, read_sweep
+from dlmon.sweep.plan import COMPLETED, IMPOSSIBLE, NOT_RUN
+from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, lacking=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)

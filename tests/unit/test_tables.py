@@ -11,8 +11,8 @@ from rich.console import Console
 
 from dlmon.doctor import Finding
 from dlmon.log.directory import list_sessions
-from dlmon.sweep import Began, Closed, Ended, Slot
-from dlmon.sweep_log import SweepWriter, list_sweeps, new_header
+from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
+from dlmon.sweep.plan import Began, Closed, Ended, Slot
 from tui.session_figures import runs_of_sweeps
 from tui.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS

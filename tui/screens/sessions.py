@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from dlmon.log.directory import SessionEntry
-from dlmon.sweep_log import SweepEntry
+from dlmon.sweep.log import SweepEntry
 from tui.session_figures import resume_command
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.session_details import SessionDetails

@@ -14,8 +14,8 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from dlmon.log.folder import log_of
-from dlmon.sweep import Event, Slot
-from dlmon.sweep_run import SweepRun
+from dlmon.sweep.plan import Event, Slot
+from dlmon.sweep.runner import SweepRun
 from tui.compositor import SpansCompositor
 from tui.screens.quit import QuitScreen
 from tui.screens.sweep_quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen

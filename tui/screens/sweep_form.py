@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from dlmon.records.sanitize import clean
-from dlmon.sweep import Plan, SweepError, read_repeats
+from dlmon.sweep.plan import Plan, SweepError, read_repeats
 from tui.sweep_figures import plan_text
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField

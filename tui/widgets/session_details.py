@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.records import Result
 from dlmon.records.sanitize import shown_path
-from dlmon.sweep_log import SweepEntry
+from dlmon.sweep.log import SweepEntry
 from tui import figures
 from tui.compared import unusual_settings
 from tui.result_figures import cost_text, effective_text, energy_text

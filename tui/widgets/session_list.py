@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.cells import cell_len
 
 from dlmon.log.directory import RUNNING, SessionEntry
-from dlmon.sweep_log import SweepEntry
+from dlmon.sweep.log import SweepEntry
 from tui import figures
 from tui.session_figures import (
     Recorded,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dlmon.session.session import Session, Snapshot
-from dlmon.sweep import IMPOSSIBLE, Slot, Sweep
-from dlmon.sweep_results import key_text
+from dlmon.sweep.plan import IMPOSSIBLE, Slot, Sweep
+from dlmon.sweep.results import key_text
 from tui import figures
 from tui.compared import epoch_text
 from tui.sweep_figures import swept_text

@@ -13,7 +13,8 @@ from dlmon.log.directory import RUNNING, read_entry
 from dlmon.log.folder import LogError, log_of
 from dlmon.session.follower import Viewer
 from dlmon.stop import BY_SWEEP
-from dlmon.sweep import (
+from dlmon.sweep.log import SweepWriter
+from dlmon.sweep.plan import (
     COMPLETED,
     IMPOSSIBLE,
     NOT_RUN,
@@ -28,7 +29,6 @@ from dlmon.sweep import (
     SweepError,
     outcome_of,
 )
-from dlmon.sweep_log import SweepWriter
 
 POLL_S = 0.2
 # A supervisor ends its sensors after the session; one that hangs is waited for 10 s.

@@ -14,7 +14,7 @@ from statistics import median
 
 from dlmon.records import Result
 from dlmon.statistics.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
-from dlmon.sweep import (
+from dlmon.sweep.plan import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,

@@ -24,7 +24,7 @@ from dlmon.private_files import make_new_private_folder, make_private_folder, op
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.records.sanitize import clean, quoted
 from dlmon.statistics.repeats import METRICS
-from dlmon.sweep import (
+from dlmon.sweep.plan import (
     STATUSES,
     Began,
     Closed,

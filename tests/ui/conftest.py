@@ -61,6 +61,16 @@ class ShownSession:
         await pilot.pause()
         await self.tick()
         await self.tick()
+        await self.settle()
+
+    async def settle(self):
+        """Let all that follows from a change be drawn: rows get their places first."""
+        before, text = None, self.text
+        while text != before:
+            before = text
+            self.screen.paint()
+            await self.pilot.pause()
+            text = self.text
 
     async def tick(self):
         self.screen.tick()
@@ -77,8 +87,7 @@ class ShownSession:
 
     async def resize(self, width, height):
         await self.pilot.resize_terminal(width, height)
-        await self.pilot.pause()
-        await self.pilot.pause()
+        await self.settle()
 
     @property
     def text(self):

@@ -361,7 +361,7 @@ def doctor(
 ) -> None:
     """Say what this machine offers and what is missing."""
     from dlmon.comparison.peaks import CalibrationError
-    from tui.examination import run_doctor
+    from dlmon.doctor.run import run_doctor
     from tui.tables import print_findings
 
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlmon.comparison.peaks import Peak, write_peaks
-from dlmon.doctor import LONGEST_TEXT, Finding, any_asleep, examine, installed_version
-from dlmon.frameworks import Framework
+from dlmon.doctor.checks import LONGEST_TEXT, Finding, any_asleep, examine, installed_version
+from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
 
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"

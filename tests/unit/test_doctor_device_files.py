@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.device_files import DeviceFiles, is_container, is_wsl, read_device_files
+from dlmon.doctor.device_files import DeviceFiles, is_container, is_wsl, read_device_files
 
 
 def make(root: Path, *names: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import is_alive
 
-from dlmon.frameworks import Framework, ask_framework, is_installed, telling_lines
+from dlmon.doctor.frameworks import Framework, ask_framework, is_installed, telling_lines
 
 TENSORFLOW = """
 import os, sys

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.device_files import DeviceFiles
-from dlmon.finding import Finding
-from dlmon.frameworks import Framework
-from dlmon.gpu_sight import compare_sight, visible_gpus
+from dlmon.doctor.device_files import DeviceFiles
+from dlmon.doctor.finding import Finding
+from dlmon.doctor.framework_gpus import compare_sight, visible_gpus
+from dlmon.doctor.frameworks import Framework
 from dlmon.records import GpuFacts, MachineFacts
 
 ONE = MachineFacts(

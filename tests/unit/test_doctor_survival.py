@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.finding import Finding
-from dlmon.survival import what_ends_runs
+from dlmon.doctor.detached_runs import what_ends_runs
+from dlmon.doctor.finding import Finding
 
 SESSION = "/user.slice/user-1000.slice/session-3.scope"
 MANAGER = "/user.slice/user-1000.slice/user@1000.service/app.slice/vte-spawn-1.scope"

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import tui.cli
-from dlmon.frameworks import Framework
+from dlmon.doctor import run as examination
+from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, MachineFacts
-from tui import examination
 
 SILENT = "the sensors said nothing"
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.device_files import DeviceFiles
-from dlmon.finding import Finding
-from dlmon.frameworks import Framework
+from dlmon.doctor.device_files import DeviceFiles
+from dlmon.doctor.finding import Finding
+from dlmon.doctor.frameworks import Framework
 from dlmon.launch.device import VISIBLE
 from dlmon.records import GpuFacts, MachineFacts
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from dlmon.device_files import is_container, is_wsl
-from dlmon.finding import Finding
+from dlmon.doctor.device_files import is_container, is_wsl
+from dlmon.doctor.finding import Finding
 
 TOPIC = "detached runs"
 # Under the user's manager, and told to stay there after the last logout.

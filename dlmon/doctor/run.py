@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.comparison.peaks import CalibrationError, calibrate, calibration_path
-from dlmon.doctor import BUSY_PCT, Finding, any_asleep, examine
-from dlmon.frameworks import Framework, ask_framework, is_installed
+from dlmon.doctor.checks import BUSY_PCT, Finding, any_asleep, examine
+from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
 from dlmon.launch.interpreter import TITLES
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts

@@ -27,7 +27,7 @@ from workloads.failure import Refused, in_words
 
 if TYPE_CHECKING:
     # NumPy sizes its threads when it is imported, so that has to wait for `prepare`.
-    from workloads.dataset import Feed
+    from workloads.data.dataset import Feed
 
 REFUSED = 69
 STOPPED = 75
@@ -57,7 +57,7 @@ class Feeds:
 
         Many short epochs would take down a pipeline more often than any real training does.
         """
-        from workloads.batches import untuned
+        from workloads.data.batches import untuned
 
         return replace(
             self,
@@ -214,8 +214,8 @@ class Run:
 
     def _load(self) -> Feeds:
         """Load the data, and cut them into the batches of this run."""
-        from workloads.data import load
-        from workloads.dataset import DataError
+        from workloads.data.dataset import DataError
+        from workloads.data.load import load
 
         validation, evaluation = self.validation_samples, self.evaluation_samples
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.flops import (
+from workloads.layers import (
     BatchNormalization,
     Branches,
     Conv2D,

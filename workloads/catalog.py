@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dlmon.records.sanitize import SHOWN_LENGTH, quoted
 from workloads.architectures import ALEXNET, GOOGLENET, OVERFEAT, resnet, vgg
-from workloads.flops import (
+from workloads.layers import (
     LSTM,
     Conv2D,
     Counts,
@@ -51,7 +51,7 @@ class Workload:
             included), `run_seconds` (build, every epoch, final evaluation), or
             `step_ms` (one batch: forward, forward and backward, or a training step).
         module: the module whose `build` makes the Keras model.
-        dataset: the data set's name in `workloads.data.DATASETS`.
+        dataset: the data set's name in `workloads.data.load.DATASETS`.
         input_shape: one sample, without the batch axis.
         layers: the layers with weights and those that change a shape; dropout
             and activations do neither.
@@ -146,7 +146,7 @@ def _imagenet(
         title=title,
         source=source,
         metric="step_ms",
-        module="workloads.imagenet",
+        module="workloads.models.imagenet",
         dataset=f"imagenet-{size}",
         input_shape=(size, size, 3),
         layers=layers,
@@ -164,7 +164,7 @@ _ALL = (
         title="Six convolutions without activations, on 32×32 colour images",
         source=_HARDWARE_COMPARISON,
         metric="seconds_per_epoch",
-        module="workloads.cifar10",
+        module="workloads.models.cifar10",
         dataset="cifar10",
         input_shape=(32, 32, 3),
         layers=(
@@ -191,7 +191,7 @@ _ALL = (
         title="One hidden layer of 128 units, on 28×28 digits",
         source=_GPU_SLOWER_THAN_CPU,
         metric="run_seconds",
-        module="workloads.mnist",
+        module="workloads.models.mnist",
         dataset="mnist",
         input_shape=(28, 28),
         layers=(Flatten(), Dense(128), Dense(10)),
@@ -206,7 +206,7 @@ _ALL = (
         title="Two hidden layers of 1,000 units, on 28×28 digits",
         source=_GPU_SLOWER_THAN_CPU,
         metric="run_seconds",
-        module="workloads.mnist",
+        module="workloads.models.mnist",
         dataset="mnist",
         input_shape=(28, 28),
         layers=(Flatten(), Dense(1000), Dense(1000), Dense(10)),
@@ -221,7 +221,7 @@ _ALL = (
         title="Two hidden layers of 512 units, on 28×28 digits",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.mnist",
+        module="workloads.models.mnist",
         dataset="mnist-rows",
         input_shape=(784,),
         layers=(Dense(512), Dense(512), Dense(10)),
@@ -236,7 +236,7 @@ _ALL = (
         title="Two convolutions and a hidden layer, on 28×28 digits",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.mnist",
+        module="workloads.models.mnist",
         dataset="mnist-planes",
         input_shape=(28, 28, 1),
         layers=(
@@ -258,7 +258,7 @@ _ALL = (
         title="Four convolutions, on colour images shifted and flipped",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.cifar10",
+        module="workloads.models.cifar10",
         dataset="cifar10-augmented",
         input_shape=(32, 32, 3),
         layers=(
@@ -283,7 +283,7 @@ _ALL = (
         title="The mean of words and pairs of words of film reviews",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.imdb",
+        module="workloads.models.imdb",
         dataset="imdb-bigrams",
         input_shape=(400,),
         layers=(Embedding(ESTIMATED_VOCABULARY, 50), GlobalAveragePool(), Dense(1)),
@@ -298,7 +298,7 @@ _ALL = (
         title="A bidirectional LSTM over the last 100 words of film reviews",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.imdb",
+        module="workloads.models.imdb",
         dataset="imdb-words",
         input_shape=(100,),
         layers=(Embedding(20_000, 128), LSTM(64, bidirectional=True), Dense(1)),
@@ -313,7 +313,7 @@ _ALL = (
         title="An LSTM that guesses the next character of a text",
         source=_CLOUD_CPUS,
         metric="seconds_per_epoch",
-        module="workloads.nietzsche",
+        module="workloads.models.nietzsche",
         dataset="nietzsche",
         input_shape=(40, 57),
         layers=(LSTM(128), Dense(57)),

@@ -14,17 +14,17 @@ import pytest
 import tensorflow as tf
 
 from workloads.architectures import CLASSES
-from workloads.batches import (
+from workloads.catalog import WORKLOADS
+from workloads.data.batches import (
     AugmentedBatches,
     RepeatedBatches,
     repeated_batches,
     shifted_and_flipped,
     untuned,
 )
-from workloads.catalog import WORKLOADS
-from workloads.data import DATASETS
-from workloads.dataset import Data, Feed
-from workloads.flops import Dense, Flatten
+from workloads.data.dataset import Data, Feed
+from workloads.data.load import DATASETS
+from workloads.layers import Dense, Flatten
 
 SAMPLES = 8
 SIDE = 64
@@ -553,8 +553,8 @@ def test_real_data_without_a_network_is_a_sentence(tmp_path):
     names = {"mnist": "mnist", "cifar10": "cifar10", "imdb-bigrams": "imdb"}
     names["nietzsche"] = "nietzsche"
     script = f"""
-from workloads.data import load
-from workloads.dataset import DataError
+from workloads.data.load import load
+from workloads.data.dataset import DataError
 for dataset in {list(names)}:
     try:
         load(dataset, "real")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workloads import data
 from workloads.catalog import WORKLOADS
-from workloads.data import DATASETS, load
-from workloads.dataset import DataError
+from workloads.data import load as data
+from workloads.data.dataset import DataError
+from workloads.data.load import DATASETS, load
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5")
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.dataset import Data, DataError
+from workloads.data.dataset import Data, DataError
 
 counts = st.integers(1, 50)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.catalog import WORKLOADS
-from workloads.flops import (
+from workloads.layers import (
     LSTM,
     BatchNormalization,
     Branches,

@@ -113,7 +113,7 @@ VIOLATIONS = {
     "The face uses the engine, and nothing uses the face": ("dlmon/host.py", "import tui"),
     "The face knows of the workloads only their catalog": (
         "tui/figures.py",
-        "import workloads.data",
+        "import workloads.data.load",
     ),
     "The workloads use what the engine has for a trained process only": (
         "workloads/catalog.py",
@@ -121,7 +121,7 @@ VIOLATIONS = {
     ),
     "The engine draws nothing and trains nothing": ("dlmon/session/session.py", "import rich"),
     "The face and the catalog of workloads open without Keras": (
-        "workloads/flops.py",
+        "workloads/layers.py",
         "import numpy",
     ),
     "What runs in the trained interpreter needs the standard library only": (

@@ -14,7 +14,7 @@ from dlmon.comparison.compare import (
 from workloads.architectures import resnet
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_options
-from workloads.flops import Residual, count
+from workloads.layers import Residual, count
 
 WORKLOADS = (
     *("cifar10-cnn", "cifar10-deep-cnn", "mnist-mlp-small", "mnist-mlp-wide", "mnist-mlp"),

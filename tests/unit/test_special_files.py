@@ -16,9 +16,9 @@ from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError, LogFollower, writer_pid
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
 from tui.settings import SettingsError, read_settings, remember_theme, remembered_theme
-from workloads.data import DATASETS
-from workloads.dataset import DataError
-from workloads.image_sets import CIFAR10_BATCHES
+from workloads.data.dataset import DataError
+from workloads.data.image_sets import CIFAR10_BATCHES
+from workloads.data.load import DATASETS
 
 
 @pytest.fixture(autouse=True)

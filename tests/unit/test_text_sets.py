@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.catalog import ESTIMATED_VOCABULARY, WORKLOADS
-from workloads.data import DATASETS, load
-from workloads.dataset import DataError
-from workloads.text_sets import Imdb, reviews_of
+from workloads.data.dataset import DataError
+from workloads.data.load import DATASETS, load
+from workloads.data.text_sets import Imdb, reviews_of
 
 WORDS = DATASETS["imdb-words"]
 BIGRAMS = DATASETS["imdb-bigrams"]

@@ -88,7 +88,7 @@ class Data:
             return self.inference(batch_size, steps)
         self._refuse_too_large(batch_size)
         # Keras can't be imported before its backend is chosen.
-        from workloads.batches import AugmentedBatches
+        from workloads.data.batches import AugmentedBatches
 
         whole = len(self.x_train) // batch_size
         steps = whole if steps is None else min(steps, whole)
@@ -108,7 +108,7 @@ class Data:
             return _cut(self.x_train, self.y_train, batch_size, steps)
         if steps is None:
             raise ValueError("repeated samples have no end: say how many steps")
-        from workloads.batches import repeated_batches
+        from workloads.data.batches import repeated_batches
 
         batches = repeated_batches(self.x_train, self.y_train, batch_size, steps)
         return Feed(batches, None, batch_size, steps * batch_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keras
 from keras import layers
 
-from workloads import flops
+from workloads import layers as flops
 from workloads.architectures import CLASSES
 from workloads.catalog import Workload
 

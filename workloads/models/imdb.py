@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from workloads.catalog import Workload
-from workloads.flops import Embedding
+from workloads.layers import Embedding
 
 
 def build(workload: Workload) -> keras.Model:

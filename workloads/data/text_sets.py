@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dlmon.files import open_to_read, read_regular
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.dataset import LARGEST_FILE, SEED, Data, reading
-from workloads.image_sets import is_there
-from workloads.pickled import read_object_array
+from workloads.data.dataset import LARGEST_FILE, SEED, Data, reading
+from workloads.data.image_sets import is_there
+from workloads.data.pickled import read_object_array
 
 WORDS = 20_000
 """Ids of words: the most frequent ones, and the three that come before them."""

@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.dataset import Data, DataError, DataSet, one_line
-from workloads.image_sets import Cifar10, Mnist, RepeatedImages, is_there
-from workloads.text_sets import Imdb, Nietzsche
+from workloads.data.dataset import Data, DataError, DataSet, one_line
+from workloads.data.image_sets import Cifar10, Mnist, RepeatedImages, is_there
+from workloads.data.text_sets import Imdb, Nietzsche
 
 CHOICES = ("auto", "synthetic", "real")
 

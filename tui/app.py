@@ -25,12 +25,12 @@ from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
 from dlmon.stop import TERMINAL_CLOSED
+from tui.drawing.themes import DARK, OWN_THEMES
 from tui.hang_up import before_hang_up
 from tui.jobs import make_job, recorded_options
 from tui.reading import SLICE_S, read_to_end
 from tui.run_options import RunOptions
 from tui.settings import Settings, remember_theme, remembered_theme
-from tui.themes import DARK, OWN_THEMES
 from workloads.catalog import WORKLOADS, Workload
 
 # Each screen is imported when it is first shown: a start pays for one only.
@@ -147,7 +147,7 @@ class DlmonApp(App[int]):
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
         if self.settings.ascii:
-            from tui.plain_characters import PlainCharacters
+            from tui.drawing.ascii import PlainCharacters
 
             self.add_class("-ascii")
             self._plain = [PlainCharacters()]
@@ -714,7 +714,7 @@ def _say_goodbye(shown: _Shown, ascii: bool) -> None:
 
 def _say_goodbye_to_sweep(run: SweepRun) -> None:
     """Leave in the shell what the sweep found, and how to go on with what is left of it."""
-    from tui.sweep_figures import findings, runs_text
+    from tui.formatting.sweeps import findings, runs_text
 
     run.release()
     name, left = run.writer.header.id, len(run.sweep.left())

@@ -300,7 +300,7 @@ def list_workloads(as_json: Json = False) -> None:
 def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.sweep.log import list_sweeps
-    from tui.session_figures import runs_of_sweeps
+    from tui.formatting.sessions import runs_of_sweeps
     from tui.tables import print_sessions, session_json
 
     directory = _log_directory(log_dir)

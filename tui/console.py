@@ -30,7 +30,7 @@ class _PlainFile:
 
     def write(self, text: str) -> int:
         """Write text, each character that is none of ASCII's as one that is."""
-        from tui.plain_characters import plain
+        from tui.drawing.ascii import plain
 
         return self._file.write(plain(text))
 

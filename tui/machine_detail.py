@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
-from tui import figures
-from tui.machine_figures import (
+from tui.formatting import units
+from tui.formatting.machine import (
     BUSY_PCT,
     Figure,
     Level,
@@ -93,7 +93,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     """Return all that is known of a GPU."""
     facts = view.facts_of(gpu) or GpuFacts(gpu.index, "")
     known = _Readings()
-    about = [figures.device(facts.name)] if facts.name else []
+    about = [units.device(facts.name)] if facts.name else []
     about += ["trains"] if gpu.index == view.gpu_index and not is_over(view) else []
     about += [text for text in (facts.bus_id, facts.uuid) if text]
     title = f"GPU {gpu.index}"
@@ -158,7 +158,7 @@ def _section(title: str, about: tuple[str, ...], known: _Readings) -> Section:
 
 def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Section:
     cpu = machine.cpu
-    about = [figures.device(facts.cpu_model)] if facts.cpu_model else []
+    about = [units.device(facts.cpu_model)] if facts.cpu_model else []
     about += [_cores(facts.cores, facts.physical_cores)] if facts.cores else []
     if cpu is None:
         return Section("CPU", tuple(about), trouble=machine.why.get("cpu", NOT_READ))
@@ -177,7 +177,7 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
     known.add(
         "power", None if cpu.power_w is None else power_figure(cpu.power_w, None), why, *_WATT
     )
-    energy = None if energy_j is None else Figure("", figures.energy(energy_j))
+    energy = None if energy_j is None else Figure("", units.energy(energy_j))
     known.add("energy", energy, why, "energy_j", "power_w")
     known.add("allowed", _allowed(facts.cpu_limit, cpu.limit_used_pct), why)
     if facts.cpu_limit is not None and "limit_used_pct" in why:
@@ -250,7 +250,7 @@ def _run(machine: Machine) -> Section | None:
     known.add("CPU", cpu, why, "cpu_pct")
     busiest = tree.busiest_thread_pct
     known.add("top thread", None if busiest is None else _share(busiest), why, *_BUSIEST)
-    held = None if tree.rss_mib is None else Figure("", figures.gibibytes(tree.rss_mib))
+    held = None if tree.rss_mib is None else Figure("", units.gibibytes(tree.rss_mib))
     known.add("memory", held, why, "rss_mib")
     count = None if tree.processes is None else Figure("", f"{tree.processes:,}")
     known.add("processes", count, why, "processes")
@@ -332,8 +332,8 @@ def _ecc(gpu: Gpu) -> Figure | None:
 
 def _energy(gpu: Gpu, since_begin_j: float | None) -> str:
     """Write what a GPU has taken since the run began, and in all since its driver was loaded."""
-    here = "" if since_begin_j is None else figures.energy(since_begin_j)
-    ever = "" if gpu.energy_j is None else f"{figures.energy(gpu.energy_j)} in all"
+    here = "" if since_begin_j is None else units.energy(since_begin_j)
+    ever = "" if gpu.energy_j is None else f"{units.energy(gpu.energy_j)} in all"
     return ", ".join(filter(None, (here, ever)))
 
 

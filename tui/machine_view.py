@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
 from dlmon.session.session import MachineHistory, Stretch
 from dlmon.statistics.series import Series
-from tui.machine_figures import GPU_READINGS, Figure, gpu_figures
-from tui.time_axis import TimeAxis
+from tui.drawing.time_axis import TimeAxis
+from tui.formatting.machine import GPU_READINGS, Figure, gpu_figures
 
 STALE_INTERVALS = 3.0
 

@@ -33,8 +33,9 @@ from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
 from dlmon.session.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
-from tui import figures
-from tui.compared import (
+from tui.console import line_console
+from tui.formatting import units
+from tui.formatting.comparison import (
     basis_of_epoch,
     comparable_text,
     comparison_rows,
@@ -50,10 +51,9 @@ from tui.compared import (
     unusual_settings,
     why_no_time,
 )
-from tui.console import line_console
+from tui.formatting.comparison_row import peak_share
+from tui.formatting.results import result_figures
 from tui.reading import SLICE_S, reading_text
-from tui.result_figures import result_figures
-from tui.row_details import peak_share
 from tui.signals import on_signals
 from tui.tables import print_table
 from workloads.catalog import WORKLOADS
@@ -268,7 +268,7 @@ class _Steady(_Lines):
 
     def _print(self, line: str, wall: float) -> None:
         """Print a line with the time at which what it tells of happened."""
-        self._console.print(Text(f"{figures.time_of_day(wall)}  {line}"))
+        self._console.print(Text(f"{units.time_of_day(wall)}  {line}"))
         self._console.file.flush()
 
 
@@ -340,7 +340,7 @@ def _epochs_text(epochs: list[Epoch], viewer: Viewer) -> str:
         f"{name} {value:.4g}" if value is not None else f"{name} {last.why.get(name, '–')}"
         for name, value in last.metrics.items()
     )
-    took = figures.seconds((last.end - first.begin) / 1e9)
+    took = units.seconds((last.end - first.begin) / 1e9)
     word = epoch_word(viewer.session.header)
     if first is not last:
         cut_short = not last.whole and all(epoch.steps == last.steps for epoch in epochs)
@@ -362,23 +362,23 @@ def _progress_text(snapshot: Snapshot) -> str:
         parts.append(epoch_text(snapshot))
         parts.append(f"step {progress.step:,}/{progress.steps:,}")
     if snapshot.samples_per_second_now is not None:
-        parts.append(f"{figures.rate(snapshot.samples_per_second_now)} samples/s")
+        parts.append(f"{units.rate(snapshot.samples_per_second_now)} samples/s")
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""
-        parts.append(f"{figures.band(snapshot.seconds_per_epoch)} an epoch{left_out}")
+        parts.append(f"{units.band(snapshot.seconds_per_epoch)} an epoch{left_out}")
     parts.extend(_machine_parts(snapshot.machine))
     if progress is not None and progress.run_left_s is not None:
-        parts.append(figures.time_left(progress.run_left_s))
+        parts.append(units.time_left(progress.run_left_s))
     return "  ".join(parts) or (snapshot.phase or "starting")
 
 
 def _machine_parts(machine: Machine | None) -> list[str]:
     if machine is None:
         return []
-    parts = [f"CPU {figures.percent(machine.cpu.pct)}"] if machine.cpu else []
+    parts = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else []
     parts.extend(
-        f"GPU {gpu.index} {figures.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
+        f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
     )
     return parts
 
@@ -411,7 +411,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     elif metric_of(snapshot) != "step_ms":
         rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, viewer.status)})"))
     if snapshot.samples_per_second is not None:
-        rows.append(("throughput", figures.throughput(snapshot.samples_per_second)))
+        rows.append(("throughput", units.throughput(snapshot.samples_per_second)))
     else:
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:
@@ -420,7 +420,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
         told = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
         rows.append(("step", told))
     if snapshot.compile_s is not None:
-        rows.append(("compile", figures.seconds(snapshot.compile_s)))
+        rows.append(("compile", units.seconds(snapshot.compile_s)))
     if snapshot.stalls:
         rows.append(("stalls", _stalls(snapshot.stalls, snapshot.opening_stalls or 0)))
     if snapshot.limit is not None:
@@ -428,7 +428,7 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     if snapshot.header.workload in WORKLOADS:
         rows.append(("published", comparable_text(match_of(snapshot))))
     if result is not None:
-        rows.append(("wall", figures.seconds(result.wall_s)))
+        rows.append(("wall", units.seconds(result.wall_s)))
         rows.extend(result_figures(result))
     return rows
 
@@ -448,15 +448,15 @@ def _epoch_text(snapshot: Snapshot) -> str:
     assert timing is not None
     missing = missing_part(timing, snapshot.why)
     left_out = f", without {missing}" if missing else ""
-    return f"{figures.band(timing)} ({basis_of_epoch(timing, snapshot.compile_s)}{left_out})"
+    return f"{units.band(timing)} ({basis_of_epoch(timing, snapshot.compile_s)}{left_out})"
 
 
 def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
     if not timing.projected:
-        return figures.band(timing)
+        return units.band(timing)
     missing = missing_part(timing, snapshot.why)
     left_out = f", without {missing}" if missing else ""
-    return f"{figures.band(timing)} (projected{left_out})"
+    return f"{units.band(timing)} (projected{left_out})"
 
 
 def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
@@ -484,7 +484,7 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
         table.add_row(
             {"this": "▶", "earlier": "·", "published": " "}[row.kind],
             Text(clean(names.get(row.session or "", row.label), LONGEST_TEXT)),
-            ("~ " if row.projected else "") + figures.duration(row),
+            ("~ " if row.projected else "") + units.duration(row),
             *([_cost(row)] if priced else []),
             str(row.year or ""),
             _share(row),
@@ -497,12 +497,12 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
 
 def _share(row: Row) -> str:
     share = peak_share(row.published)[0] if row.published else None
-    return "" if share is None else figures.share(share)
+    return "" if share is None else units.share(share)
 
 
 def _cost(row: Row) -> str:
     cost = row.cost_usd
-    return "" if cost is None else figures.dollars(cost).removesuffix(" USD")
+    return "" if cost is None else units.dollars(cost).removesuffix(" USD")
 
 
 def _print_failure(errors: Console, snapshot: Snapshot) -> None:
@@ -571,7 +571,7 @@ def _facts_line(facts: Facts) -> str:
     cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
     return (
         f"{facts.host}: {machine.cpu_model or 'CPU'}, {cores}, "
-        f"{figures.gibibytes(machine.memory_mib)}; "
+        f"{units.gibibytes(machine.memory_mib)}; "
         f"GPU: {gpus or machine.why.get('gpus', 'none')}"
     )
 
@@ -582,12 +582,12 @@ def _machine_line(machine: Machine | None) -> str:
     parts = [time.strftime("%H:%M:%S", time.localtime(machine.wall))]
     parts.extend(_machine_parts(machine)[:1])
     if machine.memory is not None:
-        parts.append(f"memory {figures.gibibytes(machine.memory.used_mib)}")
+        parts.append(f"memory {units.gibibytes(machine.memory.used_mib)}")
     for gpu in machine.gpus or ():
         power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
         heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
         parts.append(
-            f"GPU {gpu.index} {figures.percent(gpu.utilization_pct)} "
-            f"{figures.gibibytes(gpu.memory_used_mib)} {power} {heat}"
+            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
+            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
         )
     return "  ".join(parts)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from dlmon.records import Process
-from tui import figures
+from tui.formatting import units
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Column:
 def _memory(mib: int | None) -> str:
     if mib is None:
         return "–"
-    return f"{mib} MiB" if mib < 1024 else figures.gibibytes(mib)
+    return f"{mib} MiB" if mib < 1024 else units.gibibytes(mib)
 
 
 def _lower(text: str | None) -> str | None:

@@ -150,7 +150,7 @@ def _unknown_key(key: str, names: list[str], prefix: str) -> str:
 
 
 def _check_theme(name: str) -> None:
-    from tui.themes import theme_names
+    from tui.drawing.themes import theme_names
 
     names = theme_names()
     if name not in names:

@@ -19,8 +19,8 @@ from dlmon.sweep.results import (
     leaders,
     of_workload,
 )
-from tui.sweep_figures import amount, heading_of, spread_text
-from tui.widgets.plot import bar_fractions
+from tui.drawing.plot import bar_fractions
+from tui.formatting.sweeps import amount, heading_of, spread_text
 from tui.widgets.sweep_plot import Bar, Point, PointSeries, is_doubling
 
 

@@ -15,10 +15,9 @@ from rich.text import Text
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Began, Ended, Event
 from dlmon.sweep.runner import SweepRun
-from tui import figures
 from tui.console import line_console, table_console
-from tui.signals import on_signals
-from tui.sweep_figures import (
+from tui.formatting import units
+from tui.formatting.sweeps import (
     findings,
     outcome_text,
     plan_text,
@@ -27,6 +26,7 @@ from tui.sweep_figures import (
     sweep_json,
     table_of,
 )
+from tui.signals import on_signals
 from tui.tables import plain_table, print_line, unwrapped
 
 
@@ -111,7 +111,7 @@ class _Showing:
             self._print(f"{number}  {name}: session {event.session}")
             return
         metric = plan.metrics[combination.workload]
-        left = figures.time_left(self._run.sweep.seconds_left())
+        left = units.time_left(self._run.sweep.seconds_left())
         told = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
         self._print(f"{told}  {left}" if left and self._run.sweep.left() else told)
 

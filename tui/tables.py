@@ -17,9 +17,9 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sweep.log import SweepEntry
-from tui import figures
 from tui.console import table_console
-from tui.session_figures import (
+from tui.formatting import units
+from tui.formatting.sessions import (
     RunOfSweep,
     can_be_resumed,
     device_of,
@@ -29,7 +29,7 @@ from tui.session_figures import (
     runs_of_sweeps,
     workload_of,
 )
-from tui.sweep_figures import runs_text, varied_text
+from tui.formatting.sweeps import runs_text, varied_text
 from workloads.catalog import Workload
 
 _WIDTH_FOR_ONE_ROW = 140
@@ -52,7 +52,7 @@ def print_workloads(workloads: Sequence[Workload]) -> None:
             Text(workload.name, style="bold"),
             *([Text(workload.title)] if one_row else []),
             f"{workload.parameters:,}",
-            figures.count(workload.train_flops),
+            units.count(workload.train_flops),
             str(workload.batch_size),
             run_length(workload),
             Text(f"[{sources.index(workload.source) + 1}]", style="dim"),
@@ -104,7 +104,7 @@ def print_sessions(
         run = runs.get(entry.header.id)
         device, name = device_of(entry)
         table.add_row(
-            figures.day_and_time(entry.header.wall),
+            units.day_and_time(entry.header.wall),
             _name(entry.header.workload),
             _name(entry.status),
             _name(name or device),
@@ -123,7 +123,7 @@ def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool)
     table = plain_table("started", "workload", "status", "combinations", "varied")
     for entry in sweeps:
         table.add_row(
-            figures.day_and_time(entry.header.wall),
+            units.day_and_time(entry.header.wall),
             _name(workload_of(entry)),
             _name(entry.status),
             Text(f"{made_text(entry)} done"),

@@ -73,7 +73,7 @@ def last_results(
     in which nothing was learnt tells none.
     """
     from dlmon.records import WITHOUT_EPOCHS
-    from tui.compared import mode_of, timing_of_result
+    from tui.formatting.comparison import mode_of, timing_of_result
 
     names = {workload.name for workload in workloads}
     newest: dict[str, LastResult] = {}

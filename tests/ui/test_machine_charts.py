@@ -12,8 +12,8 @@ from textual.screen import Screen
 
 from dlmon.records import Cpu, ProcessTree
 from dlmon.session.session import MachineHistory
+from tui.drawing.time_axis import TimeAxis
 from tui.machine_view import MachineView
-from tui.time_axis import TimeAxis
 from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.machine_charts import MachineCharts
 from tui.widgets.machine_tiles import ChartTile

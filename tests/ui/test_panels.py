@@ -15,7 +15,7 @@ from textual.app import App, ComposeResult
 
 from dlmon.records import Batches, Epoch, Model, Notice, Output
 from dlmon.session.limits import Limit
-from tui import figures
+from tui.formatting import units
 from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
 from tui.widgets.limit_line import LimitLine
@@ -305,11 +305,11 @@ def test_the_options_that_would_match_are_named_before_there_is_a_figure():
 
 
 def test_inference_is_headed_by_the_time_of_a_batch():
-    mean, p95 = figures.milliseconds(INFERENCE.step_ms.mean), INFERENCE.step_ms.p95
-    assert mean != figures.milliseconds(INFERENCE.step_ms.median)
+    mean, p95 = units.milliseconds(INFERENCE.step_ms.mean), INFERENCE.step_ms.p95
+    assert mean != units.milliseconds(INFERENCE.step_ms.median)
     first, *_ = shown(EpochHeadline(), INFERENCE, "", width=70, height=2)
     assert first.startswith(f"{mean} ± ")
-    assert f"   mean, p95 {figures.milliseconds(p95)}" in first
+    assert f"   mean, p95 {units.milliseconds(p95)}" in first
     rows = shown(EpochHeadline(), INFERENCE, "", width=56, height=4)
     assert "   mean, p95" in rows[0]
     assert "epoch" not in "".join(rows)

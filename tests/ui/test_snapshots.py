@@ -10,7 +10,7 @@ import sys
 import pytest
 from fakes.states import STATES, VIEWS, staged
 
-from tui.themes import DARK, LIGHT
+from tui.drawing.themes import DARK, LIGHT
 
 pytestmark = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11),

@@ -11,7 +11,7 @@ from fakes.states import MACHINES, SIZES, STATES, pictures, staged
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from tui import figures
+from tui.formatting import units
 
 OVER_ANOTHER = (
     *("help", "palette", "home-help", "watch-help", "starting"),
@@ -126,7 +126,7 @@ async def test_the_live_screen_tells_what_matters_most_at_every_size(taken, view
         assert told.header.workload in text
         assert standing(told, session) in text
         if speed is not None:
-            assert f"{figures.rate(speed)} " in text
+            assert f"{units.rate(speed)} " in text
             assert "samples/s" in text
 
 

@@ -34,6 +34,7 @@ from dlmon.sweep.plan import (
 )
 from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
+from tui.formatting.sweeps import slot_text
 from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
@@ -43,7 +44,6 @@ from tui.screens.sweep import SweepScreen
 from tui.screens.sweep_form import SweepForm
 from tui.screens.sweep_quit import SweepQuitScreen
 from tui.settings import Settings
-from tui.sweep_figures import slot_text
 from tui.widgets.sweep_table import SweepTable
 from workloads.catalog import WORKLOADS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.widgets.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
+from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 
 
 def test_small_digits_are_three_rows_of_half_blocks():

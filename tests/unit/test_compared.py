@@ -8,7 +8,7 @@ from fakes.recorded import BEGIN_WALL, folded, recorded_session
 from dlmon.comparison.compare import Row
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Model, SessionHeader
-from tui.compared import (
+from tui.formatting.comparison import (
     EARLIER_SESSIONS,
     claim_text,
     comparison_rows,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dlmon.comparison.compare import timing_of_step
 from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
-from tui import figures
+from tui.formatting import units
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -18,23 +18,23 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
      (12_345.6, "12,346 s")],
 )  # fmt: skip
 def test_seconds(value, text):
-    assert figures.seconds(value) == text
+    assert units.seconds(value) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0.854, "0.85 ms"), (36.4, "36.4 ms"), (1_240.3, "1,240 ms")]
 )
 def test_milliseconds(value, text):
-    assert figures.milliseconds(value) == text
+    assert units.milliseconds(value) == text
 
 
 def test_the_time_of_a_batch_is_written_in_its_own_unit():
     timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), None)
-    assert figures.duration(timing) == figures.band(timing) == "3.23 ms"
+    assert units.duration(timing) == units.band(timing) == "3.23 ms"
     rate = SamplesPerSecond(median=100, mean=100, standard_error=None, jitter=0, band=5)
     timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), rate)
-    assert figures.band(timing) == "3.23 ms ± 0.17"
-    assert figures.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
+    assert units.band(timing) == "3.23 ms ± 0.17"
+    assert units.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_the_time_of_a_batch_is_written_in_its_own_unit():
      (0.0123, "0.012 USD"), (0.000418, "0.00042 USD"), (9e-9, "9.0e-09 USD")],
 )  # fmt: skip
 def test_dollars(value, text):
-    assert figures.dollars(value) == text
+    assert units.dollars(value) == text
 
 
 @pytest.mark.parametrize(
     ("joules", "text"), [(85.2, "85.2 J"), (1234, "1.23 kJ"), (5.6e6, "5.6 MJ"), (2e9, "2 GJ")]
 )
 def test_energy(joules, text):
-    assert figures.energy(joules) == text
+    assert units.energy(joules) == text
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_energy(joules, text):
      (3600, "1:00:00"), (7384, "2:03:04"), (90_000, "25:00:00")],
 )  # fmt: skip
 def test_a_clock(value, text):
-    assert figures.clock(value) == text
+    assert units.clock(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0, "00:00 left"), (28, "00:28 left")])
 def test_time_left(value, text):
-    assert figures.time_left(value) == text
+    assert units.time_left(value) == text
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,17 @@ def test_time_left(value, text):
     ],
 )
 def test_a_time_with_its_band(value, low, high, projected, text):
-    assert figures.band(SecondsPerEpoch(value, low, high, 3, projected)) == text
-    assert figures.band(RunSeconds(value, low, high, projected)) == text
-    assert figures.band(RunSeconds(value, low, high, projected), ascii=True).isascii()
+    assert units.band(SecondsPerEpoch(value, low, high, 3, projected)) == text
+    assert units.band(RunSeconds(value, low, high, projected)) == text
+    assert units.band(RunSeconds(value, low, high, projected), ascii=True).isascii()
 
 
 def test_the_band_alone():
-    assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
-    assert figures.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), ascii=True) == "+- 0.05"
-    assert figures.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
-    assert figures.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
-    assert figures.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == "± 36"
+    assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False)) == "± 0.05"
+    assert units.spread(SecondsPerEpoch(9.02, 8.97, 9.07, 3, False), ascii=True) == "+- 0.05"
+    assert units.spread(SecondsPerEpoch(9.02, 9.02, 9.02, 3, False)) == ""
+    assert units.spread(SecondsPerEpoch(9.02, None, None, 1, False)) == ""
+    assert units.spread(SecondsPerEpoch(9.02, 0.0, 45.0, 2, False)) == "± 36"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_band_alone():
      (5540.4, "5,540"), (1_234_567, "1,234,567")],
 )  # fmt: skip
 def test_a_rate(value, text):
-    assert figures.rate(value) == text
+    assert units.rate(value) == text
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anyt
     mean, band, text
 ):
     measured = SamplesPerSecond(mean, mean, 1.0, 1.0, band)
-    assert figures.throughput(measured) == text
-    assert figures.throughput(measured, ascii=True) == text.replace("±", "+-")
+    assert units.throughput(measured) == text
+    assert units.throughput(measured, ascii=True) == text.replace("±", "+-")
 
 
 @pytest.mark.parametrize(
@@ -125,22 +125,22 @@ def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anyt
      (999.99994, "999.9999"), (12_345.678, "1.235e+04"), (0.00012, "0.00012"), (1e300, "1e+300")],
 )  # fmt: skip
 def test_a_metric(value, text):
-    assert figures.metric(value) == text
+    assert units.metric(value) == text
 
 
 @given(finite)
 def test_a_metric_has_room_in_its_column(value):
-    assert len(figures.metric(value)) <= 11
+    assert len(units.metric(value)) <= 11
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0 %"), (96.6, "97 %")])
 def test_a_share(value, text):
-    assert figures.percent(value) == text
+    assert units.percent(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0.0 GiB"), (4850, "4.7 GiB")])
 def test_an_amount_of_memory(value, text):
-    assert figures.gibibytes(value) == text
+    assert units.gibibytes(value) == text
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_amount_of_memory(value, text):
      (None, None, "–")],
 )  # fmt: skip
 def test_memory_in_use(used, total, text):
-    assert figures.memory_in_use(used, total) == text
+    assert units.memory_in_use(used, total) == text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_memory_in_use(used, total, text):
      (2e12, "2 T")],
 )  # fmt: skip
 def test_a_large_number(value, text):
-    assert figures.count(value) == text
+    assert units.count(value) == text
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_large_number(value, text):
     [(1_795_186_560.0, "2026-11-20 14:56"), (0.0, "1970-01-01 00:00"), (1e300, "–"), (-1e300, "–")],
 )
 def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
-    assert figures.day_and_time(wall) == text
+    assert units.day_and_time(wall) == text
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
      (319 * 86_400, "5 Jan 14:56"), (400 * 86_400, "2025-10-16")],
 )  # fmt: skip
 def test_a_moment_is_told_as_shortly_as_its_distance_allows(utc, ago_s, text):
-    assert figures.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
+    assert units.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
 
 
 @given(finite, finite)
 def test_any_moment_can_be_told(wall, now):
-    assert figures.moment(wall, now)
+    assert units.moment(wall, now)
 
 
 @pytest.mark.parametrize(
@@ -202,12 +202,12 @@ def test_any_moment_can_be_told(wall, now):
     ],
 )
 def test_a_device_goes_without_the_words_that_all_of_its_kind_share(name, short):
-    assert figures.device(name) == short
+    assert units.device(name) == short
 
 
 @given(st.text())
 def test_a_device_with_a_name_keeps_one(name):
-    assert bool(figures.device(name)) == bool(name)
+    assert bool(units.device(name)) == bool(name)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_device_with_a_name_keeps_one(name):
     ],
 )
 def test_a_factor(value, text):
-    assert figures.factor(value) == text
+    assert units.factor(value) == text
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_a_factor(value, text):
     ],
 )
 def test_stalls(count, at_openings, text):
-    assert figures.stalls(count, at_openings) == text
+    assert units.stalls(count, at_openings) == text
 
 
 @pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])
 def test_a_time_of_day_or_none_that_can_be(utc, wall, text):
-    assert figures.time_of_day(wall) == text
+    assert units.time_of_day(wall) == text

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
+from tui.drawing.time_axis import TimeAxis
 from tui.machine_view import MachineView, gpu_that_trains
-from tui.time_axis import TimeAxis
 from tui.widgets.gpu_rows import GpuRows, coarser
 from tui.widgets.lines import row_width
 

@@ -112,7 +112,7 @@ def test_syntax_newer_than_3_10_would_be_noticed():
 VIOLATIONS = {
     "The face uses the engine, and nothing uses the face": ("dlmon/host.py", "import tui"),
     "The face knows of the workloads only their catalog": (
-        "tui/figures.py",
+        "tui/formatting/units.py",
         "import workloads.data.load",
     ),
     "The workloads use what the engine has for a trained process only": (

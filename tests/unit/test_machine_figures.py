@@ -13,7 +13,7 @@ from dlmon.records import (
     Network,
     ProcessTree,
 )
-from tui.machine_figures import (
+from tui.formatting.machine import (
     Figure,
     cpu_figures,
     cpu_meter,

@@ -6,7 +6,7 @@ import pytest
 
 from dlmon.comparison.compare import STEP_MS, Conditions, compare, published
 from dlmon.comparison.matching import Match, find_match
-from tui.compared import (
+from tui.formatting.comparison import (
     changed_options,
     comparable_text,
     default_conditions,

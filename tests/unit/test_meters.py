@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tui.machine_figures import Figure
+from tui.formatting.machine import Figure
 from tui.widgets.lines import MUTED, row_width
 from tui.widgets.meters import Meters, meter_rows, meter_rows_wanted
 

@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.color import Color
 
 from dlmon.records.sanitize import clean
-from tui.plain_characters import PlainCharacters, plain
+from tui.drawing.ascii import PlainCharacters, plain
 
 
 @pytest.mark.parametrize(

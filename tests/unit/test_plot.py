@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.widgets.plot import (
+from tui.drawing.plot import (
     ascii_rows,
     bar,
     braille_rows,
@@ -340,6 +340,6 @@ def test_a_bar_is_exactly_as_wide_as_asked(fraction, width):
 
 def test_drawing_needs_no_textual():
     code = (
-        "import sys, tui.widgets.plot; sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
+        "import sys, tui.drawing.plot; sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.session.measures import NO_PRICE
-from tui.result_figures import effective_text, result_figures
+from tui.formatting.results import effective_text, result_figures
 
 RESULT = replace(recorded_session()[-1], effective_flop_s=None, why={})
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dlmon.comparison.compare import Conditions, Row, compare
 from dlmon.records import Result
-from tui.row_details import row_details
+from tui.formatting.comparison_row import row_details
 
 
 def row_of(conditions, value):

@@ -19,7 +19,7 @@ from dlmon.sweep.plan import (
     Outcome,
     Slot,
 )
-from tui.sweep_figures import (
+from tui.formatting.sweeps import (
     findings,
     outcome_text,
     plan_text,

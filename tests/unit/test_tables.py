@@ -13,7 +13,7 @@ from dlmon.doctor.checks import Finding
 from dlmon.log.directory import list_sessions
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from dlmon.sweep.plan import Began, Closed, Ended, Slot
-from tui.session_figures import runs_of_sweeps
+from tui.formatting.sessions import runs_of_sweeps
 from tui.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS
 

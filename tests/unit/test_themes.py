@@ -7,7 +7,7 @@ from rich.color import Color as RichColor
 from rich.color import ColorSystem
 from textual.color import Color
 
-from tui.themes import DARK, LIGHT, OWN_THEMES, theme_names
+from tui.drawing.themes import DARK, LIGHT, OWN_THEMES, theme_names
 
 THEMES = {theme.name: theme for theme in OWN_THEMES}
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dlmon.session.session import Stretch
 from dlmon.statistics.series import Series
-from tui.time_axis import (
+from tui.drawing.plot import mark_row
+from tui.drawing.time_axis import (
     MOVES,
     SETTLED_NS,
     Run,
@@ -19,7 +20,6 @@ from tui.time_axis import (
     latest_axis,
     mark_columns,
 )
-from tui.widgets.plot import mark_row
 from tui.widgets.rows import Ruler, ruled_row
 
 S = 1_000_000_000

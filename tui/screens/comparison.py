@@ -13,7 +13,7 @@ from textual.widgets import Footer
 
 from dlmon.comparison.compare import Row
 from dlmon.records import Result
-from tui.row_details import row_details
+from tui.formatting.comparison_row import row_details
 from tui.widgets import bars, comparison_details
 from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.widgets.comparison_details import ComparisonDetails

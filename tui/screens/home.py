@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
-from tui.compositor import SpansCompositor
+from tui.drawing.compositor import SpansCompositor
 from tui.option_fields import OPTIONS
 from tui.run_options import RunOptions
 from tui.widgets.key_footer import KeyFooter
@@ -351,7 +351,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.notify(f"given to the terminal's clipboard: {clean(command)}", markup=False)
 
     def _describe(self) -> None:
-        from tui.compared import comparable_text, match_of_options
+        from tui.formatting.comparison import comparable_text, match_of_options
 
         workload, typed = self._list.highlighted, self._form.typed
         if workload is None:

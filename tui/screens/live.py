@@ -19,8 +19,11 @@ from dlmon.log.folder import LogError
 from dlmon.session.follower import Viewer
 from dlmon.session.session import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
-from tui import figures
-from tui.compared import (
+from tui.drawing.compositor import SpansCompositor
+from tui.drawing.plot import grown_top
+from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
+from tui.formatting import units
+from tui.formatting.comparison import (
     comparison_rows,
     earlier_sessions,
     factor_of_nearest,
@@ -30,12 +33,10 @@ from tui.compared import (
     run_names,
     timing_of,
 )
-from tui.compositor import SpansCompositor
 from tui.machine_view import MachineView, gpu_that_trains
 from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
-from tui.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
 from tui.widgets import (
     bars,
     epoch_headline,
@@ -53,7 +54,6 @@ from tui.widgets.key_footer import KeyFooter
 from tui.widgets.limit_line import LimitLine
 from tui.widgets.machine_charts import MACHINE_HELP, MachineCharts
 from tui.widgets.output_pane import OutputPane
-from tui.widgets.plot import grown_top
 from tui.widgets.progress_line import ProgressLine
 from tui.widgets.too_small import TooSmall
 from tui.widgets.top_line import TopLine
@@ -395,10 +395,10 @@ class LiveScreen(Screen[None]):
         right = _speed(snapshot, self._ascii)
         if cursor is not None:
             value = axis.columns(self._viewer.session.throughput)[cursor]
-            told = "no batch" if value is None else f"{figures.rate(value)} samples/s"
+            told = "no batch" if value is None else f"{units.rate(value)} samples/s"
             right = f"{self._cursor_label(axis)}  {told}"
         elif snapshot.stalls:
-            right = f"{right}  {figures.stalls(snapshot.stalls)}"
+            right = f"{right}  {units.stalls(snapshot.stalls)}"
         title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
         self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
 
@@ -417,7 +417,7 @@ class LiveScreen(Screen[None]):
 
     def _clock(self, t_ns: int) -> str:
         """Write an instant as the time since the session began."""
-        return figures.clock((t_ns - self._viewer.session.header.t) / 1e9)
+        return units.clock((t_ns - self._viewer.session.header.t) / 1e9)
 
     def _machine_view(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> MachineView:
         session = self._viewer.session
@@ -756,14 +756,14 @@ _TITLES = {
 def _told_at_end(viewer: Viewer) -> str:
     timing = timing_of(viewer.snapshot())
     told = f"{viewer.session.header.workload} {viewer.status}"
-    return f"{told}: {figures.band(timing)}" if timing is not None else told
+    return f"{told}: {units.band(timing)}" if timing is not None else told
 
 
 def _speed(snapshot: Snapshot, ascii: bool) -> str:
     if snapshot.samples_per_second is not None:
-        return figures.throughput(snapshot.samples_per_second, ascii)
+        return units.throughput(snapshot.samples_per_second, ascii)
     if snapshot.samples_per_second_now is not None:
-        return f"{figures.rate(snapshot.samples_per_second_now)} samples/s"
+        return f"{units.rate(snapshot.samples_per_second_now)} samples/s"
     return ""
 
 

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from tui.compositor import SpansCompositor
+from tui.drawing.compositor import SpansCompositor
 from tui.machine_view import MachineView
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.machine_detail import DETAIL_HELP, MachineDetail

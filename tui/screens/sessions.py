@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 
 from dlmon.log.directory import SessionEntry
 from dlmon.sweep.log import SweepEntry
-from tui.session_figures import resume_command
+from tui.formatting.sessions import resume_command
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.session_details import SessionDetails
 from tui.widgets.session_list import SessionList

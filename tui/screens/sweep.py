@@ -16,10 +16,10 @@ from textual.screen import ModalScreen, Screen
 from dlmon.log.folder import log_of
 from dlmon.sweep.plan import Event, Slot
 from dlmon.sweep.runner import SweepRun
-from tui.compositor import SpansCompositor
+from tui.drawing.compositor import SpansCompositor
+from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
 from tui.screens.quit import QuitScreen
 from tui.screens.sweep_quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
-from tui.sweep_figures import findings, plan_text, slot_text, table_of
 from tui.sweep_picture import picture_of
 from tui.widgets import sweep_chart, sweep_lines, sweep_table
 from tui.widgets.key_footer import KeyFooter

@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, Static
 
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Plan, SweepError, read_repeats
-from tui.sweep_figures import plan_text
+from tui.formatting.sweeps import plan_text
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 

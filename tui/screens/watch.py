@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.compositor import SpansCompositor
+from tui.drawing.compositor import SpansCompositor
 from tui.screens.machine_detail import GpusScreen, MachineScreen, ProcessesScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.machine_panel import PANEL_HELP, MachinePanel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from tui import figures
-from tui.compared import timed_unit
+from tui.formatting import units
+from tui.formatting.comparison import timed_unit
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import Row
 from tui.workload_choice import LastResult
@@ -66,11 +66,11 @@ def described(
     if last is None:
         result: _Sentence = ("", "not trained here yet", MUTED)
     else:
-        took = figures.band(last.timing, ascii)
-        when = figures.day_and_time(last.wall)
+        took = units.band(last.timing, ascii)
+        when = units.day_and_time(last.wall)
         result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}", PLAIN)
     whole = f"{workload.parameters:,}"
-    parameters = whole if width >= _WIDTH_FOR_WHOLE else figures.count(workload.parameters)
+    parameters = whole if width >= _WIDTH_FOR_WHOLE else units.count(workload.parameters)
     flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"
     return [
         [("", workload.title, STRONG)],
@@ -95,7 +95,7 @@ def _run_length(workload: Workload) -> str:
 
 def mega_or_more(operations: int) -> str:
     """Write a number of operations with a prefix: 0.409 M, 236 M or 24.6 G."""
-    return figures.count(operations) if operations >= 1e6 else f"{operations / 1e6:.3g} M"
+    return units.count(operations) if operations >= 1e6 else f"{operations / 1e6:.3g} M"
 
 
 def wrapped(sentence: _Sentence, width: int) -> list[Row]:

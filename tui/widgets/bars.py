@@ -14,10 +14,10 @@ from textual import events
 from textual.message import Message
 
 from dlmon.comparison import compare as comparison
-from tui import figures
-from tui.compared import difference
+from tui.drawing.plot import bar, bar_fractions
+from tui.formatting import units
+from tui.formatting.comparison import difference
 from tui.widgets.lines import cut, wrapped
-from tui.widgets.plot import bar, bar_fractions
 from tui.widgets.rows import Row, RowWidget, fit
 from tui.widgets.tail import Wheel
 
@@ -100,7 +100,7 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
             BarRow(
                 label=label,
                 fraction=fractions.get(row),
-                value=("~" if row.projected else "") + figures.duration(row),
+                value=("~" if row.projected else "") + units.duration(row),
                 detail=str(row.year or "") if published else "",
                 style=row.kind,  # type: ignore[arg-type]
                 # The mark before the value says that it is projected.
@@ -113,7 +113,7 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
 
 
 def _cost(row: comparison.Row) -> str:
-    return "" if row.cost_usd is None else figures.dollars(row.cost_usd)
+    return "" if row.cost_usd is None else units.dollars(row.cost_usd)
 
 
 def _fractions(rows: Sequence[comparison.Row]) -> dict[comparison.Row, float]:
@@ -139,7 +139,7 @@ def _published_labels(rows: Sequence[comparison.Row]) -> dict[comparison.Row, st
     What stands in brackets goes, where all of that name have the same there; of
     several measurements of a device, what their frameworks don't share is added.
     """
-    devices = {row: figures.device(row.label) for row in rows}
+    devices = {row: units.device(row.label) for row in rows}
     same_name: dict[str, list[comparison.Row]] = defaultdict(list)
     for row, device in devices.items():
         same_name[device.partition(" (")[0]].append(row)

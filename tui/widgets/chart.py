@@ -12,9 +12,7 @@ from textual import events
 from textual.message import Message
 from textual.style import Style
 
-from tui.time_axis import NO_LABELS, TimeLabels
-from tui.widgets.lines import wrapped
-from tui.widgets.plot import (
+from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     ascii_rows,
     braille_rows,
@@ -22,6 +20,8 @@ from tui.widgets.plot import (
     short_number,
     split_rows,
 )
+from tui.drawing.time_axis import NO_LABELS, TimeLabels
+from tui.widgets.lines import wrapped
 from tui.widgets.rows import Row, RowWidget, Run, fit
 
 

@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import ClassVar
 
 from dlmon.records import Cpu
-from tui.machine_figures import BUSY_PCT
+from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.formatting.machine import BUSY_PCT
 from tui.widgets.lines import BAD, MUTED, Lines, cut
-from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.widgets.rows import Row
 
 # "12  95 % ━━━━" and a gap: the least that a core with a bar of its own takes.

@@ -9,9 +9,9 @@ from textual.renderables.digits import Digits
 
 from dlmon.comparison.compare import missing_part
 from dlmon.session.session import Snapshot
-from tui import figures
-from tui.compared import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
-from tui.result_figures import effective_text
+from tui.formatting import units
+from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
+from tui.formatting.results import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import Row, Run
 
@@ -129,7 +129,7 @@ class EpochHeadline(Lines):
         """Return the figure and as many facts as have room, then the sentences."""
         timing = timing_of(snapshot)
         assert timing is not None
-        figure: Run = (figures.band(timing, self.ascii), ACCENT)
+        figure: Run = (units.band(timing, self.ascii), ACCENT)
         an_epoch, told = _facts(snapshot, self.ascii)
         facts = _with_basis(figure, snapshot, (*an_epoch, *told), width)
         rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
@@ -149,12 +149,12 @@ class EpochHeadline(Lines):
         """Return the digits with facts and sentences beside them, and below what is too long."""
         timing = timing_of(snapshot)
         assert timing is not None
-        number, unit_of_time = figures.duration(timing).replace(",", "").split()
+        number, unit_of_time = units.duration(timing).replace(",", "").split()
         digits = _digit_rows(number, timing.projected)
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
-        unit: Run = (f"{unit_of_time} {figures.spread(timing)}".rstrip(), STRONG)
+        unit: Run = (f"{unit_of_time} {units.spread(timing)}".rstrip(), STRONG)
         sentences = self._sentences_in(room)
         fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
         an_epoch, told = _facts(snapshot)
@@ -187,16 +187,16 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     told: Row = ()
     if snapshot.compile_s is not None:
-        told = ((f"compile {figures.seconds(snapshot.compile_s)}", MUTED),)
+        told = ((f"compile {units.seconds(snapshot.compile_s)}", MUTED),)
     if snapshot.stalls:
-        stalls = figures.stalls(snapshot.stalls, snapshot.opening_stalls or 0)
+        stalls = units.stalls(snapshot.stalls, snapshot.opening_stalls or 0)
         told = (*told, (stalls, PLAIN))
     effective = effective_text(snapshot.result) if snapshot.result is not None else ""
     if effective:
         told = (*told, (effective, MUTED))
     if timing is not snapshot.run_seconds or per_epoch is None:
         return (), told
-    return ((f"{figures.band(per_epoch, ascii)} an epoch", PLAIN),), told
+    return ((f"{units.band(per_epoch, ascii)} an epoch", PLAIN),), told
 
 
 def _with_basis(figure: Run, snapshot: Snapshot, others: Row, width: int) -> Row:
@@ -210,7 +210,7 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
     """Say whether the figure was measured or projected, and from what; in full and shortly."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
-        told = f"mean, p95 {figures.milliseconds(snapshot.step_ms.p95)}"
+        told = f"mean, p95 {units.milliseconds(snapshot.step_ms.p95)}"
         return told, told
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:

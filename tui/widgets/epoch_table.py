@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from dlmon.records import Epoch
-from tui import figures
+from tui.formatting import units
 from tui.widgets.lines import MUTED, PLAIN, cut
 from tui.widgets.rows import Row, fit
 from tui.widgets.tail import Tail
@@ -105,22 +105,22 @@ def _importance(name: str) -> tuple[bool, bool]:
 
 
 def _train_time(epoch: Epoch) -> str:
-    return figures.seconds((epoch.train_end - epoch.begin) / 1e9)
+    return units.seconds((epoch.train_end - epoch.begin) / 1e9)
 
 
 def _validation_time(epoch: Epoch) -> str:
     validation = epoch.validation
-    return figures.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
+    return units.seconds((validation.end - validation.begin) / 1e9) if validation else "–"
 
 
 def _samples_per_second(epoch: Epoch) -> str:
     train_s = (epoch.train_end - epoch.begin) / 1e9
-    return figures.rate(epoch.samples / train_s) if train_s > 0 else "–"
+    return units.rate(epoch.samples / train_s) if train_s > 0 else "–"
 
 
 def _metric(epoch: Epoch, name: str) -> str:
     value = epoch.metrics.get(name)
-    return epoch.why.get(name, "–") if value is None else figures.metric(value)
+    return epoch.why.get(name, "–") if value is None else units.metric(value)
 
 
 def _short(name: str) -> str:

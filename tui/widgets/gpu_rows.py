@@ -9,12 +9,12 @@ from rich.cells import cell_len
 
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
-from tui import figures
-from tui.machine_figures import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from tui.drawing.time_axis import TimeAxis
+from tui.formatting import units
+from tui.formatting.machine import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
 from tui.machine_view import MachineView
-from tui.time_axis import TimeAxis
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, row_width
-from tui.widgets.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.rows import Row, fit
 
 HISTORY: tuple[str, ...] = ("gpus--history",)
@@ -143,7 +143,7 @@ class GpuRows(Lines):
             return (*told, (fit(view.stale, width - len(name)), MUTED))
         if gpu.utilization_pct is None:
             return (*told, *self._without_utilization(view, gpu, width - len(name)))
-        percent = f"{figures.percent(gpu.utilization_pct):>{_PERCENT}}"
+        percent = f"{units.percent(gpu.utilization_pct):>{_PERCENT}}"
         room = width - len(name) - len(percent)
         told_figures = view.figures_of(gpu) if with_figures else []
         more = self._figures_with_room(told_figures, room - _LEAST_BAR - 1)

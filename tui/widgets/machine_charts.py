@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine_view import MachineView
-from tui.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.widgets.gpu_rows import GpuRows, gpu_rows_wanted
 from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
+from tui.formatting.machine import Figure
 from tui.machine_detail import Section, is_over, sections
-from tui.machine_figures import Figure
 from tui.machine_view import MachineView
 from tui.widgets.lines import (
     ACCENT,

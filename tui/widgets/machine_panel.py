@@ -17,7 +17,9 @@ from textual.widget import Widget
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, MachineFacts
 from dlmon.session.session import MachineHistory
-from tui.machine_figures import cpu_meter, identity, machine_meters
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
+from tui.formatting.machine import cpu_meter, identity, machine_meters
 from tui.machine_places import (
     ABOUT,
     CORES,
@@ -33,14 +35,12 @@ from tui.machine_places import (
     machine_places,
 )
 from tui.machine_view import MachineView
-from tui.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
 from tui.widgets.core_rows import CoreRows
 from tui.widgets.gpu_rows import GpuRows
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
 from tui.widgets.machine_charts import MACHINE_HELP
 from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
 from tui.widgets.meters import Meters
-from tui.widgets.plot import COLUMNS_PER_CELL
 from tui.widgets.process_table import PROCESS_HELP, ProcessTable
 from tui.widgets.rows import Row
 

@@ -12,8 +12,11 @@ from textual.color import Color
 
 from dlmon.records import Cpu, Gpu, Memory
 from dlmon.statistics.series import Series
-from tui import figures
-from tui.machine_figures import (
+from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
+from tui.formatting import units
+from tui.formatting.machine import (
     BUSY_PCT,
     LEVELS,
     Figure,
@@ -26,12 +29,9 @@ from tui.machine_figures import (
     worst,
 )
 from tui.machine_view import MachineView
-from tui.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.widgets.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import MUTED, PLAIN, cut, row_width
 from tui.widgets.meters import meter_rows
-from tui.widgets.plot import COLUMNS_PER_CELL
 from tui.widgets.rows import Row, Ruler, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
@@ -360,10 +360,10 @@ def show_cpu(
     cpu = machine.cpu if machine is not None else None
     pct = cpu.pct if cpu is not None else None
     told_figures = cpu_figures(machine, view.facts)
-    first = _at(view, figures.percent(pct)) if cpu is not None else ""
+    first = _at(view, units.percent(pct)) if cpu is not None else ""
     more, marked = _words(told_figures), _marked(told_figures)
     if first and run_columns:
-        share = figures.percent(_run_pct(view, axis))
+        share = units.percent(_run_pct(view, axis))
         # At a cursor, both are what was asked for; else the first shows how the run is drawn.
         if view.cursor is not None:
             first = f"{first}  run {share}"
@@ -427,12 +427,12 @@ def show_gpu(
     others = [figure for figure in told_figures if figure not in memory]
     told = Told(
         f"GPU {gpu.index}",
-        name=figures.device(facts.name) if facts else "",
+        name=units.device(facts.name) if facts else "",
         headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
         trouble=view.stale or lost,
-        first=without or _at(view, figures.percent(pct)),
+        first=without or _at(view, units.percent(pct)),
         more=_words(others),
         marked=_marked(others),
         below=memory[0].text if memory else "",
@@ -483,7 +483,7 @@ def _at(view: MachineView, text: str) -> str:
 
 def _headline(pct: float | None) -> str:
     """Return what is told in large digits: nothing where nothing is known."""
-    return "" if pct is None else figures.percent(pct)
+    return "" if pct is None else units.percent(pct)
 
 
 def _busy(pct: float | None) -> Level:

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 
-from tui.machine_figures import Figure
+from tui.drawing.plot import bar
+from tui.formatting.machine import Figure
 from tui.widgets.lines import BAD, MUTED, PLAIN, Lines
-from tui.widgets.plot import bar
 from tui.widgets.rows import Row, fit
 
 _LEAST_BAR, _LONGEST_BAR = 6, 20

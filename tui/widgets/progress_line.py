@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dlmon.session.session import Progress, Snapshot
-from tui import figures
+from tui.drawing.plot import bar
+from tui.formatting import units
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -19,7 +20,6 @@ from tui.widgets.lines import (
     row_width,
     wrapped,
 )
-from tui.widgets.plot import bar
 from tui.widgets.rows import Row
 
 _LONGEST_BAR, _SHORTEST_BAR = 24, 8
@@ -78,14 +78,14 @@ class ProgressLine(GrowingLines):
         if snapshot is None:
             return []
         if self._reading:
-            then = f"{self._reading}; what is shown is from {figures.clock(snapshot.elapsed_s)}"
+            then = f"{self._reading}; what is shown is from {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
         wrong = self._trouble or _failure(snapshot)
         if wrong:
             return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]
         result = snapshot.result
         if result is not None:
-            after = f"{result.status} after {figures.seconds(result.wall_s)}"
+            after = f"{result.status} after {units.seconds(result.wall_s)}"
             return [cut(((after, PLAIN),), width, self.ellipsis)]
         if self._stopping:
             return [cut((("stopping after the batch that runs …", STRONG),), width, self.ellipsis)]
@@ -141,7 +141,7 @@ def _step(snapshot: Snapshot) -> Row:
 
 def _times_left(progress: Progress) -> tuple[str, str]:
     """Return the time left of the epoch and of the run, and the one that matters more."""
-    epoch, run = figures.time_left(progress.epoch_left_s), figures.time_left(progress.run_left_s)
+    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(progress.run_left_s)
     if progress.epochs <= progress.epoch + 1 or not epoch or not run:
         only = f"  {run or epoch}" if run or epoch else ""
         return only, only

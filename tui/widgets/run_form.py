@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from dlmon.records import MachineFacts
-from tui import figures
+from tui.formatting import units
 from tui.option_fields import OPTIONS, OptionField
 from tui.run_options import CHOICES, NONE, RunOptions, as_text
 from tui.typed_options import TypedOptions, read_options
@@ -145,7 +145,7 @@ class RunForm(Container):
 def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     """Return the devices that a machine offers, each with what to show for it."""
     gpus = [
-        (f"gpu:{gpu.index}", f"gpu:{gpu.index} {figures.device(gpu.name)}")
+        (f"gpu:{gpu.index}", f"gpu:{gpu.index} {units.device(gpu.name)}")
         for gpu in machine.gpus or ()
     ]
     return [("auto", "auto"), ("cpu", "cpu"), *gpus]

@@ -6,10 +6,10 @@ from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.records import Result
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
-from tui import figures
-from tui.compared import unusual_settings
-from tui.result_figures import cost_text, effective_text, energy_text
-from tui.session_figures import (
+from tui.formatting import units
+from tui.formatting.comparison import unusual_settings
+from tui.formatting.results import cost_text, effective_text, energy_text
+from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
     can_be_resumed,
@@ -17,7 +17,7 @@ from tui.session_figures import (
     made_text,
     outcome,
 )
-from tui.sweep_figures import findings, plan_text
+from tui.formatting.sweeps import findings, plan_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import Row
 
@@ -103,7 +103,7 @@ def _settings(entry: SessionEntry) -> str:
     options, result = entry.header.options, entry.result
     device, name = device_of(entry)
     # Which one an automatic choice took is told once it is over.
-    on = "" if device == "auto" else figures.device(name or device)
+    on = "" if device == "auto" else units.device(name or device)
     parts = [entry.header.workload, f"on {on}" if on else ""]
     for option, text in (
         ("batch_size", "batch {}"),
@@ -121,11 +121,11 @@ def _settings(entry: SessionEntry) -> str:
 def _speed(result: Result, ascii: bool) -> str:
     parts = []
     if result.samples_per_second is not None:
-        parts.append(figures.throughput(result.samples_per_second, ascii))
+        parts.append(units.throughput(result.samples_per_second, ascii))
     if result.step_ms is not None:
         parts.append(f"{result.step_ms.median:,.3g} ms a step")
     if result.compile_s is not None:
-        parts.append(f"compile {figures.seconds(result.compile_s)}")
-    parts.append(f"took {figures.seconds(result.wall_s)}")
+        parts.append(f"compile {units.seconds(result.compile_s)}")
+    parts.append(f"took {units.seconds(result.wall_s)}")
     parts.extend((cost_text(result), energy_text(result), effective_text(result)))
     return "   ".join(part for part in parts if part)

@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.sweep.log import SweepEntry
-from tui import figures
-from tui.session_figures import (
+from tui.formatting import units
+from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
     device_of,
@@ -154,7 +154,7 @@ class _Columns:
 
     def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, ascii: bool) -> Row:
         """Return a session, with what it was in a sweep, or a sweep."""
-        when = figures.day_and_time(entry.header.wall)[self._date_from :]
+        when = units.day_and_time(entry.header.wall)[self._date_from :]
         when = when.rjust(len("2026-11-20 14:56") - self._date_from)
         workload, device, status, host = self._fitted(
             workload_of(entry), self._device_of(entry), entry.status, entry.header.host
@@ -187,7 +187,7 @@ class _Columns:
         if isinstance(entry, SweepEntry):
             return ""
         device, name = device_of(entry)
-        return (figures.device(name) if self._full_device else "") or device
+        return (units.device(name) if self._full_device else "") or device
 
 
 def matching(
@@ -213,7 +213,7 @@ def matching(
 def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
     header = entry.header
     told = [header.id, workload_of(entry), entry.status, header.host]
-    told.append(figures.day_and_time(header.wall))
+    told.append(units.day_and_time(header.wall))
     if isinstance(entry, SweepEntry):
         told.append(sweep_outcome(entry))
     else:

@@ -9,9 +9,10 @@ from typing import ClassVar
 from dlmon.session.session import Session, Snapshot
 from dlmon.sweep.plan import IMPOSSIBLE, Slot, Sweep
 from dlmon.sweep.results import key_text
-from tui import figures
-from tui.compared import epoch_text
-from tui.sweep_figures import swept_text
+from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.formatting import units
+from tui.formatting.comparison import epoch_text
+from tui.formatting.sweeps import swept_text
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -27,7 +28,6 @@ from tui.widgets.lines import (
     row_width,
     wrapped,
 )
-from tui.widgets.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.widgets.rows import Row
 
 SPARK_CELLS = 12
@@ -181,16 +181,16 @@ def _how_far(standing: Standing, ascii: bool) -> Row:
         style = GOOD if standing.state == "completed" else BAD
         runs.append((standing.state, style))
         runs.append((f"  {done} of {len(plan.order)} runs made", PLAIN))
-        return (*runs, (f"  {figures.clock(standing.elapsed_s)}", PLAIN))
+        return (*runs, (f"  {units.clock(standing.elapsed_s)}", PLAIN))
     if standing.state == "stopping" or standing.last_run:
         told = "stopping" if standing.state == "stopping" else "stops after this run"
         runs.append((f"{told}  ", STRONG))
     if standing.slot is not None:
         runs.extend(_place(sweep, standing.slot))
-    runs.append((f"  {figures.clock(standing.elapsed_s)}", PLAIN))
+    runs.append((f"  {units.clock(standing.elapsed_s)}", PLAIN))
     left_s = sweep.seconds_left(standing.running_for_s)
     if left_s is not None and not standing.last_run and standing.state == "running":
-        runs.append((f"  ~ {figures.time_left(left_s)}", PLAIN))
+        runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))
     return tuple(runs)
 
 
@@ -216,7 +216,7 @@ def _doing(snapshot: Snapshot) -> Row:
         told.append((f"  {epoch}", MUTED))
     speed = snapshot.samples_per_second_now
     if speed is not None:
-        told.append((f"  {figures.rate(speed)} samples/s", PLAIN))
+        told.append((f"  {units.rate(speed)} samples/s", PLAIN))
     return tuple(told)
 
 
@@ -238,8 +238,8 @@ def _machine(snapshot: Snapshot) -> Row:
     machine = snapshot.machine
     if machine is None:
         return ()
-    told = [f"CPU {figures.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
-    told += [f"GPU {g.index} {figures.percent(g.utilization_pct)}" for g in machine.gpus or ()]
+    told = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
+    told += [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
     return tuple((f"  {text}", MUTED) for text in told)
 
 

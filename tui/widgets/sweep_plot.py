@@ -9,8 +9,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
-from tui.widgets.plot import (
+from tui.drawing.plot import (
     COLUMNS_PER_CELL,
     ascii_rows,
     bar,
@@ -19,6 +18,7 @@ from tui.widgets.plot import (
     nice_top,
     short_number,
 )
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import Row, fit
 
 SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))

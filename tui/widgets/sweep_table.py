@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.sweep.plan import COMPLETED, NOT_RUN
-from tui.sweep_figures import Column, TableRow
+from tui.formatting.sweeps import Column, TableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import Row, Run

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlmon.session.session import Snapshot
-from tui import figures
-from tui.compared import device_text, epoch_text, unusual_settings
+from tui.formatting import units
+from tui.formatting.comparison import device_text, epoch_text, unusual_settings
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -73,7 +73,7 @@ class TopLine(Lines):
             cut_off = self._status in ("failed", "stopped")
             apart = " " if opening else "  in " if cut_off else "  "
             parts.append((f"{apart}{epoch}", PLAIN))
-        parts.append((f"  {figures.clock(snapshot.elapsed_s)}", PLAIN))
+        parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
         return tuple(parts)
 
 
@@ -82,7 +82,7 @@ def _what(snapshot: Snapshot, room: int) -> Row:
 
     Our own name gives way where the device or the first setting needs its room.
     """
-    device = figures.device(device_text(snapshot))
+    device = units.device(device_text(snapshot))
     named: Row = ((snapshot.header.workload, STRONG), (f"  {device}" if device else "", MUTED))
     ours: Row = (("dlmon  ", ACCENT), *named)
     settings = _settings(snapshot)

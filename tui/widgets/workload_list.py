@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.message import Message
 
-from tui import figures
+from tui.formatting import units
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
 from tui.widgets.rows import Row, Run
 from tui.widgets.tail import Wheel
@@ -170,11 +170,11 @@ class WorkloadList(Wheel, Lines):
     def _figures(self, workload: Workload, width: int) -> str:
         text = ""
         if width >= _WIDTH_FOR_PARAMETERS:
-            text += f"{figures.count(workload.parameters):>{_PARAMETERS_WIDTH}}"
+            text += f"{units.count(workload.parameters):>{_PARAMETERS_WIDTH}}"
         if width >= _WIDTH_FOR_LAST:
             last = self._last.get(workload.name)
             mark = "~ " if last is not None and last.timing.projected else ""
-            took = f"{mark}{figures.duration(last.timing)}" if last is not None else ""
+            took = f"{mark}{units.duration(last.timing)}" if last is not None else ""
             text += f"{took:>{_LAST_WIDTH}}"
         return f"{text} " if text else ""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dlmon.comparison.compare import MORE_OPERATIONS_PCT, Published, Row
 from dlmon.comparison.published_devices import PublishedDevice, find_device
 from dlmon.records import Result
-from tui import figures
-from tui.compared import timed_unit
-from tui.result_figures import effective_text
+from tui.formatting import units
+from tui.formatting.comparison import timed_unit
+from tui.formatting.results import effective_text
 from workloads.catalog import WORKLOADS, Workload
 
 Detail = tuple[str, str]
@@ -21,7 +21,7 @@ def row_details(row: Row, result: Result | None = None) -> list[Detail]:
     band = f" ({low:.4g} to {high:.4g} {row.unit})" if known else ""
     batch = f", batch {row.published.batch_size}" if row.published else ""
     told = [
-        ("time", f"{figures.duration(row)} {timed_unit(row.metric)}{batch}{band}"),
+        ("time", f"{units.duration(row)} {timed_unit(row.metric)}{batch}{band}"),
         ("to know" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
     ]
@@ -30,7 +30,7 @@ def row_details(row: Row, result: Result | None = None) -> list[Detail]:
     elif result is not None:
         told.append(("speed", effective_text(result)))
     if row.cost_usd is not None:
-        told.append(("cost", f"{figures.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
+        told.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
     return [(name, text) for name, text in told if text]
 
 
@@ -50,7 +50,7 @@ def share_text(row: Published) -> str:
     share, why = peak_share(row)
     if share is None:
         return f"– ({why})"
-    return figures.share(share)
+    return units.share(share)
 
 
 def peak_share(row: Published) -> tuple[float | None, str | None]:

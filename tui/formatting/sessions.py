@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from dlmon.log.directory import RUNNING, SessionEntry
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry
-from tui import figures
-from tui.compared import compared_metric, mode_of, timed_unit, timing_of_result
-from tui.machine_figures import without_detail
-from tui.sweep_figures import slot_text, swept_text, varied_text
+from tui.formatting import units
+from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
+from tui.formatting.machine import without_detail
+from tui.formatting.sweeps import slot_text, swept_text, varied_text
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
@@ -107,7 +107,7 @@ def outcome(entry: SessionEntry, ascii: bool = False, whole: bool = False) -> st
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
         return why if whole else _brief(why)
-    return f"{figures.band(timing, ascii)} {timed_unit(metric)}"
+    return f"{units.band(timing, ascii)} {timed_unit(metric)}"
 
 
 def workload_of(entry: Recorded) -> str:

@@ -27,7 +27,7 @@ from dlmon.sweep.results import (
     shared_text,
     value_text,
 )
-from tui import figures
+from tui.formatting import units
 
 _UNITS = {
     "ms_per_sample": "a sample",
@@ -104,7 +104,7 @@ def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tup
         cells += [f"{value}" for value in combination.varied.values()]
         cells.append(_standing(row, plan, is_running))
         cells.append(_time(row, with_unit, ascii))
-        cells.append("" if row.samples_per_second is None else figures.rate(row.samples_per_second))
+        cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= LEAST_RUNS:
@@ -154,7 +154,7 @@ def _times(value: float, ascii: bool) -> str:
 
 
 def _dollars(value: float | None) -> str:
-    return "" if value is None else figures.dollars(value).removesuffix(" USD")
+    return "" if value is None else units.dollars(value).removesuffix(" USD")
 
 
 def _note(row: Row) -> str:
@@ -166,7 +166,7 @@ def _note(row: Row) -> str:
 def amount(metric: str, value: float) -> str:
     """Write a time by a metric, with its unit: 0.41 ms, 9.02 s."""
     if not metric.endswith("_ms") and metric != "ms_per_sample":
-        return figures.seconds(value)
+        return units.seconds(value)
     return f"{value:#.3g} ms" if value < 99.95 else f"{value:,.0f} ms"
 
 
@@ -243,7 +243,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     if time is not None:
         told.append(amount_of(metric, time))
     if result.samples_per_second is not None:
-        told.append(f"{figures.rate(result.samples_per_second.mean)} samples/s")
+        told.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
     else:
         told.append(result.why.get("samples_per_second", ""))
     return ", ".join(part for part in told if part)
@@ -287,7 +287,7 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
     keys = _told_apart_by(plan)
     assert best.samples_per_second is not None
-    rate = figures.rate(best.samples_per_second)
+    rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
@@ -316,7 +316,7 @@ def _cheapest(rows: Sequence[Row], plan: Plan) -> list[str]:
         if len(priced) > 1:
             cost, row = min(priced, key=lambda pair: pair[0])
             named = label(row.combination, _told_apart_by(plan))
-            sentence = f"cheapest: {named}, {figures.dollars(cost)} a million samples"
+            sentence = f"cheapest: {named}, {units.dollars(cost)} a million samples"
             told.append(_with_shared(like, sentence))
     return told
 

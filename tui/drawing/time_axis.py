@@ -17,8 +17,8 @@ from enum import StrEnum
 
 from dlmon.session.session import Stretch
 from dlmon.statistics.series import Series
-from tui import figures
-from tui.widgets.plot import COLUMNS_PER_CELL
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.formatting import units
 
 # Records arrive up to this much after what they tell of.
 SETTLED_NS = 400_000_000
@@ -159,7 +159,7 @@ NOTHING_MORE = "nothing more to show"
 
 
 def _elapsed_text(seconds: float) -> str:
-    return figures.clock(seconds).removeprefix("0")
+    return units.clock(seconds).removeprefix("0")
 
 
 def _ago_text(seconds: float) -> str:
@@ -280,7 +280,7 @@ class TimeWindow:
         if seen_ns <= _VIEW_NS[view]:
             return str(view)
         seen_s = seen_ns / 1e9
-        return f"last {seen_s:.0f} s" if seen_s < 60 else f"last {figures.clock(seen_s)}"
+        return f"last {seen_s:.0f} s" if seen_s < 60 else f"last {units.clock(seen_s)}"
 
     def is_paused(self, run: Run, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""

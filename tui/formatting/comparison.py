@@ -27,7 +27,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.statistics.claims import Claim, claim_of
-from tui import figures
+from tui.formatting import units
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
@@ -161,10 +161,10 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
     here = (model.device_name if model else None) or cpu or device
     names = {}
     for entry in earlier:
-        name = f"run of {figures.moment(entry.header.wall, header.wall)}"
+        name = f"run of {units.moment(entry.header.wall, header.wall)}"
         result = entry.result
         there = (result.device_name or result.device) if result is not None else None
-        elsewhere = [figures.device(there)] if there and there != here else []
+        elsewhere = [units.device(there)] if there and there != here else []
         names[entry.header.id] = ", ".join([name, *elsewhere, *other_settings(entry, header)])
     shared = Counter(names.values())
     return {
@@ -213,7 +213,7 @@ def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
     if not known:
         return ""
     other, value = min(known, key=lambda pair: max(pair[1], 1 / pair[1]))
-    return claim_text(this, other, value, figures.device(other.label))
+    return claim_text(this, other, value, units.device(other.label))
 
 
 def factor_of_run_before(
@@ -264,11 +264,11 @@ def claim_text(this: Row, other: Row, value: float, name: str) -> str:
     """
     claim = claim_of(this.interval, other.interval)
     if claim is Claim.UNCLEAR:
-        both = f"{figures.band(this)} and {figures.band(other)}"
+        both = f"{units.band(this)} and {units.band(other)}"
         return f"no clear difference from {name}: {both}"
     if claim is Claim.ALIKE:
         return f"about as fast as {name}"
-    return f"{figures.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
+    return f"{units.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
 
 
 _ENDED = {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}

@@ -9,7 +9,7 @@ from typing import Literal
 from rich.cells import cell_len
 
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, ProcessTree
-from tui import figures
+from tui.formatting import units
 
 Level = Literal["", "high", "bad"]
 
@@ -121,7 +121,7 @@ def _of_tree(tree: ProcessTree | None) -> list[Figure]:
     if tree.cpu_pct is not None:
         parts.append(f"{tree.cpu_pct / 100:.1f} cores")
     if tree.rss_mib is not None:
-        parts.append(figures.gibibytes(tree.rss_mib))
+        parts.append(units.gibibytes(tree.rss_mib))
     found = [Figure("run", "  ".join(parts), short=f"run {' '.join(parts)}")] if parts else []
     if tree.processes is not None:
         count = processes_text(tree.processes)
@@ -188,7 +188,7 @@ def gpu_figures(
         text = f"{gpu.ecc_corrected:,} corrected"
         found.append(Figure("ECC", text, short=f"ECC {text}"))
     if energy_j is not None:
-        found.append(Figure("energy", figures.energy(energy_j)))
+        found.append(Figure("energy", units.energy(energy_j)))
     return found
 
 
@@ -276,7 +276,7 @@ def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -
     share = used_mib / total_mib if used_mib is not None and total_mib else None
     level = _level(share, MEMORY_FULL)
     word = {"": "", "high": "nearly full", "bad": "full"}[level]
-    return Figure(label, figures.memory_in_use(used_mib, total_mib), share, level, word)
+    return Figure(label, units.memory_in_use(used_mib, total_mib), share, level, word)
 
 
 def gpu_memory_figure(label: str, used_mib: float, total_mib: float | None) -> Figure:
@@ -294,7 +294,7 @@ def cpu_meter(machine: Machine | None, facts: MachineFacts) -> Figure:
         return _unknown("CPU", why or "waiting for the first sample")
     busy = [figure.text for figure in cpu_figures(machine, facts)[:1]]
     level: Level = "high" if pct >= BUSY_PCT else ""
-    return Figure("CPU", "  ".join([figures.percent(pct), *busy]), pct / 100, level)
+    return Figure("CPU", "  ".join([units.percent(pct), *busy]), pct / 100, level)
 
 
 def machine_meters(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
@@ -329,15 +329,15 @@ def without_detail(text: str, width: int) -> str:
 
 def identity(facts: MachineFacts) -> list[str]:
     """Return what a machine is, part by part: processor, memory, GPUs, driver."""
-    parts = [figures.device(facts.cpu_model)] if facts.cpu_model else []
+    parts = [units.device(facts.cpu_model)] if facts.cpu_model else []
     if facts.cores:
         parts.append(f"{facts.cores} core{'s' if facts.cores > 1 else ''}")
     if facts.cpu_limit is not None:
         parts.append(f"limited to {facts.cpu_limit:g}")
     memory_mib = facts.memory_limit_mib or facts.memory_mib
     if memory_mib is not None:
-        parts.append(figures.gibibytes(memory_mib))
-    names = [figures.device(gpu.name) for gpu in facts.gpus or ()]
+        parts.append(units.gibibytes(memory_mib))
+    names = [units.device(gpu.name) for gpu in facts.gpus or ()]
     for name in dict.fromkeys(names):
         count = names.count(name)
         parts.append(f"{count} × {name}" if count > 1 else name)

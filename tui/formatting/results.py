@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlmon.comparison.peaks import flop_s_text
 from dlmon.records import Result
 from dlmon.session.measures import NO_PRICE
-from tui import figures
+from tui.formatting import units
 
 
 def result_figures(result: Result) -> list[tuple[str, str]]:
@@ -20,14 +20,14 @@ def result_figures(result: Result) -> list[tuple[str, str]]:
 
 def cost_text(result: Result) -> str:
     """Return what the run cost; empty without a price."""
-    return "" if result.cost_usd is None else figures.dollars(result.cost_usd)
+    return "" if result.cost_usd is None else units.dollars(result.cost_usd)
 
 
 def energy_text(result: Result) -> str:
     """Return the energy of an epoch, by what was measured; empty where nothing was."""
     if not result.energy_j_per_epoch:
         return ""
-    parts = (f"{name.upper()} {figures.energy(j)}" for name, j in result.energy_j_per_epoch.items())
+    parts = (f"{name.upper()} {units.energy(j)}" for name, j in result.energy_j_per_epoch.items())
     return f"{', '.join(parts)} an epoch"
 
 

@@ -1,0 +1,1 @@
+"""Rows of text: charts, digits, axes."""

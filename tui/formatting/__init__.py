@@ -1,0 +1,1 @@
+"""Numbers to words; imports neither Textual nor Rich."""

@@ -27,10 +27,10 @@ from dlmon.session.follower import Viewer
 from dlmon.stop import TERMINAL_CLOSED
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.hang_up import before_hang_up
-from tui.jobs import make_job, recorded_options
+from tui.options.jobs import make_job, recorded_options
+from tui.options.run import RunOptions
+from tui.options.settings import Settings, remember_theme, remembered_theme
 from tui.reading import SLICE_S, read_to_end
-from tui.run_options import RunOptions
-from tui.settings import Settings, remember_theme, remembered_theme
 from workloads.catalog import WORKLOADS, Workload
 
 # Each screen is imported when it is first shown: a start pays for one only.
@@ -308,7 +308,7 @@ class DlmonApp(App[int]):
         """Go on with a recorded sweep, or go back to it where it is shown already."""
         from dlmon.sweep.log import SweepWriter, read_sweep
         from dlmon.sweep.plan import SweepError
-        from tui.sweep_options import check_plan, run_of
+        from tui.options.sweep import check_plan, run_of
 
         if self._sweep is not None and self._sweep.writer.path == path:
             while self.screen is not self._sweep_screen:
@@ -328,8 +328,8 @@ class DlmonApp(App[int]):
         """Ask what is to be varied in runs of a workload, and begin to make them."""
         from dlmon.sweep.log import SweepWriter, new_header
         from dlmon.sweep.plan import Plan, SweepError
+        from tui.options.sweep import make_plan, new_seed, run_of
         from tui.screens.sweep_form import SweepForm
-        from tui.sweep_options import make_plan, new_seed, run_of
 
         if self._is_busy():
             return

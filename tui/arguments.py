@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from dlmon.log.directory import log_directory
-from tui.run_options import NO_DIRECTORY
-from tui.settings import Settings
+from tui.options.run import NO_DIRECTORY
+from tui.options.settings import Settings
 
 DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
 # As the shell says of a program that wrote into a pipe that nobody reads any more (SIGPIPE).

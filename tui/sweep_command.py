@@ -22,8 +22,8 @@ from tui.arguments import (
     drawn_as_asked,
     in_terminal,
 )
-from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
-from tui.settings import read_settings
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from tui.options.settings import read_settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _begun(
     """Begin a sweep; nothing runs before it is shown."""
     from dlmon.sweep.log import SweepWriter, new_header
     from dlmon.sweep.plan import read_repeats
-    from tui.sweep_options import (
+    from tui.options.sweep import (
         make_plan,
         new_seed,
         read_shared_options,
@@ -180,7 +180,7 @@ def _begun(
 def _resumed(name: str, directory: Path) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
-    from tui.sweep_options import check_plan, run_of
+    from tui.options.sweep import check_plan, run_of
 
     path = find_sweep(name, directory)
     check_plan(read_sweep(path)[1].plan)

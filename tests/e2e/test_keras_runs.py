@@ -13,8 +13,8 @@ from dlmon.launch.job import Job
 from dlmon.launch.lifeline import launch
 from dlmon.log.directory import log_directory
 from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
-from tui.jobs import make_job
-from tui.run_options import RunOptions
+from tui.options.jobs import make_job
+from tui.options.run import RunOptions
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"

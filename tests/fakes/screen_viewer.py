@@ -8,7 +8,7 @@ from pathlib import Path
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from tui.app import DlmonApp
-from tui.settings import read_settings
+from tui.options.settings import read_settings
 
 
 def main() -> int:

@@ -39,8 +39,8 @@ from dlmon.records import (
 )
 from dlmon.session.follower import Viewer
 from tui.app import DlmonApp
+from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
-from tui.settings import Settings
 from tui.widgets.machine_panel import MachinePanel
 
 from .recorded import BEGIN_NS, BEGIN_WALL, BOOT_ID, HOST, folded, recorded_session, write_log

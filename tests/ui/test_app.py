@@ -15,8 +15,9 @@ from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
+from tui.options.run import RunOptions
+from tui.options.settings import Settings, remember_theme
 from tui.plain import follow
-from tui.run_options import RunOptions
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
@@ -25,7 +26,6 @@ from tui.screens.sessions import SessionsScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
 from tui.screens.watch import WatchScreen
-from tui.settings import Settings, remember_theme
 from tui.widgets.bars import ComparisonBars
 from workloads.catalog import WORKLOADS
 

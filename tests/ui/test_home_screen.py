@@ -13,8 +13,8 @@ from textual.widgets._footer import FooterKey
 import tui.screens.home
 from dlmon.log.directory import list_sessions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
-from tui.option_fields import OPTIONS
-from tui.run_options import RunOptions
+from tui.options.fields import OPTIONS
+from tui.options.run import RunOptions
 from tui.screens.home import HomeScreen
 from tui.screens.watch import WatchScreen
 from tui.widgets.choice import Choice

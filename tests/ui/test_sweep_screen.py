@@ -18,7 +18,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import dlmon.sweep.log
 import tui.app
-import tui.sweep_options
+import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
 from dlmon.session.follower import Viewer
 from dlmon.sweep.log import SweepWriter, new_header
@@ -35,7 +35,8 @@ from dlmon.sweep.plan import (
 from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
-from tui.run_options import RunOptions
+from tui.options.run import RunOptions
+from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
@@ -43,7 +44,6 @@ from tui.screens.sessions import SessionsScreen
 from tui.screens.sweep import SweepScreen
 from tui.screens.sweep_form import SweepForm
 from tui.screens.sweep_quit import SweepQuitScreen
-from tui.settings import Settings
 from tui.widgets.sweep_table import SweepTable
 from workloads.catalog import WORKLOADS
 
@@ -567,7 +567,7 @@ def at_home(log_dir, sensing, monkeypatch):
         runs.append(StillRun(writer))
         return runs[-1]
 
-    monkeypatch.setattr(tui.sweep_options, "run_of", still_run)
+    monkeypatch.setattr(tui.options.sweep, "run_of", still_run)
 
     @asynccontextmanager
     async def asked():
@@ -681,7 +681,7 @@ async def test_enter_on_a_recorded_sweep_goes_on_with_it_and_q_leads_back(make_r
     first.make(completed(0.5))
     first.tell(Closed("stopped", 2.0))
     first.writer.close()
-    monkeypatch.setattr(tui.sweep_options, "run_of", StillRun)
+    monkeypatch.setattr(tui.options.sweep, "run_of", StillRun)
     async with at_sessions(first.directory) as (app, pilot):
         sessions = app.screen
         await pilot.press("enter")

@@ -7,8 +7,8 @@ from fakes.recorded import recorded_session, write_log
 
 from dlmon.sweep.plan import SweepError
 from tui.cli import _run
-from tui.run_options import RunOptions
-from tui.sweep_options import make_plan
+from tui.options.run import RunOptions
+from tui.options.sweep import make_plan
 
 LONG = "x" * 100_000
 SMALL = "mnist-mlp-small"

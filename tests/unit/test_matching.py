@@ -12,7 +12,7 @@ from tui.formatting.comparison import (
     default_conditions,
     match_of_options,
 )
-from tui.run_options import CHOICES, RunOptions
+from tui.options.run import CHOICES, RunOptions
 from workloads.catalog import WORKLOADS
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dlmon.comparison.price import parse_price
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.sweep.plan import SweepError, read_repeats
-from tui.run_options import RunOptions
-from tui.sweep_options import make_plan
-from tui.typed_options import UnreadableOption, read_arguments, read_interval, read_options
+from tui.options.read import UnreadableOption, read_arguments, read_interval, read_options
+from tui.options.run import RunOptions
+from tui.options.sweep import make_plan
 
 # Of each, Python's own int or float takes some.
 NO_NUMBERS = (

@@ -15,7 +15,7 @@ from dlmon.private_files import (
     write_private,
 )
 from dlmon.sweep.log import SweepWriter, new_header
-from tui.settings import remember_theme, remembered_theme
+from tui.options.settings import remember_theme, remembered_theme
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)

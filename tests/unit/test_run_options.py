@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import tui.cli
 from dlmon.log.directory import log_directory
 from tui.arguments import UserError
-from tui.jobs import make_job, recorded_options
-from tui.run_options import CHOICES, RunOptions
-from tui.settings import Settings, SettingsError, read_settings
+from tui.options.jobs import make_job, recorded_options
+from tui.options.run import CHOICES, RunOptions
+from tui.options.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]
@@ -160,7 +160,7 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
 
 
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("tui.run_options.os.access", lambda path, mode: False)
+    monkeypatch.setattr("tui.options.run.os.access", lambda path, mode: False)
     told = RunOptions(log_dir=str(tmp_path)).complaint(CIFAR)
     assert told == f"the log directory can't be there: {tmp_path} can't be written"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.run_options import RunOptions
-from tui.settings import (
+from tui.options.run import RunOptions
+from tui.options.settings import (
     Settings,
     SettingsError,
     read_settings,

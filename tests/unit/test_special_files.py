@@ -15,7 +15,7 @@ from dlmon.files import open_regular, read_regular
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.log.folder import LogError, LogFollower, writer_pid
 from dlmon.sweep.log import SweepWriter, list_sweeps, read_sweep
-from tui.settings import SettingsError, read_settings, remember_theme, remembered_theme
+from tui.options.settings import SettingsError, read_settings, remember_theme, remembered_theme
 from workloads.data.dataset import DataError
 from workloads.data.image_sets import CIFAR10_BATCHES
 from workloads.data.load import DATASETS

@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from dlmon.sweep.plan import SweepError, Variation
 from tui.cli import app, run
-from tui.run_options import LEAST_TIME_IN_SWEEP_S, RunOptions
-from tui.sweep_command import HELP, with_options_of
-from tui.sweep_options import (
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from tui.options.sweep import (
     ALL,
     VARIED,
     check_plan,
@@ -26,6 +25,7 @@ from tui.sweep_options import (
     refuse_shared_and_varied,
     run_options,
 )
+from tui.sweep_command import HELP, with_options_of
 from workloads.catalog import WORKLOADS
 
 SMALL, CNN = "mnist-mlp-small", "cifar10-cnn"

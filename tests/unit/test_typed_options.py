@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.run_options import RunOptions, as_text
-from tui.typed_options import UnreadableOption, read_arguments, read_options
+from tui.options.read import UnreadableOption, read_arguments, read_options
+from tui.options.run import RunOptions, as_text
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]

@@ -31,7 +31,7 @@ from tui.formatting import units
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
-    from tui.run_options import RunOptions
+    from tui.options.run import RunOptions
 
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""

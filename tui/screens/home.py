@@ -17,8 +17,8 @@ from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
 from tui.drawing.compositor import SpansCompositor
-from tui.option_fields import OPTIONS
-from tui.run_options import RunOptions
+from tui.options.fields import OPTIONS
+from tui.options.run import RunOptions
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall

@@ -15,9 +15,9 @@ from textual.widgets import Input, Static
 
 from dlmon.records import MachineFacts
 from tui.formatting import units
-from tui.option_fields import OPTIONS, OptionField
-from tui.run_options import CHOICES, NONE, RunOptions, as_text
-from tui.typed_options import TypedOptions, read_options
+from tui.options.fields import OPTIONS, OptionField
+from tui.options.read import TypedOptions, read_options
+from tui.options.run import CHOICES, NONE, RunOptions, as_text
 from tui.widgets.choice import Choice
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload

@@ -10,7 +10,7 @@ from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.log.directory import log_directory
 from dlmon.records import SessionHeader
-from tui.run_options import RunOptions
+from tui.options.run import RunOptions
 from workloads.catalog import Workload
 
 _FILLED_IN = ("device", "batch_size", "epochs")

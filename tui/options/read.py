@@ -8,7 +8,7 @@ from typing import Any
 
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.sanitize import quoted
-from tui.run_options import CHOICES, NONE, RunOptions
+from tui.options.run import CHOICES, NONE, RunOptions
 from workloads.catalog import Workload
 
 

@@ -14,7 +14,7 @@ import platformdirs
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-from tui.run_options import NO_DIRECTORY, RunOptions
+from tui.options.run import NO_DIRECTORY, RunOptions
 from workloads.catalog import WORKLOADS
 
 

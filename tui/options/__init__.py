@@ -1,0 +1,1 @@
+"""Everything that a run can be asked."""

@@ -55,7 +55,7 @@ def main() -> int:
     arguments = _arguments()
     started = launch(Job.from_line(arguments.job.read_bytes()))
     if arguments.plain:
-        from tui.plain import follow
+        from tui.plain.follow import follow
     else:
         import tui.app
     answer = started.answer()

@@ -692,14 +692,14 @@ def _yes_or_no(value: bool) -> str:
 
 def _say_goodbye(shown: _Shown, ascii: bool) -> None:
     """Leave in the shell what came of a session and where it is recorded, or how to come back."""
-    from tui.plain import print_outcome
+    from tui.plain.follow import print_outcome
 
     viewer = shown.viewer
     stops = shown.needs_us
     viewer.poll()
     session, path = viewer.session.header.id, shown_path(viewer.path)
     if viewer.why_result_unwritten is not None:
-        from tui.plain import unrecorded_result
+        from tui.plain.follow import unrecorded_result
 
         print(unrecorded_result(viewer), file=sys.stderr)
     elif viewer.running and stops:

@@ -239,7 +239,7 @@ def run(
             print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
         return
     if plain or as_json or not in_terminal():
-        from tui.plain import follow
+        from tui.plain.follow import follow
 
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -262,7 +262,7 @@ def attach(
     settings = _settings(ascii)
     path = _find(session, log_dir)
     if plain or not in_terminal():
-        from tui.plain import follow
+        from tui.plain.follow import follow
 
         raise typer.Exit(follow(path, None))
     from tui.app import DlmonApp
@@ -291,7 +291,7 @@ def list_workloads(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps([_workload_json(w) for w in WORKLOADS.values()], indent=2))
         return
-    from tui.tables import print_workloads
+    from tui.plain.tables import print_workloads
 
     print_workloads(tuple(WORKLOADS.values()))
 
@@ -301,7 +301,7 @@ def sessions(as_json: Json = False, log_dir: LogDir = None) -> None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.sweep.log import list_sweeps
     from tui.formatting.sessions import runs_of_sweeps
-    from tui.tables import print_sessions, session_json
+    from tui.plain.tables import print_sessions, session_json
 
     directory = _log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
@@ -334,7 +334,7 @@ def watch(
     if complaint:
         raise UserError(complaint)
     if not in_terminal():
-        from tui.plain import watch_machine
+        from tui.plain.follow import watch_machine
 
         raise typer.Exit(watch_machine(interval_s, pcie))
     from tui.app import DlmonApp
@@ -362,7 +362,7 @@ def doctor(
     """Say what this machine offers and what is missing."""
     from dlmon.comparison.peaks import CalibrationError
     from dlmon.doctor.run import run_doctor
-    from tui.tables import print_findings
+    from tui.plain.tables import print_findings
 
     try:
         findings = run_doctor(
@@ -525,7 +525,7 @@ def _complain(sentence: str, exit_code: int) -> int:
 
 
 def _silence(stream: TextIO) -> None:
-    from tui.console import silence
+    from tui.plain.console import silence
 
     silence(stream)
 

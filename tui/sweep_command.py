@@ -124,7 +124,7 @@ def sweep(
     except (SweepError, NoSuchSweep) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
-        from tui.sweep_plain import show_sweep
+        from tui.plain.sweep import show_sweep
 
         raise typer.Exit(show_sweep(run, as_json=as_json))
     from tui.app import DlmonApp

@@ -17,7 +17,7 @@ from fakes.sweeps import plan_of
 from dlmon.launch.job import Job
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.runner import SweepRun
-from tui.sweep_plain import show_sweep
+from tui.plain.sweep import show_sweep
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from dlmon.records import Result
 from tui.app import DlmonApp
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
-from tui.plain import follow
+from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
 from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen

@@ -16,7 +16,7 @@ from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
 from tui.app import DlmonApp
-from tui.tables import print_findings, print_sessions, print_workloads
+from tui.plain.tables import print_findings, print_sessions, print_workloads
 from workloads.catalog import WORKLOADS
 
 MARKUP = {

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 import tui.cli
 from dlmon.log.folder import LOG_NAME, LogError
 from dlmon.records import encode
-from tui.plain import follow
+from tui.plain.follow import follow
 
 
 @pytest.fixture(scope="module")

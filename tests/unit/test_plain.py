@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
-import tui.plain
+import tui.plain.follow
 from dlmon.records import Batches, Model, Phase
 from dlmon.session.session import NOT_IN_PROJECTION
-from tui.plain import follow
+from tui.plain.follow import follow
 
 
 def followed(tmp_path, capsys, records):
@@ -94,8 +94,8 @@ def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp
 
 def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):
     """A line is due all the time, and each record is a slice of its own."""
-    monkeypatch.setattr(tui.plain, "LINE_EVERY_S", 0)
-    monkeypatch.setattr(tui.plain, "SLICE_S", 0)
+    monkeypatch.setattr(tui.plain.follow, "LINE_EVERY_S", 0)
+    monkeypatch.setattr(tui.plain.follow, "SLICE_S", 0)
     told = followed(tmp_path, capsys, recorded_session())
     shares = [
         int(share) for share in re.findall(r"  reading the log: (\d+) %$", told, re.MULTILINE)

@@ -8,9 +8,9 @@ import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 from rich.console import Console
 
-import tui.sweep_plain
+import tui.plain.sweep
 from dlmon.sweep.plan import IMPOSSIBLE, Outcome
-from tui.sweep_plain import print_results
+from tui.plain.sweep import print_results
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
 PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
@@ -37,7 +37,7 @@ def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
 
 def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, monkeypatch):
     console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr(tui.sweep_plain, "table_console", lambda: console)
+    monkeypatch.setattr(tui.plain.sweep, "table_console", lambda: console)
     print_results(SimpleNamespace(sweep=SWEEP))
     told = capsys.readouterr().out
     assert max(len(line.rstrip()) for line in told.splitlines()) <= 60
@@ -48,6 +48,6 @@ def test_in_a_terminal_notes_stand_below_the_table_and_nothing_is_wider(capsys, 
 
 def test_a_note_that_fits_in_the_terminal_stands_in_its_row(capsys, monkeypatch):
     console = Console(width=400, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr(tui.sweep_plain, "table_console", lambda: console)
+    monkeypatch.setattr(tui.plain.sweep, "table_console", lambda: console)
     print_results(SimpleNamespace(sweep=SWEEP))
     assert capsys.readouterr().out.splitlines()[4].rstrip().endswith(REASON)

@@ -14,7 +14,7 @@ from dlmon.log.directory import list_sessions
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from dlmon.sweep.plan import Began, Closed, Ended, Slot
 from tui.formatting.sessions import runs_of_sweeps
-from tui.tables import print_findings, print_sessions, print_workloads, session_json
+from tui.plain.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -68,7 +68,7 @@ def test_a_workload_tells_how_long_a_run_of_it_is(capsys):
 @pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
 def test_the_workloads_are_told_whole_at_any_width(capsys, monkeypatch, width):
     console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr("tui.tables.table_console", lambda: console)
+    monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
     print_workloads(tuple(WORKLOADS.values()))
     told = capsys.readouterr().out
     for workload in WORKLOADS.values():
@@ -210,7 +210,7 @@ def test_a_row_is_one_line_in_a_pipe_and_an_id_is_never_broken(swept, log_dir, c
     told = listed(log_dir, capsys)
     assert next(row for row in told if row and row[0] == "failed")[-1] == ("no room " * 60).strip()
     console = Console(width=60, highlight=False, force_terminal=True, color_system=None)
-    monkeypatch.setattr("tui.tables.table_console", lambda: console)
+    monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
     told = listed(log_dir, capsys)
     assert [swept.header.id] in told
     assert ["failed"] in told

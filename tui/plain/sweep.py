@@ -15,7 +15,6 @@ from rich.text import Text
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Began, Ended, Event
 from dlmon.sweep.runner import SweepRun
-from tui.console import line_console, table_console
 from tui.formatting import units
 from tui.formatting.sweeps import (
     findings,
@@ -26,8 +25,9 @@ from tui.formatting.sweeps import (
     sweep_json,
     table_of,
 )
+from tui.plain.console import line_console, table_console
+from tui.plain.tables import plain_table, print_line, unwrapped
 from tui.signals import on_signals
-from tui.tables import plain_table, print_line, unwrapped
 
 
 def show_sweep(run: SweepRun, as_json: bool = False) -> int:

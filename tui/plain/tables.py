@@ -17,7 +17,6 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.sweep.log import SweepEntry
-from tui.console import table_console
 from tui.formatting import units
 from tui.formatting.sessions import (
     RunOfSweep,
@@ -30,6 +29,7 @@ from tui.formatting.sessions import (
     workload_of,
 )
 from tui.formatting.sweeps import runs_text, varied_text
+from tui.plain.console import table_console
 from workloads.catalog import Workload
 
 _WIDTH_FOR_ONE_ROW = 140

@@ -33,7 +33,6 @@ from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
 from dlmon.session.session import STEADY_PHASES, MachineHistory, Snapshot
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
-from tui.console import line_console
 from tui.formatting import units
 from tui.formatting.comparison import (
     basis_of_epoch,
@@ -53,9 +52,10 @@ from tui.formatting.comparison import (
 )
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.results import result_figures
+from tui.plain.console import line_console
+from tui.plain.tables import print_table
 from tui.reading import SLICE_S, reading_text
 from tui.signals import on_signals
-from tui.tables import print_table
 from workloads.catalog import WORKLOADS
 
 POLL_S = 0.2

@@ -1,0 +1,1 @@
+"""Output without a screen."""

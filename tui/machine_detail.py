@@ -25,8 +25,8 @@ from tui.formatting.machine import (
     throttle_figure,
     traffic_text,
 )
-from tui.machine_view import MachineView
-from tui.process_rows import MOST_ON_GPUS
+from tui.machine.process_rows import MOST_ON_GPUS
+from tui.machine.view import MachineView
 
 NOT_READ = "no reading"
 

@@ -20,7 +20,7 @@ from unittest import mock
 
 import dlmon.host
 import tui.app
-import tui.widgets.machine_panel
+import tui.machine.panel
 from dlmon.records import (
     Epoch,
     Facts,
@@ -39,9 +39,9 @@ from dlmon.records import (
 )
 from dlmon.session.follower import Viewer
 from tui.app import DlmonApp
+from tui.machine.panel import MachinePanel
 from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
-from tui.widgets.machine_panel import MachinePanel
 
 from .recorded import BEGIN_NS, BEGIN_WALL, BOOT_ID, HOST, folded, recorded_session, write_log
 from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, screen_text
@@ -540,8 +540,8 @@ def _be_the_machine(stack: ExitStack, clock: Clock, home: Path) -> None:
     patch(dlmon.host, "socket", SimpleNamespace(gethostname=lambda: HOST))
     patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
     patch(tui.app, "Viewer", partial(Viewer, clock=clock))
-    patch(tui.widgets.machine_panel, "Sensing", FakeSensing)
-    patch(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
+    patch(tui.machine.panel, "Sensing", FakeSensing)
+    patch(tui.machine.panel, "time", SimpleNamespace(monotonic_ns=clock))
     patch(FakeSensing, "started", [])
     stack.callback(time.tzset)
     told = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}

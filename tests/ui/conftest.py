@@ -11,9 +11,9 @@ from fakes.recorded import BEGIN_NS
 from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
 
 import tui.app
+import tui.machine.panel
 import tui.reading
 import tui.screens.live
-import tui.widgets.machine_panel
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import Viewer
 from tui.screens.live import LiveScreen
@@ -143,8 +143,8 @@ def show_session(session_screen):
 def sensing(monkeypatch, clock):
     """Put sensors that a test speaks for in place of the real ones; return all that started."""
     monkeypatch.setattr(FakeSensing, "started", [])
-    monkeypatch.setattr(tui.widgets.machine_panel, "Sensing", FakeSensing)
-    monkeypatch.setattr(tui.widgets.machine_panel, "time", SimpleNamespace(monotonic_ns=clock))
+    monkeypatch.setattr(tui.machine.panel, "Sensing", FakeSensing)
+    monkeypatch.setattr(tui.machine.panel, "time", SimpleNamespace(monotonic_ns=clock))
     return FakeSensing.started
 
 

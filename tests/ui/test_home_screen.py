@@ -13,13 +13,13 @@ from textual.widgets._footer import FooterKey
 import tui.screens.home
 from dlmon.log.directory import list_sessions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
+from tui.machine.panel import MachinePanel
 from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
 from tui.screens.home import HomeScreen
 from tui.screens.watch import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.lines import row_width
-from tui.widgets.machine_panel import MachinePanel
 from tui.widgets.workload_list import WorkloadList
 from tui.workload_choice import matching
 from workloads.catalog import WORKLOADS

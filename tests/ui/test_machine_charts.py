@@ -13,10 +13,10 @@ from textual.screen import Screen
 from dlmon.records import Cpu, ProcessTree
 from dlmon.session.session import MachineHistory
 from tui.drawing.time_axis import TimeAxis
-from tui.machine_view import MachineView
-from tui.widgets.gpu_rows import GpuRows
-from tui.widgets.machine_charts import MachineCharts
-from tui.widgets.machine_tiles import ChartTile
+from tui.machine.charts import MachineCharts
+from tui.machine.gpu_rows import GpuRows
+from tui.machine.tiles import ChartTile
+from tui.machine.view import MachineView
 from tui.widgets.rows import RowWidget
 
 SECOND_NS = 1_000_000_000

@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from dlmon.records import Facts, Machine, MachineFacts
-from tui.widgets.machine_panel import MachinePanel
-from tui.widgets.machine_tiles import ChartTile
+from tui.machine.panel import MachinePanel
+from tui.machine.tiles import ChartTile
 
 
 class Beside(Screen):

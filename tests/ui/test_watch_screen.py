@@ -8,11 +8,11 @@ from fakes.recorded import recorded_session
 from fakes.screens import OneScreen, screen_text
 
 from dlmon.records import Facts, Gpu, Machine
+from tui.machine.core_rows import CoreRows
+from tui.machine.gpu_rows import GpuRows
+from tui.machine.panel import MachinePanel
+from tui.machine.tiles import ChartTile
 from tui.screens.watch import WatchScreen
-from tui.widgets.core_rows import CoreRows
-from tui.widgets.gpu_rows import GpuRows
-from tui.widgets.machine_panel import MachinePanel
-from tui.widgets.machine_tiles import ChartTile
 from tui.widgets.rows import RowWidget
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]

@@ -3,7 +3,7 @@
 import pytest
 
 from dlmon.records import Cpu
-from tui.widgets.core_rows import CoreRows, bars_in_a_row, core_bands, core_rows_wanted
+from tui.machine.core_rows import CoreRows, bars_in_a_row, core_bands, core_rows_wanted
 from tui.widgets.lines import row_width
 
 

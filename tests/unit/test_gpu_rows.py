@@ -7,8 +7,8 @@ import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
 from tui.drawing.time_axis import TimeAxis
-from tui.machine_view import MachineView, gpu_that_trains
-from tui.widgets.gpu_rows import GpuRows, coarser
+from tui.machine.gpu_rows import GpuRows, coarser
+from tui.machine.view import MachineView, gpu_that_trains
 from tui.widgets.lines import row_width
 
 SECOND_NS = 1_000_000_000

@@ -8,8 +8,8 @@ from fakes.states import STATES
 
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.session import MachineHistory
+from tui.machine.view import MachineView
 from tui.machine_detail import sections
-from tui.machine_view import MachineView
 
 
 def view_of(name):

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import pytest
 
-from tui.machine_places import (
+from tui.machine.layout import (
     ABOUT,
     CORES,
     CPU,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tui.formatting.machine import Figure
+from tui.machine.meters import Meters, meter_rows, meter_rows_wanted
 from tui.widgets.lines import MUTED, row_width
-from tui.widgets.meters import Meters, meter_rows, meter_rows_wanted
 
 TOLD = [
     Figure("memory", "5.1 of 32.0 GiB", 0.16),

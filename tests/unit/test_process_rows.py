@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import Process
 from dlmon.sensors.processes import table as told_by_sensors
-from tui.process_rows import (
+from tui.machine.process_rows import (
     BY_NAME,
     COLUMNS,
     MOST_BUSIEST,

@@ -28,9 +28,9 @@ from workloads.catalog import WORKLOADS, Workload
 
 # Imported once the list is painted: nobody waits for them.
 if TYPE_CHECKING:
+    from tui.machine.panel import MachinePanel
     from tui.widgets.about_workload import AboutWorkload
     from tui.widgets.command_line import CommandLine
-    from tui.widgets.machine_panel import MachinePanel
     from tui.widgets.run_form import RunForm
     from tui.workload_choice import LastResult
 
@@ -168,9 +168,9 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         """Lay out the machine and the form, where the first paint left room for them."""
         if not self.is_attached:  # left before the first paint
             return
+        from tui.machine.panel import MachinePanel
         from tui.widgets.about_workload import AboutWorkload
         from tui.widgets.command_line import CommandLine
-        from tui.widgets.machine_panel import MachinePanel
         from tui.widgets.run_form import RunForm
 
         self._about = AboutWorkload(ascii=self._ascii, id="about")

@@ -33,7 +33,8 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
-from tui.machine_view import MachineView, gpu_that_trains
+from tui.machine.charts import MACHINE_HELP, MachineCharts
+from tui.machine.view import MachineView, gpu_that_trains
 from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
@@ -52,7 +53,6 @@ from tui.widgets.epoch_headline import EpochHeadline
 from tui.widgets.epoch_table import EpochTable
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.limit_line import LimitLine
-from tui.widgets.machine_charts import MACHINE_HELP, MachineCharts
 from tui.widgets.output_pane import OutputPane
 from tui.widgets.progress_line import ProgressLine
 from tui.widgets.too_small import TooSmall

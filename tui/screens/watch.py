@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from tui.drawing.compositor import SpansCompositor
+from tui.machine.panel import PANEL_HELP, MachinePanel
 from tui.screens.machine_detail import GpusScreen, MachineScreen, ProcessesScreen
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.machine_panel import PANEL_HELP, MachinePanel
 from tui.widgets.too_small import TooSmall
 
 

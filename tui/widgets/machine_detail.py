@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from tui.formatting.machine import Figure
+from tui.machine.meters import meters_side_by_side
+from tui.machine.view import MachineView
 from tui.machine_detail import Section, is_over, sections
-from tui.machine_view import MachineView
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -19,7 +20,6 @@ from tui.widgets.lines import (
     with_thumb,
     wrapped,
 )
-from tui.widgets.meters import meters_side_by_side
 from tui.widgets.rows import Row, fit
 from tui.widgets.tail import Wheel
 

@@ -6,9 +6,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.machine_view import MachineView
-from tui.widgets.gpu_rows import GpuRows, gpu_rows_wanted
-from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.gpu_rows import GpuRows, gpu_rows_wanted
+from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.view import MachineView
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (

@@ -20,7 +20,10 @@ from dlmon.session.session import MachineHistory
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters
-from tui.machine_places import (
+from tui.machine.charts import MACHINE_HELP
+from tui.machine.core_rows import CoreRows
+from tui.machine.gpu_rows import GpuRows
+from tui.machine.layout import (
     ABOUT,
     CORES,
     CPU,
@@ -34,14 +37,11 @@ from tui.machine_places import (
     labelled_charts,
     machine_places,
 )
-from tui.machine_view import MachineView
-from tui.widgets.core_rows import CoreRows
-from tui.widgets.gpu_rows import GpuRows
+from tui.machine.meters import Meters
+from tui.machine.process_table import PROCESS_HELP, ProcessTable
+from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
-from tui.widgets.machine_charts import MACHINE_HELP
-from tui.widgets.machine_tiles import ChartTile, show_cpu, show_gpu, show_memory
-from tui.widgets.meters import Meters
-from tui.widgets.process_table import PROCESS_HELP, ProcessTable
 from tui.widgets.rows import Row
 
 PANEL_HELP: tuple[tuple[str, str], ...] = (

@@ -13,7 +13,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
 from tui.formatting.machine import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
-from tui.machine_view import MachineView
+from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, row_width
 from tui.widgets.rows import Row, fit
 

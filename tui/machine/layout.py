@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from textual.geometry import Region
 
-from tui.widgets.core_rows import core_rows_wanted
-from tui.widgets.gpu_rows import gpu_rows_wanted
-from tui.widgets.meters import meter_rows_wanted
+from tui.machine.core_rows import core_rows_wanted
+from tui.machine.gpu_rows import gpu_rows_wanted
+from tui.machine.meters import meter_rows_wanted
 
 ABOUT, CORES, METERS, CPU, MEMORY, GPU_ROWS = "about", "cores", "meters", "cpu", "memory", "gpus"
 PROCESSES = "processes"

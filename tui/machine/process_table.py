@@ -10,9 +10,7 @@ from textual import events
 from textual.message import Message
 
 from dlmon.records import Process
-from tui.machine_detail import is_over
-from tui.machine_view import MachineView
-from tui.process_rows import (
+from tui.machine.process_rows import (
     BY_NAME,
     MOST_BUSIEST,
     MOST_OF_RUN,
@@ -27,6 +25,8 @@ from tui.process_rows import (
     reasons,
     same,
 )
+from tui.machine.view import MachineView
+from tui.machine_detail import is_over
 from tui.widgets.lines import (
     ACCENT,
     BAD,

@@ -28,10 +28,10 @@ from tui.formatting.machine import (
     without_detail,
     worst,
 )
-from tui.machine_view import MachineView
+from tui.machine.meters import meter_rows
+from tui.machine.view import MachineView
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import MUTED, PLAIN, cut, row_width
-from tui.widgets.meters import meter_rows
 from tui.widgets.rows import Row, Ruler, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,

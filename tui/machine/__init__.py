@@ -1,0 +1,1 @@
+"""The widgets of one machine, shared by home, live and watch."""

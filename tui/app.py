@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from dlmon.sweep.runner import SweepRun
-    from tui.screens.home import HomeScreen
+    from tui.home.screen import HomeScreen
     from tui.screens.live import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.screens.sweep import SweepScreen
 
 # The workers that read a log, of which there is one at most.
 _READING = "reading"
-_SCREENS = Path(__file__).parent / "screens"
+_STYLE_SHEETS = Path(__file__).parent
 COMPLAINT_LENGTH = 400
 INTERRUPTED = 130
 
@@ -192,7 +192,7 @@ class DlmonApp(App[int]):
 
         One that is read when its screen opens has Textual read all others again.
         """
-        self.stylesheet.read_all(sorted(_SCREENS.glob("*.tcss")))
+        self.stylesheet.read_all(sorted(_STYLE_SHEETS.rglob("*.tcss")))
 
     def run_to_exit_code(self) -> int:
         """Run the app, say what became of its sessions, and return the exit code."""
@@ -269,7 +269,7 @@ class DlmonApp(App[int]):
             self._complain(f"the theme can't be kept for the next start: {error}")
 
     def _show_home(self) -> None:
-        from tui.screens.home import HomeScreen
+        from tui.home.screen import HomeScreen
 
         self._home = HomeScreen(
             [], self.train, self.settings.run, ascii=self.settings.ascii, sweep=self.sweep

@@ -15,11 +15,11 @@ from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
+from tui.home.screen import HomeScreen
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
-from tui.screens.home import HomeScreen
 from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.sessions import SessionsScreen

@@ -10,18 +10,18 @@ from textual.events import Key, MouseScrollDown, Paste
 from textual.widgets import Static
 from textual.widgets._footer import FooterKey
 
-import tui.screens.home
+import tui.home.screen
 from dlmon.log.directory import list_sessions
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
+from tui.home.screen import HomeScreen
+from tui.home.workload_choice import matching
+from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
 from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
-from tui.screens.home import HomeScreen
 from tui.screens.watch import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.lines import row_width
-from tui.widgets.workload_list import WorkloadList
-from tui.workload_choice import matching
 from workloads.catalog import WORKLOADS
 
 # In the order of the list: families together.
@@ -239,7 +239,7 @@ def many(monkeypatch):
         for number in range(2):
             name = f"{family.lower()}-{number}"
             workloads[name] = replace(WORKLOADS[NAMES[0]], name=name, family=f"Family {family}")
-    monkeypatch.setattr(tui.screens.home, "WORKLOADS", workloads)
+    monkeypatch.setattr(tui.home.screen, "WORKLOADS", workloads)
     return list(workloads)
 
 

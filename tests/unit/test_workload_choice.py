@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.log.directory import list_sessions
-from tui.workload_choice import last_results, matching, pieces, with_headings
+from tui.home.workload_choice import last_results, matching, pieces, with_headings
 from workloads.catalog import WORKLOADS
 
 ALL = [WORKLOADS[name] for name in ("cifar10-cnn", "mnist-mlp-small", "mnist-mlp-wide")]

@@ -6,9 +6,9 @@ import textwrap
 
 from tui.formatting import units
 from tui.formatting.comparison import timed_unit
+from tui.home.workload_choice import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import Row
-from tui.workload_choice import LastResult
 from workloads.catalog import Workload
 
 _WIDTH_FOR_WHOLE = 40

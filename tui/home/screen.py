@@ -17,22 +17,22 @@ from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
 from tui.drawing.compositor import SpansCompositor
+from tui.home.workload_choice import last_results
+from tui.home.workload_list import WorkloadList
 from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
-from tui.widgets.workload_list import WorkloadList
-from tui.workload_choice import last_results
 from workloads.catalog import WORKLOADS, Workload
 
 # Imported once the list is painted: nobody waits for them.
 if TYPE_CHECKING:
+    from tui.home.about_workload import AboutWorkload
+    from tui.home.command_line import CommandLine
+    from tui.home.run_form import RunForm
+    from tui.home.workload_choice import LastResult
     from tui.machine.panel import MachinePanel
-    from tui.widgets.about_workload import AboutWorkload
-    from tui.widgets.command_line import CommandLine
-    from tui.widgets.run_form import RunForm
-    from tui.workload_choice import LastResult
 
 
 class HomeScreen(Screen[None], inherit_bindings=False):
@@ -168,10 +168,10 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         """Lay out the machine and the form, where the first paint left room for them."""
         if not self.is_attached:  # left before the first paint
             return
+        from tui.home.about_workload import AboutWorkload
+        from tui.home.command_line import CommandLine
+        from tui.home.run_form import RunForm
         from tui.machine.panel import MachinePanel
-        from tui.widgets.about_workload import AboutWorkload
-        from tui.widgets.command_line import CommandLine
-        from tui.widgets.run_form import RunForm
 
         self._about = AboutWorkload(ascii=self._ascii, id="about")
         self._machine = MachinePanel(pcie=self._configured.pcie, ascii=self._ascii)

@@ -9,10 +9,10 @@ from textual import events
 from textual.message import Message
 
 from tui.formatting import units
+from tui.home.workload_choice import LastResult, matching, pieces, with_headings
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
 from tui.widgets.rows import Row, Run
 from tui.widgets.tail import Wheel
-from tui.workload_choice import LastResult, matching, pieces, with_headings
 from workloads.catalog import Workload
 
 _HIGHLIGHTED: tuple[str, ...] = ("workload-list--highlighted",)

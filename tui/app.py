@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
-    from tui.screens.live import LiveScreen
+    from tui.live.screen import LiveScreen
     from tui.screens.starting import StartingScreen
     from tui.screens.sweep import SweepScreen
 
@@ -480,7 +480,7 @@ class DlmonApp(App[int]):
 
     def _session_screen(self, viewer: Viewer, started: Launch | None) -> LiveScreen:
         """Make the screen of a session, and keep in mind that it is shown."""
-        from tui.screens.live import LiveScreen
+        from tui.live.screen import LiveScreen
 
         screen = LiveScreen(
             viewer,

@@ -16,17 +16,17 @@ from dlmon.log.folder import LogError
 from dlmon.records import Result
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
+from tui.live.comparison_bars import ComparisonBars
+from tui.live.screen import LiveScreen
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
-from tui.screens.live import LiveScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.sessions import SessionsScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
 from tui.screens.watch import WatchScreen
-from tui.widgets.bars import ComparisonBars
 from workloads.catalog import WORKLOADS
 
 ID = "20261120-145600-cifar10-cnn-7f3a"

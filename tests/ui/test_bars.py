@@ -10,7 +10,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import Row
-from tui.widgets.bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
+from tui.live.comparison_bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
 FOUR = (
     BarRow("NVIDIA GTX 1080 Ti", 4 / 36, "4", "2019"),

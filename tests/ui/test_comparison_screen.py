@@ -8,10 +8,10 @@ from fakes.recorded import recorded_session
 from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
-from tui.screens.comparison import ComparisonScreen
-from tui.screens.live import LiveScreen
-from tui.widgets.bars import ComparisonBars
-from tui.widgets.comparison_details import ComparisonDetails
+from tui.live.comparison_bars import ComparisonBars
+from tui.live.comparison_details import ComparisonDetails
+from tui.live.comparison_screen import ComparisonScreen
+from tui.live.screen import LiveScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
 

@@ -16,10 +16,10 @@ from fakes.screens import of_this_boot
 from textual.screen import Screen
 
 from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
+from tui.live.output_pane import OutputPane
 from tui.machine.gpu_rows import GpuRows
 from tui.screens.quit import QuitScreen
 from tui.widgets.chart import Chart
-from tui.widgets.output_pane import OutputPane
 from tui.widgets.rows import RowWidget
 
 WIDE, NARROW, TINY = (120, 40), (80, 24), (40, 10)

@@ -8,10 +8,10 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import drag, of_this_boot
 
-import tui.screens.live
+import tui.live.screen
 from dlmon.records import Machine, Notice, Output, Result
+from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
-from tui.widgets.output_pane import OutputPane
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
 CHARTS = ("#throughput", "#cpu", "#gpu")
@@ -357,7 +357,7 @@ async def test_a_stretch_of_validation_is_shaded_behind_the_throughput_only(show
 
 async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
     async with show_session(of_this_boot(recorded_session("training"))) as shown:
-        monkeypatch.setattr(tui.screens.live, "time", SimpleNamespace(monotonic_ns=clock))
+        monkeypatch.setattr(tui.live.screen, "time", SimpleNamespace(monotonic_ns=clock))
         ticks = []
         monkeypatch.setattr(shown.screen, "tick", lambda: ticks.append(clock.now_ns))
         for _ in range(40):

@@ -11,10 +11,10 @@ from textual.widgets import Input
 
 from dlmon.records import Machine, Process, ProcessTree
 from tui.home.screen import HomeScreen
+from tui.live.screen import LiveScreen
 from tui.machine.panel import MachinePanel
 from tui.machine.process_table import ProcessDetails, ProcessTable
 from tui.screens.help import HelpScreen
-from tui.screens.live import LiveScreen
 from tui.screens.machine_detail import GpusScreen, ProcessesScreen
 from tui.screens.watch import WatchScreen
 from tui.widgets.machine_detail import MachineDetail

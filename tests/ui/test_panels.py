@@ -16,14 +16,14 @@ from textual.app import App, ComposeResult
 from dlmon.records import Batches, Epoch, Model, Notice, Output
 from dlmon.session.limits import Limit
 from tui.formatting import units
-from tui.widgets.epoch_headline import EpochHeadline
-from tui.widgets.epoch_table import EpochTable
-from tui.widgets.limit_line import LimitLine
+from tui.live.epoch_headline import EpochHeadline
+from tui.live.epoch_table import EpochTable
+from tui.live.limit_line import LimitLine
+from tui.live.output_pane import OutputPane
+from tui.live.progress_line import ProgressLine
+from tui.live.top_line import TopLine
 from tui.widgets.lines import wrapped
-from tui.widgets.output_pane import OutputPane
-from tui.widgets.progress_line import ProgressLine
 from tui.widgets.rows import RowWidget
-from tui.widgets.top_line import TopLine
 
 TRAINING = folded(recorded_session("training")).snapshot()
 COMPLETED = folded(recorded_session()).snapshot()

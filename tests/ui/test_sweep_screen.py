@@ -36,10 +36,10 @@ from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
+from tui.live.screen import LiveScreen
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
-from tui.screens.live import LiveScreen
 from tui.screens.sessions import SessionsScreen
 from tui.screens.sweep import SweepScreen
 from tui.screens.sweep_form import SweepForm

@@ -14,9 +14,10 @@ from textual.widgets import Footer
 from dlmon.comparison.compare import Row
 from dlmon.records import Result
 from tui.formatting.comparison_row import row_details
-from tui.widgets import bars, comparison_details
-from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
-from tui.widgets.comparison_details import ComparisonDetails
+from tui.live import comparison_bars as bars
+from tui.live import comparison_details
+from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.live.comparison_details import ComparisonDetails
 from tui.widgets.too_small import TooSmall
 
 BEAT_S = 0.5

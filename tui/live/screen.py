@@ -33,33 +33,26 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.live import comparison_bars as bars
+from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
+from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
+from tui.live.epoch_headline import EpochHeadline
+from tui.live.epoch_table import EpochTable
+from tui.live.limit_line import LimitLine
+from tui.live.output_pane import OutputPane
+from tui.live.progress_line import ProgressLine
+from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
-from tui.widgets import (
-    bars,
-    epoch_headline,
-    epoch_table,
-    limit_line,
-    output_pane,
-    progress_line,
-    top_line,
-)
-from tui.widgets.bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.epoch_headline import EpochHeadline
-from tui.widgets.epoch_table import EpochTable
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.limit_line import LimitLine
-from tui.widgets.output_pane import OutputPane
-from tui.widgets.progress_line import ProgressLine
 from tui.widgets.too_small import TooSmall
-from tui.widgets.top_line import TopLine
 
 if TYPE_CHECKING:
-    from tui.screens.comparison import Comparison
+    from tui.live.comparison_screen import Comparison
 
 # The clock on the screen goes by whole seconds, and all figures with it; the timer, which
 # is never quite on time, is faster, so that no second is left out.
@@ -625,7 +618,7 @@ class LiveScreen(Screen[None]):
         self._show_comparison(message.index)
 
     def _show_comparison(self, chosen: int | None) -> None:
-        from tui.screens.comparison import ComparisonScreen
+        from tui.live.comparison_screen import ComparisonScreen
 
         if self._look_at_comparison().rows:
             self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen, self._ascii))
@@ -634,7 +627,7 @@ class LiveScreen(Screen[None]):
 
     def _look_at_comparison(self) -> Comparison:
         """Return the comparison as it stands."""
-        from tui.screens.comparison import Comparison
+        from tui.live.comparison_screen import Comparison
 
         snapshot = self._viewer.snapshot()
         results = [entry.result for entry in self._earlier] + [snapshot.result]

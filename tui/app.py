@@ -602,7 +602,7 @@ class DlmonApp(App[int]):
     def action_sessions(self) -> None:
         """Show what was recorded."""
         from dlmon.sweep.log import list_sweeps
-        from tui.screens.sessions import SessionsScreen
+        from tui.sessions.screen import SessionsScreen
 
         directory = self._shown[-1].viewer.path.parent.parent if self._shown else self._directory
         self.push_screen(

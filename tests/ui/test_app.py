@@ -23,10 +23,10 @@ from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
 from tui.screens.help import HelpScreen
 from tui.screens.quit import QuitScreen
-from tui.screens.sessions import SessionsScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
 from tui.screens.watch import WatchScreen
+from tui.sessions.screen import SessionsScreen
 from workloads.catalog import WORKLOADS
 
 ID = "20261120-145600-cifar10-cnn-7f3a"

@@ -16,9 +16,9 @@ from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
 from dlmon.sweep.plan import Began, Closed, Ended, Slot
-from tui.screens.sessions import SessionsScreen
-from tui.widgets.session_details import SessionDetails
-from tui.widgets.session_list import SessionList, matching
+from tui.sessions.screen import SessionsScreen
+from tui.sessions.session_details import SessionDetails
+from tui.sessions.session_list import SessionList, matching
 
 pytestmark = pytest.mark.usefixtures("utc")
 

@@ -40,10 +40,10 @@ from tui.live.screen import LiveScreen
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
-from tui.screens.sessions import SessionsScreen
 from tui.screens.sweep import SweepScreen
 from tui.screens.sweep_form import SweepForm
 from tui.screens.sweep_quit import SweepQuitScreen
+from tui.sessions.screen import SessionsScreen
 from tui.widgets.sweep_table import SweepTable
 from workloads.catalog import WORKLOADS
 

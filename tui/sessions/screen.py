@@ -16,9 +16,9 @@ from textual.widgets import Input, Static
 from dlmon.log.directory import SessionEntry
 from dlmon.sweep.log import SweepEntry
 from tui.formatting.sessions import resume_command
+from tui.sessions.session_details import SessionDetails
+from tui.sessions.session_list import SessionList
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.session_details import SessionDetails
-from tui.widgets.session_list import SessionList
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
 

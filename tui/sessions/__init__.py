@@ -1,0 +1,1 @@
+"""The screen that lists what was recorded."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tui.home.screen import HomeScreen
     from tui.live.screen import LiveScreen
     from tui.screens.starting import StartingScreen
-    from tui.screens.sweep import SweepScreen
+    from tui.sweep.screen import SweepScreen
 
 # The workers that read a log, of which there is one at most.
 _READING = "reading"
@@ -287,7 +287,7 @@ class DlmonApp(App[int]):
 
     def _show_sweep(self, run: SweepRun) -> None:
         """Show a sweep, which begins to make its runs."""
-        from tui.screens.sweep import SweepScreen
+        from tui.sweep.screen import SweepScreen
 
         def leave(interrupted: bool) -> None:
             if screen is self.screen_stack[_FIRST_SCREEN]:
@@ -329,7 +329,7 @@ class DlmonApp(App[int]):
         from dlmon.sweep.log import SweepWriter, new_header
         from dlmon.sweep.plan import Plan, SweepError
         from tui.options.sweep import make_plan, new_seed, run_of
-        from tui.screens.sweep_form import SweepForm
+        from tui.sweep.form import SweepForm
 
         if self._is_busy():
             return

@@ -40,11 +40,11 @@ from tui.live.screen import LiveScreen
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
-from tui.screens.sweep import SweepScreen
-from tui.screens.sweep_form import SweepForm
-from tui.screens.sweep_quit import SweepQuitScreen
 from tui.sessions.screen import SessionsScreen
-from tui.widgets.sweep_table import SweepTable
+from tui.sweep.form import SweepForm
+from tui.sweep.quit import SweepQuitScreen
+from tui.sweep.screen import SweepScreen
+from tui.sweep.table import SweepTable
 from workloads.catalog import WORKLOADS
 
 SIZES = ((80, 24), (120, 40))

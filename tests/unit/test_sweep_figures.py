@@ -27,7 +27,7 @@ from tui.formatting.sweeps import (
     sweep_json,
     table_of,
 )
-from tui.sweep_picture import picture_of
+from tui.sweep.picture import picture_of
 
 SIZES = {"batch_size": [32, 64, 128]}
 OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)

@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.widgets.lines import row_width
-from tui.widgets.sweep_plot import (
+from tui.sweep.plot import (
     SERIES,
     Bar,
     Point,
@@ -17,6 +16,7 @@ from tui.widgets.sweep_plot import (
     is_doubling,
     plot_rows,
 )
+from tui.widgets.lines import row_width
 
 
 def series(*ys, xs=None, label="", **options):

@@ -21,7 +21,7 @@ from dlmon.sweep.results import (
 )
 from tui.drawing.plot import bar_fractions
 from tui.formatting.sweeps import amount, heading_of, spread_text
-from tui.widgets.sweep_plot import Bar, Point, PointSeries, is_doubling
+from tui.sweep.plot import Bar, Point, PointSeries, is_doubling
 
 
 @dataclass(frozen=True)

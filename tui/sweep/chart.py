@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tui.sweep_picture import SweepPicture
+from tui.sweep.picture import SweepPicture
+from tui.sweep.plot import SERIES, bar_rows, plot_rows
 from tui.widgets.lines import MUTED, Lines
 from tui.widgets.rows import Row
-from tui.widgets.sweep_plot import SERIES, bar_rows, plot_rows
 
 HELP: tuple[tuple[str, str], ...] = (
     (

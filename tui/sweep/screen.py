@@ -19,13 +19,15 @@ from dlmon.sweep.runner import SweepRun
 from tui.drawing.compositor import SpansCompositor
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
 from tui.screens.quit import QuitScreen
-from tui.screens.sweep_quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
-from tui.sweep_picture import picture_of
-from tui.widgets import sweep_chart, sweep_lines, sweep_table
+from tui.sweep import chart as sweep_chart
+from tui.sweep import lines as sweep_lines
+from tui.sweep import table as sweep_table
+from tui.sweep.chart import SweepChart
+from tui.sweep.lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
+from tui.sweep.picture import picture_of
+from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
+from tui.sweep.table import SweepTable
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.sweep_chart import SweepChart
-from tui.widgets.sweep_lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
-from tui.widgets.sweep_table import SweepTable
 from tui.widgets.too_small import TooSmall
 
 BEAT_S = 0.5

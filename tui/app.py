@@ -278,7 +278,7 @@ class DlmonApp(App[int]):
         self._read_sessions(self._directory, self._home.show_entries)
 
     def _show_machine(self, leave: Callable[[], None], interval_s: float) -> None:
-        from tui.screens.watch import WatchScreen
+        from tui.watch.screen import WatchScreen
 
         settings = self.settings
         self.push_screen(

@@ -25,8 +25,8 @@ from tui.screens.help import HelpScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.starting import StartingScreen
 from tui.screens.stop import AgainScreen
-from tui.screens.watch import WatchScreen
 from tui.sessions.screen import SessionsScreen
+from tui.watch.screen import WatchScreen
 from workloads.catalog import WORKLOADS
 
 ID = "20261120-145600-cifar10-cnn-7f3a"

@@ -19,7 +19,7 @@ from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
 from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
-from tui.screens.watch import WatchScreen
+from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.lines import row_width
 from workloads.catalog import WORKLOADS

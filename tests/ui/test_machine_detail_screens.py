@@ -15,9 +15,9 @@ from tui.live.screen import LiveScreen
 from tui.machine.panel import MachinePanel
 from tui.machine.process_table import ProcessDetails, ProcessTable
 from tui.screens.help import HelpScreen
-from tui.screens.machine_detail import GpusScreen, ProcessesScreen
-from tui.screens.watch import WatchScreen
-from tui.widgets.machine_detail import MachineDetail
+from tui.watch.detail import MachineDetail
+from tui.watch.detail_screens import GpusScreen, ProcessesScreen
+from tui.watch.screen import WatchScreen
 
 NARROW, WIDE = (80, 24), (120, 40)
 

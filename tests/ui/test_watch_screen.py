@@ -12,7 +12,7 @@ from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.panel import MachinePanel
 from tui.machine.tiles import ChartTile
-from tui.screens.watch import WatchScreen
+from tui.watch.screen import WatchScreen
 from tui.widgets.rows import RowWidget
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]

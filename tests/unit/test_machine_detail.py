@@ -9,7 +9,7 @@ from fakes.states import STATES
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.session import MachineHistory
 from tui.machine.view import MachineView
-from tui.machine_detail import sections
+from tui.watch.sections import sections
 
 
 def view_of(name):

@@ -209,21 +209,21 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to the session's own sensors, but not for what shows the same."""
-        from tui.screens.machine_detail import MachineScreen
+        from tui.watch.detail_screens import MachineScreen
 
         if self._is_complete and not isinstance(self.app.screen, MachineScreen):
             self._machine.stop()
 
     def action_gpus(self) -> None:
         """Show every GPU in depth."""
-        from tui.screens.machine_detail import GpusScreen
+        from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
             self.app.push_screen(GpusScreen(self._machine.look, self._ascii))
 
     def action_processes(self) -> None:
         """Show what runs on this machine."""
-        from tui.screens.machine_detail import ProcessesScreen
+        from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
             self.app.push_screen(ProcessesScreen(self._machine.look, self._ascii))

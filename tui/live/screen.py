@@ -599,13 +599,13 @@ class LiveScreen(Screen[None]):
 
     def action_gpus(self) -> None:
         """Show every GPU in depth."""
-        from tui.screens.machine_detail import GpusScreen
+        from tui.watch.detail_screens import GpusScreen
 
         self.app.push_screen(GpusScreen(self._look_at_machine, self._ascii))
 
     def action_processes(self) -> None:
         """Show what runs on the machine."""
-        from tui.screens.machine_detail import ProcessesScreen
+        from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine, self._ascii))
 

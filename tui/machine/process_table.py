@@ -26,7 +26,7 @@ from tui.machine.process_rows import (
     same,
 )
 from tui.machine.view import MachineView
-from tui.machine_detail import is_over
+from tui.watch.sections import is_over
 from tui.widgets.lines import (
     ACCENT,
     BAD,

@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from tui.drawing.compositor import SpansCompositor
 from tui.machine.panel import PANEL_HELP, MachinePanel
-from tui.screens.machine_detail import GpusScreen, MachineScreen, ProcessesScreen
+from tui.watch.detail_screens import GpusScreen, MachineScreen, ProcessesScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 

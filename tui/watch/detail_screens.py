@@ -14,8 +14,8 @@ from tui.drawing.compositor import SpansCompositor
 from tui.machine.panel import AboutLines
 from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
 from tui.machine.view import MachineView
+from tui.watch.detail import DETAIL_HELP, MachineDetail
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.machine_detail import DETAIL_HELP, MachineDetail
 from tui.widgets.text_field import WholeFilterField
 from tui.widgets.too_small import TooSmall
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from tui.formatting.machine import Figure
 from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView
-from tui.machine_detail import Section, is_over, sections
+from tui.watch.sections import Section, is_over, sections
 from tui.widgets.lines import (
     ACCENT,
     BAD,

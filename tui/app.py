@@ -580,7 +580,7 @@ class DlmonApp(App[int]):
         if self._bell:
             self.bell()
         if self._notification and self._driver is not None:
-            from tui.end_signal import desktop_notification
+            from tui.notification import desktop_notification
 
             self._driver.write(desktop_notification(text))
 

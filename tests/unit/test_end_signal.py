@@ -1,6 +1,6 @@
 """The desktop notification at the end of a run."""
 
-from tui.end_signal import desktop_notification
+from tui.notification import desktop_notification
 
 
 def test_it_is_one_osc_9_sequence():

@@ -10,9 +10,9 @@ from textual.message import Message
 
 from tui.formatting import units
 from tui.home.workload_choice import LastResult, matching, pieces, with_headings
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
 from tui.widgets.rows import Row, Run
-from tui.widgets.tail import Wheel
 from workloads.catalog import Workload
 
 _HIGHLIGHTED: tuple[str, ...] = ("workload-list--highlighted",)

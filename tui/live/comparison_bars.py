@@ -17,9 +17,9 @@ from dlmon.comparison import compare as comparison
 from tui.drawing.plot import bar, bar_fractions
 from tui.formatting import units
 from tui.formatting.comparison import difference
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import cut, wrapped
 from tui.widgets.rows import Row, RowWidget, fit
-from tui.widgets.tail import Wheel
 
 BarStyle = Literal["published", "earlier", "this"]
 

@@ -6,9 +6,9 @@ from rich.cells import cell_len
 
 from dlmon.records import Epoch
 from tui.formatting import units
+from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, cut
 from tui.widgets.rows import Row, fit
-from tui.widgets.tail import Tail
 
 HELP: tuple[tuple[str, str], ...] = (
     (

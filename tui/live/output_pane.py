@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.cells import chop_cells
 
 from dlmon.records import Notice, Output
+from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import Row
-from tui.widgets.tail import Tail
 
 # Where a pane is lower, a long line is cut instead, so that it doesn't push the others out.
 WRAPPED_FROM_HEIGHT = 12

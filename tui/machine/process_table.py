@@ -27,6 +27,7 @@ from tui.machine.process_rows import (
 )
 from tui.machine.view import MachineView
 from tui.watch.sections import is_over
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -39,7 +40,6 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.rows import Row, Run, fit
-from tui.widgets.tail import Wheel
 
 PROCESS_HELP: tuple[tuple[str, str], ...] = (
     (

@@ -8,6 +8,7 @@ from tui.formatting.machine import Figure
 from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView
 from tui.watch.sections import Section, is_over, sections
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -21,7 +22,6 @@ from tui.widgets.lines import (
     wrapped,
 )
 from tui.widgets.rows import Row, fit
-from tui.widgets.tail import Wheel
 
 DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("utilisation", "The share of time in which the GPU, or the CPU's cores, computed at all."),

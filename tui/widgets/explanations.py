@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import PLAIN, STRONG, Lines, with_thumb, wrapped
 from tui.widgets.rows import Row, fit
-from tui.widgets.tail import Wheel
 
 Topic = tuple[str, str]
 """A panel, a figure or a key, and a sentence that explains it."""

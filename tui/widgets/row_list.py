@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual import events
 from textual.message import Message
 
+from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import Lines, cut, with_thumb
 from tui.widgets.rows import Row, fit
-from tui.widgets.tail import Wheel
 
 MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""

@@ -23,6 +23,6 @@ def main() -> None:
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _leave)
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
-    from tui.cli import main as run
+    from tui.commands.main import main as run
 
     run()

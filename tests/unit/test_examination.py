@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import tui.cli
+import tui.commands.main
 from dlmon.doctor import run as examination
 from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, MachineFacts
@@ -31,7 +31,7 @@ def doctor(monkeypatch, tmp_path, capsys):
         command = ["dlmon", "doctor", "--log-dir", str(tmp_path), *arguments]
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as left:
-            tui.cli.main()
+            tui.commands.main.main()
         return left.value.code, *capsys.readouterr()
 
     return run

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.sweep.plan import SweepError
-from tui.cli import _run
+from tui.commands.main import _run
 from tui.options.run import RunOptions
 from tui.options.sweep import make_plan
 

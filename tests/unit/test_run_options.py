@@ -12,9 +12,9 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tui.cli
+import tui.commands.main
 from dlmon.log.directory import log_directory
-from tui.arguments import UserError
+from tui.commands.shared import UserError
 from tui.options.jobs import make_job, recorded_options
 from tui.options.run import CHOICES, RunOptions
 from tui.options.settings import Settings, SettingsError, read_settings
@@ -151,7 +151,7 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
         read_settings(config)
     monkeypatch.setenv("DLMON_CONFIG", "")
     for words in (["run", CIFAR.name], ["sessions"], ["doctor"], ["attach", "last"], ["stop", "x"]):
-        command = typer.main.get_command(tui.cli.app)
+        command = typer.main.get_command(tui.commands.main.app)
         context = command.make_context("dlmon", [*words, "--log-dir", log_dir])
         with pytest.raises(UserError, match="has no name") as refused:
             command.invoke(context)
@@ -227,10 +227,10 @@ def test_the_command_line_reads_the_command_as_the_same_options(workload, config
         raise Launched(*job)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tui.cli, "read_settings", lambda: Settings(run=configured))
-        patch.setattr(tui.cli, "make_job", launch)
+        patch.setattr(tui.commands.main, "read_settings", lambda: Settings(run=configured))
+        patch.setattr(tui.commands.main, "make_job", launch)
         words = shlex_words(options.command_line(workload, configured))
-        command = typer.main.get_command(tui.cli.app)
+        command = typer.main.get_command(tui.commands.main.app)
         with pytest.raises(Launched) as launched, command.make_context("dlmon", words) as context:
             command.invoke(context)
     directory = log_directory(Path(options.log_dir) if options.log_dir is not None else None)

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dlmon.sweep.plan import SweepError, Variation
-from tui.cli import app, run
+from tui.commands.main import app, run
+from tui.commands.sweep import HELP, with_options_of
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.options.sweep import (
     ALL,
@@ -25,7 +26,6 @@ from tui.options.sweep import (
     refuse_shared_and_varied,
     run_options,
 )
-from tui.sweep_command import HELP, with_options_of
 from workloads.catalog import WORKLOADS
 
 SMALL, CNN = "mnist-mlp-small", "cifar10-cnn"

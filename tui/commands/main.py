@@ -32,7 +32,7 @@ from dlmon.log.directory import (
 )
 from dlmon.log.folder import LogError
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
-from tui.arguments import (
+from tui.commands.shared import (
     DONE,
     FAILED,
     INTERRUPTED_BY_USER,
@@ -48,12 +48,12 @@ from tui.arguments import (
     drawn_as_asked,
     in_terminal,
 )
+from tui.commands.sweep import HELP as HELP_OF_SWEEP
+from tui.commands.sweep import with_options_of
 from tui.options.jobs import make_job
 from tui.options.read import UnreadableOption, read_arguments, read_interval
 from tui.options.run import CHOICES, LEAST_TIME_IN_SWEEP_S, interval_complaint
 from tui.options.settings import Settings, SettingsError, read_settings
-from tui.sweep_command import HELP as HELP_OF_SWEEP
-from tui.sweep_command import with_options_of
 from workloads.catalog import WORKLOADS, UnknownWorkload, Workload, find
 
 app = typer.Typer(

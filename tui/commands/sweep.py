@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tui.arguments import (
+from tui.commands.shared import (
     Ascii,
     Json,
     LogDir,

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
+from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 
 from dlmon.records import (
     PHASES,

@@ -7,9 +7,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from fakes.strategies import ANY_RECORDS
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import ANY_RECORDS
 
 from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
 from dlmon.session.energy import (

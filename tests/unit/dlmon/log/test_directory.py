@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from strategies import header
+from fakes.strategies import header
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (

@@ -1,7 +1,7 @@
 """The screen of a sweep: what it shows as runs begin and end, and what its keys do.
 
 The pictures are texts in `__snapshots__`; after a change that is meant to show, look at them
-and accept with `pytest tests/ui/test_sweep_screen.py --snapshot-update`.
+and accept with `pytest tests/ui/sweep/test_screen.py --snapshot-update`.
 """
 
 from __future__ import annotations

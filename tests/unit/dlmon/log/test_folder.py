@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.strategies import header
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import header
 
 from dlmon.log import folder as log
 from dlmon.log.folder import (

@@ -1,6 +1,7 @@
 """No widget of ours keeps its own value under a name that Textual keeps one under."""
 
 import ast
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -22,6 +23,7 @@ def all_classes():
                 yield cls
 
 
+@functools.cache
 def attributes_set_by(cls):
     """Return the names that the class's own code assigns on `self`."""
     nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))

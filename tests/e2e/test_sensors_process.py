@@ -565,7 +565,7 @@ def test_the_processes_on_the_gpus_are_told(start, driver):
 
 def test_pids_of_another_namespace_are_not_taken_for_this_ones(start, driver):
     driver.says("gpus 1", f"process 0 {os.getpid()} 1024")
-    in_a_container = "files.sees_every_process = lambda: False"
+    in_a_container = "kernel_files.sees_every_process = lambda: False"
     sensors = start(driver=driver, elsewhere=in_a_container)
     sensors.facts()
     sensors.sample()

@@ -40,8 +40,10 @@ class Terminal:
     def __init__(self, folder, width=120, height=40):
         # The path of a socket may not be long, as that of a test's folder may be.
         self._folder = tempfile.mkdtemp(prefix="dlmon-")
+        # Which pytest-xdist sets, and which Textual believes rather than the terminal.
+        sizes = ("COLUMNS", "LINES")
         self._environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in sizes},
             "LC_ALL": "C.UTF-8",
             "XDG_STATE_HOME": str(folder),
             "HISTFILE": "",

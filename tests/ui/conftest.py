@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
+from fakes import quiet
 from fakes.recorded import BEGIN_NS
 from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
 
@@ -17,6 +18,11 @@ import tui.reading
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import Viewer
 from tui.live.screen import LiveScreen
+
+
+@pytest.fixture(autouse=True)
+def pilots_wait_for_the_screen(monkeypatch):
+    quiet.install(monkeypatch)
 
 
 @pytest.fixture

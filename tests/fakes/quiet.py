@@ -1,0 +1,63 @@
+"""Let a test of a screen go on when the screen has nothing more to do, however slow the machine is.
+
+Textual's own pilot takes a process for idle that used no CPU time for 20 ms: so does one that
+got none, beside other programs. And it waits these 20 ms each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import textual.pilot
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+# A timer that is due so soon belongs to what a test has just done, such as Textual's own before
+# it lays out a screen of another size.
+SOON_S = 0.02
+MOST_ROUNDS = 50
+
+
+async def until_idle(min_sleep: float = 0, max_sleep: float = 5.0) -> None:
+    """Wait until no callback is ready, and no timer due soon."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max_sleep
+    while loop.time() < deadline:
+        await asyncio.sleep(0)
+        if loop._ready:  # type: ignore[attr-defined]
+            continue
+        timers = [timer.when() for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        left_s = min(timers, default=deadline) - loop.time()
+        if left_s > SOON_S:
+            return
+        await asyncio.sleep(max(0.0, left_s))
+
+
+_textuals_pause = Pilot.pause
+
+
+async def pause(pilot: Pilot[object], delay: float | None = None) -> None:
+    """Pause as the pilot does; without a delay, until the screen is painted."""
+    await _textuals_pause(pilot, delay)
+    if delay is not None:
+        return
+    for _ in range(MOST_ROUNDS):
+        await until_idle()
+        if not pilot.app.is_running or not _has_work(pilot.app.screen):
+            return
+        pilot.app.screen._on_timer_update()
+
+
+def _has_work(screen: Screen[object]) -> bool:
+    return bool(
+        screen._callbacks
+        or screen._layout_required
+        or screen._repaint_required
+        or screen._dirty_widgets
+    )
+
+
+def install(monkeypatch) -> None:
+    """Have every pilot wait so."""
+    monkeypatch.setattr(textual.pilot, "wait_for_idle", until_idle)
+    monkeypatch.setattr(Pilot, "pause", pause)

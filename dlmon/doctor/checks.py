@@ -19,8 +19,7 @@ from dlmon.doctor.finding import Finding as Finding
 from dlmon.doctor.framework_gpus import HIDDEN, compare_sight
 from dlmon.doctor.frameworks import Framework
 from dlmon.launch.device import VISIBLE
-from dlmon.launch.interpreter import TITLES
-from dlmon.records import Facts, GpuFacts, MachineFacts
+from dlmon.records import TITLES, Facts, GpuFacts, MachineFacts
 from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.rapl import DENIED, why_no_cpu_energy
 

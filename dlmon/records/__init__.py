@@ -12,6 +12,7 @@ from dlmon.records.codec import (
     to_json,
 )
 from dlmon.records.machine import (
+    ANY,
     Cost,
     Cpu,
     Disk,
@@ -40,6 +41,7 @@ from dlmon.records.session import (
 from dlmon.records.training import (
     GRADIENTS_PHASE,
     PHASES,
+    TITLES,
     WITHOUT_EPOCHS,
     Batches,
     BatchSummary,
@@ -51,10 +53,12 @@ from dlmon.records.training import (
 )
 
 __all__ = [
+    "ANY",
     "GRADIENTS_PHASE",
     "LARGEST",
     "PHASES",
     "SCHEMA",
+    "TITLES",
     "WITHOUT_EPOCHS",
     "BatchSummary",
     "Batches",

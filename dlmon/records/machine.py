@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+ANY = "any"
+"""Any GPU, where all of them sleep."""
+
 
 @dataclass(frozen=True)
 class GpuFacts:

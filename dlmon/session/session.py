@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from dlmon.records import (
     GRADIENTS_PHASE,
@@ -18,15 +17,11 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
-    Gpu,
-    GpuFacts,
     Machine,
-    MachineFacts,
     Model,
     Notice,
     Output,
     Phase,
-    Process,
     Record,
     Result,
     RunSeconds,
@@ -34,8 +29,8 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
     StepTime,
-    filled,
 )
+from dlmon.records.changes import _merge_machine, _newest_facts
 from dlmon.session.energy import COUNTS_ON, EnergyMeter
 from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.statistics.series import Series
@@ -52,7 +47,6 @@ NOTICES = 100
 LIMIT_SAMPLES = 300
 STRETCHES = 2000
 RATE_NOW_NS = 2_000_000_000
-_T = TypeVar("_T")
 
 STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
@@ -603,62 +597,3 @@ def _interval_of(header: SessionHeader) -> float:
     if isinstance(interval_s, (int, float)) and 0.05 <= interval_s <= 3600:
         return float(interval_s)
     return 1.0
-
-
-def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
-    if before is None:
-        return sample
-    merged = _merge(before, sample)
-    if sample.processes is not None:
-        rows = _name_again(before.processes or (), sample.processes)
-        merged = replace(merged, processes=rows)
-    if sample.gpus is None:
-        return merged
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[Gpu] = [
-        _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
-    ]
-    return replace(merged, gpus=tuple(gpus))
-
-
-def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
-    """Fill in who a process is where a row leaves out what was told of that pid before."""
-    known = {row.pid: row for row in before}
-    return tuple(
-        filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
-        if row.is_unnamed and (old := known.get(row.pid)) is not None
-        else row
-        for row in rows
-    )
-
-
-def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
-    """Return what was told, but of a GPU that could not be asked what was known of it before."""
-    if told.gpus is None:
-        return replace(told, gpus=before.gpus)
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[GpuFacts] = [
-        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in told.gpus
-    ]
-    return replace(told, gpus=tuple(gpus))
-
-
-def _merge(before: _T, after: _T) -> _T:
-    """Fill what `after` leaves out from `before`; a None with a reason is a change."""
-    old, merged = vars(before), dict(vars(after))
-    reasons: dict[str, str] = merged.get("why", {})
-    old_reasons: dict[str, str] = old.get("why", {})
-    kept_reasons = dict(reasons)
-    for name, value in vars(after).items():
-        known = old[name]
-        if value is None:
-            if name in reasons:
-                continue
-            merged[name] = known
-            if name in old_reasons:
-                kept_reasons[name] = old_reasons[name]
-        elif known is not None and hasattr(value, "why"):
-            merged[name] = _merge(known, value)
-    if "why" in merged:
-        merged["why"] = kept_reasons
-    return filled(type(after), merged)

@@ -22,9 +22,8 @@ from dlmon.comparison.compare import (
     usd_per_hour_of,
 )
 from dlmon.comparison.matching import Match, find_match
-from dlmon.launch.interpreter import TITLES
 from dlmon.log.directory import SessionEntry
-from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
+from dlmon.records import TITLES, WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
 from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units

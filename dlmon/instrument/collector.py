@@ -28,7 +28,8 @@ from dlmon.records import (
     Validation,
     encode,
 )
-from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches, StepHistogram
+from dlmon.statistics.histogram import StepHistogram
+from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches
 
 FLUSH_S = 0.25
 SUMMARY_S = 1.0

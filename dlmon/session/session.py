@@ -33,14 +33,9 @@ from dlmon.records import (
 from dlmon.records.changes import _merge_machine, _newest_facts
 from dlmon.session.energy import COUNTS_ON, EnergyMeter
 from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import (
-    LEAST_OPENINGS,
-    SteadyState,
-    ValidationPasses,
-    epoch_interval,
-    project_epoch,
-)
+from dlmon.statistics.steady_state import LEAST_OPENINGS, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100

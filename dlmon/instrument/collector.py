@@ -18,16 +18,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import (
-    Batches,
-    BatchSummary,
-    Epoch,
-    Notice,
-    Phase,
-    Record,
-    Validation,
-    encode,
-)
+from dlmon.records import Batches, BatchSummary, Epoch, Notice, Phase, Record, Validation, encode
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches
 

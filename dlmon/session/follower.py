@@ -11,7 +11,8 @@ from dlmon.host import boot_id, host_name
 from dlmon.launch.children import is_suspended
 from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
-from dlmon.log.folder import LogError, LogFollower, next_log
+from dlmon.log.folder import LogError, next_log
+from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result
 from dlmon.session.session import Session, Snapshot
 

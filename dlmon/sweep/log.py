@@ -19,7 +19,8 @@ from typing import Any
 from dlmon.files import MIB, open_regular, read_regular
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
-from dlmon.log.folder import LogError, new_session_id, writer_pid
+from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.lock import writer_pid
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.records.sanitize import clean, quoted

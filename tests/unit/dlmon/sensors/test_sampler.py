@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import (
-    Cost,
-    Cpu,
-    Disk,
-    Gpu,
-    MachineFacts,
-    Memory,
-    Process,
-)
+from dlmon.records import Cost, Cpu, Disk, Gpu, MachineFacts, Memory, Process
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import LARGEST, BatchSummary
 from dlmon.statistics.intervals import student_95
-from dlmon.statistics.projection import (
-    project_epoch,
-)
+from dlmon.statistics.projection import project_epoch
 from dlmon.statistics.steady_state import MAD_TO_SIGMA, MOST_BLOCKS, SteadyState, _Blocks
 
 

@@ -14,7 +14,8 @@ from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_
 from dlmon.log.folder import LogError, next_log
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result
-from dlmon.session.session import Session, Snapshot
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
 
 LEAST_FREE_BYTES = 64 * 1024
 

@@ -24,7 +24,8 @@ from dlmon.comparison.compare import (
 from dlmon.comparison.matching import Match, find_match
 from dlmon.log.directory import SessionEntry
 from dlmon.records import TITLES, WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
+from dlmon.session.session import NEVER_STEADY, NOT_STEADY
+from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
 from workloads.catalog import WORKLOADS, Workload

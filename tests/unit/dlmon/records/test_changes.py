@@ -22,7 +22,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import ALWAYS_TOLD, Changes
 from dlmon.sensors.provider import merge
-from dlmon.session.session import MachineHistory
+from dlmon.session.machine_history import MachineHistory
 
 SECOND = 1_000_000_000
 

@@ -25,21 +25,8 @@ from dlmon.private_files import make_new_private_folder, make_private_folder, op
 from dlmon.records import LARGEST, RecordError, Result, decode, to_json
 from dlmon.records.sanitize import clean, quoted
 from dlmon.statistics.repeats import METRICS
-from dlmon.sweep.plan import (
-    STATUSES,
-    Began,
-    Closed,
-    Ended,
-    Event,
-    Outcome,
-    Plan,
-    Resumed,
-    Slot,
-    Sweep,
-    SweepError,
-    Value,
-    Variation,
-)
+from dlmon.sweep.plan import Plan, Slot, SweepError, Value, Variation
+from dlmon.sweep.progress import STATUSES, Began, Closed, Ended, Event, Outcome, Resumed, Sweep
 
 SWEEP_NAME = "sweep.jsonl"
 SCHEMA = 1

@@ -14,17 +14,15 @@ from statistics import median
 
 from dlmon.records import Result
 from dlmon.statistics.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
-from dlmon.sweep.plan import (
+from dlmon.sweep.plan import Combination, Slot, Value
+from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
     NOT_RUN,
     OUT_OF_MEMORY,
-    Combination,
     Outcome,
-    Slot,
     Sweep,
-    Value,
 )
 
 # What a combination is said to be whose runs ended differently: the first of these.
@@ -45,7 +43,7 @@ class Row:
 
     Attributes:
         outcomes: how its runs ended, None for those still to be made.
-        status: one of `sweep.STATUSES`.
+        status: one of `progress.STATUSES`.
         reason: why not all of its runs give a time; None where they do.
         metric: one of `repeats.METRICS`; seconds or milliseconds follow from it.
         value: the time of its completed runs: their mean where `spread` has an

@@ -9,7 +9,8 @@ from typing import Any
 from dlmon.records import to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
 from dlmon.sweep.log import SweepHeader
-from dlmon.sweep.plan import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
+from dlmon.sweep.plan import Combination, Plan
+from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Outcome, Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
     Row,

@@ -26,18 +26,8 @@ from dlmon.sweep.log import (
     read_sweep,
     refuse_second,
 )
-from dlmon.sweep.plan import (
-    FAILED,
-    NOT_RUN,
-    Began,
-    Closed,
-    Ended,
-    Outcome,
-    Resumed,
-    Slot,
-    Sweep,
-    SweepError,
-)
+from dlmon.sweep.plan import Slot, SweepError
+from dlmon.sweep.progress import FAILED, NOT_RUN, Began, Closed, Ended, Outcome, Resumed, Sweep
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
 HOLD = """

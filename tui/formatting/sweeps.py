@@ -8,7 +8,7 @@ from typing import Any
 
 from dlmon.records import to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
-from dlmon.sweep.log import SweepHeader
+from dlmon.sweep.codec import SweepHeader
 from dlmon.sweep.plan import Combination, Plan
 from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Outcome, Sweep
 from dlmon.sweep.results import (

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
 
-from dlmon.statistics.steady_state import BLOCK_US, SteadyState, student_95
+from dlmon.statistics.intervals import student_95
+from dlmon.statistics.steady_state import BLOCK_US, SteadyState
 
 BATCH_SIZE = 100
 STEP_US = 50_000

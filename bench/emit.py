@@ -30,7 +30,7 @@ from typing import Any
 import harness
 from estimate import estimate_median, spread, verdict
 
-from dlmon.instrument.collector import FLUSH_S, Emitter
+from dlmon.instrument.emitter import FLUSH_S, Emitter
 
 BAR_US = 2.0
 BATCHES_AN_EPOCH = 1_000_000

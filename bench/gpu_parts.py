@@ -23,8 +23,8 @@ from typing import Any
 import harness
 from harness import CannotRun
 
-from dlmon.launch.interpreter import TITLES
 from dlmon.log.folder import LogError
+from dlmon.records import TITLES
 from dlmon.session.follower import Viewer
 from workloads.catalog import WORKLOADS
 

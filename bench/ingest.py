@@ -29,7 +29,7 @@ from harness import CannotRun
 from terminal import Terminal
 
 from dlmon.launch.job import Job
-from dlmon.log.folder import LogFollower
+from dlmon.log.follower import LogFollower
 from dlmon.records import Batches, BatchSummary, Epoch, Notice, Result
 
 EPOCH_S = 10

@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd
+from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model, Phase, Validation
 
 STOPPED = 75

@@ -44,7 +44,8 @@ from terminal import Terminal
 
 from dlmon.launch.children import die_with_parent
 from dlmon.launch.job import Job
-from dlmon.log.folder import LogError, LogFollower
+from dlmon.log.folder import LogError
+from dlmon.log.follower import LogFollower
 from dlmon.records import Batches, Notice, Record, Result
 from workloads.catalog import UnknownWorkload, Workload, find
 

@@ -1,9 +1,15 @@
-"""Tell this machine, and this boot of it, from any other."""
+"""Tell this machine, and this boot of it, from any other, and whether it is a container or WSL."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+
+# The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv")
+_SYSTEMDS_SIGN = "run/systemd/container"
 
 
 def host_name() -> str:
@@ -17,3 +23,29 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def is_container(root: Path, environment: Mapping[str, str]) -> bool:
+    """Tell whether this machine's processes end with a container's first one."""
+    if any((root / name).exists() for name in _CONTAINER_FILES):
+        return True
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return True
+    # WSL has a namespace of its own, and is a container to systemd.
+    if is_wsl(root):
+        return False
+    if (root / _SYSTEMDS_SIGN).exists():
+        return True
+    try:
+        return str((root / "proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def is_wsl(root: Path) -> bool:
+    """Tell whether this is the Windows Subsystem for Linux."""
+    try:
+        release = (root / "proc/sys/kernel/osrelease").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return "microsoft" in release.lower()

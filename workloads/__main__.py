@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dlmon.instrument.collector import Emitter
+from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import GRADIENTS_PHASE, Failure, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, prepare

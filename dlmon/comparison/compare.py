@@ -10,16 +10,23 @@ Pure, but for reading `published.csv` once.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
 from typing import Any
 
+from dlmon.comparison.conditions import (
+    SIZED_BY_DATA,
+    VOCABULARY_ESTIMATED,
+    Conditions,
+    _capped,
+    busy_at_start,
+    conditions_of,
+    find_differences,
+)
 from dlmon.comparison.price import parse_price
+from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 from dlmon.records import (
     MachineFacts,
     Result,
@@ -31,73 +38,7 @@ from dlmon.records import (
 )
 from dlmon.statistics.claims import Interval
 
-STEP_MS = "step_ms"
-WEIGHT_UPDATE = "this run's time includes the weight update"
-# Which published metrics the time of a batch stands beside, by mode, and what differs from each.
-_OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
-    "train": {"train_step_ms": (), "forward_backward_ms": (WEIGHT_UPDATE,)},
-    "gradients": {"forward_backward_ms": ()},
-    "inference": {"forward_ms": ()},
-}
-_MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
-
 KINDS = ("this", "earlier", "published")
-
-# Their vocabulary, and so their size, follows from the training text.
-SIZED_BY_DATA = frozenset({"imdb-fasttext"})
-VOCABULARY_ESTIMATED = "vocabulary estimated"
-
-# jcjohnson's ResNets stride in the 3×3 convolutions: so many % more operations than ours do.
-MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
-
-# Of the whole machine: on two cores, less than half of one.
-BUSY_CPU_PCT = 20
-# Runnable processes a core; the load average lags by a minute, hence the wider margin.
-BUSY_LOAD_PER_CORE = 0.5
-
-
-@dataclass(frozen=True)
-class Published:
-    """One published time: `value` is in milliseconds for `..._ms`, else in seconds."""
-
-    workload: str
-    device: str
-    device_kind: str
-    framework: str
-    year: int
-    metric: str
-    value: float
-    batch_size: int
-    vcpus: int | None
-    price_usd_per_hour: float | None
-    source: str
-    note: str
-
-    @property
-    def precision(self) -> str:
-        """The precision of the arithmetic, which only the framework's name tells."""
-        return "float16" if "fp16" in self.framework else "float32"
-
-    @property
-    def mode(self) -> str:
-        """What was timed, as `--mode` names it."""
-        return _MODE_OF_METRIC.get(self.metric, "train")
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What keeps the number from standing for this workload on this device."""
-        if "CuDNNLSTM" in self.framework:
-            return ("fused LSTM kernel",)
-        return (self.note,) if self.device_kind == "tpu" else ()
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What a person should know of the number, which still compares."""
-        if self.workload not in MORE_OPERATIONS_PCT or "jcjohnson" not in self.source:
-            return ()
-        share_pct = MORE_OPERATIONS_PCT[self.workload]
-        more = f"{share_pct} % more operations (stride in the 3×3)"
-        return (more, "forward in training mode") if self.metric == "forward_ms" else (more,)
 
 
 @dataclass(frozen=True)
@@ -133,105 +74,6 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Step
         return StepMilliseconds(value)
     share = rate.band / rate.mean
     return StepMilliseconds(value, value / (1 + share), value / (1 - share))
-
-
-def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, ...]]:
-    """Return the metrics of `published.csv` that stand beside one of ours, with what differs.
-
-    The time of a batch is a forward pass in inference, with the backward pass where
-    gradients are computed, and a whole training step in training; while the mode isn't
-    known, it may be any.
-    """
-    if metric != STEP_MS:
-        return {metric: ()}
-    if mode in _OF_A_STEP:
-        return _OF_A_STEP[mode]
-    return {name: badges for each in _OF_A_STEP.values() for name, badges in each.items()}
-
-
-@cache
-def published(workload: str) -> tuple[Published, ...]:
-    """Return the published times of a workload, of every metric; none for an unknown one."""
-    return tuple(row for row in _every_published() if row.workload == workload)
-
-
-@cache
-def _every_published() -> tuple[Published, ...]:
-    table = (
-        resources.files("dlmon.comparison").joinpath("published.csv").read_text(encoding="utf-8")
-    )
-    return tuple(
-        Published(
-            workload=row["workload"],
-            device=row["device"],
-            device_kind=row["device_kind"],
-            framework=row["framework"],
-            year=int(row["year"]),
-            metric=row["metric"],
-            value=float(row["value"]),
-            batch_size=int(row["batch_size"]),
-            vcpus=int(row["vcpus"]) if row["vcpus"] else None,
-            price_usd_per_hour=(
-                float(row["price_usd_per_hour"]) if row["price_usd_per_hour"] else None
-            ),
-            source=row["source"],
-            note=row["note"],
-        )
-        for row in csv.DictReader(table.splitlines())
-    )
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """The work behind a time. None is not known, and never the same as anything.
-
-    Attributes:
-        samples: training samples of a whole epoch, before any cap.
-        epochs: of the whole run; only `run_seconds` depends on it.
-        data: "real" or "synthetic". Synthetic data has the real shapes, so it
-            matters only where the network's size follows from the data.
-        steps_cap: `--steps`; here None means that there is no cap.
-    """
-
-    workload: str
-    batch_size: int | None
-    samples: int | None
-    epochs: int | None
-    precision: str | None = "float32"
-    mode: str | None = "train"
-    data: str | None = None
-    steps_cap: int | None = None
-
-
-def conditions_of(result: Result, defaults: Conditions) -> Conditions:
-    """Return the conditions of a recorded run: its options, else the workload's defaults.
-
-    An option of the wrong kind (a log is foreign) is not known. The samples are those of the
-    data that it read; an older log tells them only of synthetic data, which are always whole.
-    """
-
-    def whole_number(option: str, default: int | None) -> int | None:
-        value = result.options.get(option)
-        if value is None:
-            return default
-        return value if type(value) is int and value > 0 else None
-
-    def word(option: str, default: str | None) -> str | None:
-        value = result.options.get(option)
-        if value is None:
-            return default
-        return value if isinstance(value, str) else None
-
-    return Conditions(
-        workload=result.workload,
-        batch_size=whole_number("batch_size", defaults.batch_size),
-        samples=result.samples_per_epoch or (None if result.data == "real" else defaults.samples),
-        epochs=whole_number("epochs", defaults.epochs),
-        precision=word("precision", defaults.precision),
-        mode=word("mode", defaults.mode),
-        data=result.data,
-        steps_cap=whole_number("steps", None),
-    )
 
 
 @dataclass(frozen=True)
@@ -326,24 +168,6 @@ def _year(wall: float | None) -> int | None:
         return datetime.fromtimestamp(wall, UTC).year
     except (OverflowError, OSError, ValueError):  # a foreign log may name any time
         return None
-
-
-def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | None:
-    """Say in words what else kept a machine busy before a run, None when nothing did.
-
-    The load average counts only where utilisation was not measured. Processes
-    on a GPU don't disturb a run on the CPU.
-    """
-    found = []
-    if (machine.cpu_pct or 0) >= BUSY_CPU_PCT:
-        found.append(f"CPU {machine.cpu_pct:.0f} %")
-    load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
-    if machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
-        found.append(f"load {machine.load_1m:.1f} on {machine.cores} cores")
-    others = machine.foreign_gpu_processes
-    if others and device != "cpu":
-        found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
-    return f"machine was busy at the start: {', '.join(found)}" if found else None
 
 
 @dataclass(frozen=True)
@@ -485,37 +309,6 @@ def factor(this: Row, other: Row, steady: bool) -> float | None:
     return ratio if _is_time(ratio) else None
 
 
-def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:
-    """Say in words why a time taken under `theirs` doesn't compare with one under `ours`."""
-    found = [
-        _differs("batch size", "batch {}, not {}", theirs.batch_size, ours.batch_size),
-        _differs("precision", "{}, not {}", theirs.precision, ours.precision),
-        _differs("mode", "mode {}, not {}", theirs.mode, ours.mode),
-    ]
-    if metric in ("seconds_per_epoch", "run_seconds"):
-        if not _same_samples(theirs, ours):
-            found.append(
-                _differs("samples", "{:,} samples, not {:,}", theirs.samples, ours.samples)
-            )
-        if theirs.steps_cap != ours.steps_cap:
-            found.append(
-                f"{theirs.steps_cap or 'all'} steps an epoch, not {ours.steps_cap or 'all'}"
-            )
-    if metric == "run_seconds":
-        found.append(
-            _differs(
-                "epochs",
-                f"{{}} epoch{'' if theirs.epochs == 1 else 's'}, not {{}}",
-                theirs.epochs,
-                ours.epochs,
-            )
-        )
-    if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
-        vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
-        found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
-    return tuple(difference for difference in found if difference)
-
-
 def published_differences(
     row: Published, ours: Conditions, defaults: Conditions, of_metric: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
@@ -539,36 +332,11 @@ def published_differences(
     return (*find_differences(row.metric, theirs, ours), *of_metric, *row.caveats)
 
 
-def _differs(
-    name: str, wording: str, theirs: int | str | None, ours: int | str | None
-) -> str | None:
-    if theirs is None or ours is None:
-        return f"{name} not known"
-    return None if theirs == ours else wording.format(theirs, ours)
-
-
-def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
-    """Tell whether epochs are as long: a dropped short last batch makes no difference."""
-    if theirs.samples is None or ours.samples is None:
-        return False
-    batch_size = max(theirs.batch_size or 1, ours.batch_size or 1)
-    return abs(theirs.samples - ours.samples) < batch_size
-
-
 def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
     """Drop a cap that the time doesn't suffer: a projection stands for the whole epoch."""
     if _capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)
-
-
-def _capped(conditions: Conditions) -> bool:
-    """Tell whether `--steps` cuts an epoch short; one beyond its length doesn't."""
-    if conditions.steps_cap is None:
-        return False
-    if conditions.batch_size is None or conditions.samples is None:
-        return True
-    return conditions.steps_cap * conditions.batch_size < conditions.samples
 
 
 def _is_earlier(result: Result, workload: str, this: Run | None) -> bool:

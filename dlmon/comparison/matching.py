@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from dlmon.comparison.compare import (
-    SIZED_BY_DATA,
-    STEP_MS,
-    Conditions,
-    Published,
-    published,
-    published_differences,
-    published_metrics,
-)
+from dlmon.comparison.compare import published_differences
+from dlmon.comparison.conditions import SIZED_BY_DATA, Conditions
+from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 
 Changes = tuple[tuple[str, int | str], ...]
 """Options of `run` with the values that they would need: (("batch_size", 128), ...)."""

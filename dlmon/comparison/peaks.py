@@ -10,27 +10,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import signal
-import subprocess
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dlmon.files import read_regular
-from dlmon.launch.children import python_command
 from dlmon.private_files import write_private
 from dlmon.records.sanitize import clean
 
 SCHEMA = 1
-DEADLINE_S = 900.0
 COMMAND = "dlmon doctor --calibrate"
 _LARGEST_FILE = 1_000_000
-_LONGEST_LINE = 65_536
 _LONGEST_TEXT = 200
 _LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
 # Keras's dtype policies, and the precision that most of their products are computed in.
@@ -75,104 +66,11 @@ class Peak:
         return self.key == _key(device, device_name, self.precision)
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What a measurement brought: peaks, and in words what could not be measured."""
-
-    peaks: tuple[Peak, ...]
-    complaints: tuple[str, ...] = ()
-
-
 def calibration_path() -> Path:
     """Return where this user's calibration is kept."""
     import platformdirs  # costs more than reading the file
 
     return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "calibration.json"
-
-
-def calibrate(
-    path: Path,
-    cpu_name: str | None,
-    tell: Callable[[str], object],
-    command: Sequence[str] | None = None,
-    deadline_s: float = DEADLINE_S,
-) -> Calibration:
-    """Measure every device of this machine, and keep what was found in `path`.
-
-    Takes about twenty seconds a device. Peaks of other devices stay in the
-    file; one that can't be read is replaced.
-
-    Args:
-        path: the file.
-        cpu_name: the CPU's model, as results name it.
-        tell: is given a line of text for each size that was measured.
-        command: what measures; our own by default.
-        deadline_s: after so long the child is ended.
-
-    Raises:
-        CalibrationError: nothing could be measured, or not be kept.
-    """
-    found = measure_peaks(cpu_name, tell, command, deadline_s)
-    try:
-        before = read_peaks(path)
-    except CalibrationError:
-        before = ()
-    write_peaks(path, (*before, *found.peaks))
-    return found
-
-
-def measure_peaks(
-    cpu_name: str | None,
-    tell: Callable[[str], object],
-    command: Sequence[str] | None = None,
-    deadline_s: float = DEADLINE_S,
-) -> Calibration:
-    """Measure in a child process, and keep nothing.
-
-    Raises:
-        CalibrationError: the child could not be started, or brought no peak.
-    """
-    with tempfile.TemporaryFile() as errors:
-        try:
-            process = subprocess.Popen(
-                command or python_command("workloads.calibrate"),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise CalibrationError(f"calibration could not be started: {reason}") from None
-        assert process.stdout is not None
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(deadline_s, end)
-        timer.start()
-        answer = _Answer(cpu_name or "CPU", tell)
-        try:
-            while line := process.stdout.readline(_LONGEST_LINE):
-                answer.take(line)
-            code = process.wait()
-        finally:
-            timer.cancel()
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            process.stdout.close()
-        complaints = list(answer.complaints)
-        if late.is_set():
-            complaints.append(f"it took more than {deadline_s:.0f} s and was ended")
-        elif code != 0 and not answer.failed:
-            complaints.append(_why_it_ended(code, errors))
-    if not answer.peaks:
-        raise CalibrationError(
-            f"calibration measured nothing: {'; '.join(complaints) or 'it told nothing'}"
-        )
-    return Calibration(tuple(answer.peaks), tuple(complaints))
 
 
 def read_peaks(path: Path) -> tuple[Peak, ...]:
@@ -251,72 +149,6 @@ def flop_s_text(flop_s: float) -> str:
         if flop_s >= size:
             return f"{flop_s / size:.3g} {unit}FLOP/s"
     return f"{flop_s / 1e6:.3g} MFLOP/s"
-
-
-class _Answer:
-    """What the child has told so far."""
-
-    def __init__(self, cpu_name: str, tell: Callable[[str], object]) -> None:
-        self.peaks: list[Peak] = []
-        self.complaints: list[str] = []
-        self.failed = False
-        self._cpu_name = cpu_name
-        self._tell = tell
-        self._versions: dict[str, str] = {}
-
-    def take(self, line: bytes) -> None:
-        """Take one line of JSON; one that is none is a complaint of its own."""
-        try:
-            told = json.loads(line)
-            if not isinstance(told, dict):
-                raise TypeError("an object was expected")
-            self._take(told)
-        except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            self.complaints.append(f"not understood: {clean(line.decode('utf-8', 'replace'), 80)}")
-
-    def _take(self, told: dict[str, Any]) -> None:
-        kind = told.get("type")
-        if kind == "versions":
-            self._versions = _texts(told["versions"])
-        elif kind in ("rate", "peak"):
-            self._take_rate(told)
-        elif kind == "skipped":
-            self.complaints.append(f"{self._about(told)}: {_text(told['text'])}")
-        elif kind == "failed":
-            self.failed = True
-            self.complaints.append(_text(told["text"]))
-
-    def _take_rate(self, told: dict[str, Any]) -> None:
-        measured = {
-            **told,
-            "device_name": self._name(told),
-            "wall": round(time.time(), 1),
-            "versions": self._versions,
-        }
-        peak = _peak(measured)
-        if told["type"] == "peak":
-            self.peaks.append(peak)
-        else:
-            size = f"{peak.size:,}"
-            self._tell(f"{self._about(told)}: {flop_s_text(peak.flop_s)} at {size} × {size}")
-
-    def _name(self, told: dict[str, Any]) -> str:
-        if told["device"] == "cpu":
-            return self._cpu_name
-        return _text(told["device_name"]) if told["device_name"] else "GPU"
-
-    def _about(self, told: dict[str, Any]) -> str:
-        return f"{self._name(told)}, {_text(told['precision'])}"
-
-
-def _why_it_ended(code: int, errors: IO[bytes]) -> str:
-    if code == -signal.SIGKILL:
-        return "it was killed, probably because memory ran out"
-    errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, errors.tell() - _LONGEST_LINE))
-    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-    how = f"exit code {code}" if code > 0 else f"signal {-code}"
-    return f"it ended with {how}: {clean(lines[-1], 300)}" if lines else f"it ended with {how}"
 
 
 def _key(device: str, device_name: str, precision: str) -> tuple[str, str, str]:

@@ -14,13 +14,13 @@ from pathlib import Path
 import dlmon
 from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
-from dlmon.doctor.device_files import is_wsl, read_device_files
+from dlmon.doctor.device_files import read_device_files
 from dlmon.doctor.finding import Finding as Finding
 from dlmon.doctor.framework_gpus import HIDDEN, compare_sight
 from dlmon.doctor.frameworks import Framework
+from dlmon.host import is_wsl
 from dlmon.launch.device import VISIBLE
-from dlmon.launch.interpreter import TITLES
-from dlmon.records import Facts, GpuFacts, MachineFacts
+from dlmon.records import TITLES, Facts, GpuFacts, MachineFacts
 from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.rapl import DENIED, why_no_cpu_energy
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from dlmon.doctor.device_files import is_container, is_wsl
 from dlmon.doctor.finding import Finding
+from dlmon.host import is_container, is_wsl
 
 TOPIC = "detached runs"
 # Under the user's manager, and told to stay there after the last logout.

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlmon.host import is_container, is_wsl
+
 _CARD = re.compile(r"nvidia\d+")
 # CUDA opens these beside those of the cards.
 _OPENED = re.compile(r"nvidia(\d+|ctl|-uvm)")
 # GPUs of WSL and of Tegra boards are reached by files of their own.
 _OTHER_WAYS = ("dxg", "nvmap")
-# The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"
-_CONTAINER_FILES = (".dockerenv", "run/.containerenv")
-_SYSTEMDS_SIGN = "run/systemd/container"
 
 
 @dataclass(frozen=True)
@@ -61,29 +59,3 @@ def read_device_files(root: Path, environment: Mapping[str, str]) -> DeviceFiles
         in_container=is_container(root, environment),
         in_wsl=is_wsl(root),
     )
-
-
-def is_container(root: Path, environment: Mapping[str, str]) -> bool:
-    """Tell whether this machine's processes end with a container's first one."""
-    if any((root / name).exists() for name in _CONTAINER_FILES):
-        return True
-    if "KUBERNETES_SERVICE_HOST" in environment:
-        return True
-    # WSL has a namespace of its own, and is a container to systemd.
-    if is_wsl(root):
-        return False
-    if (root / _SYSTEMDS_SIGN).exists():
-        return True
-    try:
-        return str((root / "proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE
-    except OSError:
-        return False
-
-
-def is_wsl(root: Path) -> bool:
-    """Tell whether this is the Windows Subsystem for Linux."""
-    try:
-        release = (root / "proc/sys/kernel/osrelease").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return False
-    return "microsoft" in release.lower()

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
-from dlmon.launch.interpreter import TITLES
+from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from dlmon.comparison.peaks import CalibrationError, calibrate, calibration_path
+from dlmon.comparison.peaks import CalibrationError, calibration_path
+from dlmon.doctor.calibrate import calibrate
 from dlmon.doctor.checks import BUSY_PCT, Finding, any_asleep, examine
 from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
-from dlmon.launch.interpreter import TITLES
 from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts
+from dlmon.records import TITLES, Facts
 
 FACTS_S = 25.0
 

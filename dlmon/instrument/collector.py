@@ -1,43 +1,23 @@
-"""Child side: hand records to the supervisor's pipe without ever blocking training.
-
-The training thread only appends to a queue. A side thread wakes four times a
-second, orders the batches by index, packs them into records and writes as much
-as the pipe takes. When the pipe stays full, batches are folded into summaries;
-epochs and every other record wait in memory, in order, and are never dropped.
+"""Put what the training thread queued in order, and pack it into records.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
 
-import os
-import select
-import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import (
-    Batches,
-    BatchSummary,
-    Epoch,
-    Notice,
-    Phase,
-    Record,
-    Validation,
-    encode,
-)
-from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches, StepHistogram
+from dlmon.records import Batches, BatchSummary, Epoch, Phase, Record, Validation
+from dlmon.statistics.histogram import StepHistogram
+from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches
 
-FLUSH_S = 0.25
 SUMMARY_S = 1.0
 # A session's first million batches keep their own times (design, section 3).
 KEPT_BATCHES = 1_000_000
 # Batches that wait for a full pipe before they are folded into a summary.
 WAITING_BATCHES = 200_000
-# Encoded bytes that may wait for a full pipe before packing stops.
-WAITING_BYTES = 256 * 1024
 # Batches in one record, so that a line stays well under a megabyte.
 RECORD_BATCHES = 50_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -447,109 +427,3 @@ class BatchCollector:
         if self._summary is not None:
             self._records.append(self._summary.record(self._summarised.quantile(0.5)))
             self._summary = None
-
-
-class Emitter:
-    """Writes records to a pipe from a side thread.
-
-    Args:
-        fd: the pipe's write end; it becomes non-blocking and is closed by `close`.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-
-    `stop_requested` turns true when nobody reads the pipe any more; a signal
-    handler may set it too. Training should end after the current batch then.
-    """
-
-    def __init__(self, fd: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        os.set_blocking(fd, False)
-        os.set_inheritable(fd, False)
-        self._fd = fd
-        self._clock = clock
-        self._queue: deque[Queued] = deque()
-        self._collector = BatchCollector()
-        self._unsent = bytearray()
-        self._told = 0
-        self._closing = threading.Event()
-        self.stop_requested = False
-        self.batch_ended = self._queue.append
-        """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
-        os.register_at_fork(after_in_child=self._forget)
-        self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
-        self._thread.start()
-
-    def steady_left_us(self, steady_us: int) -> int:
-        """Return how much longer batches must run until the steady state has lasted so long.
-
-        What ended within the last quarter of a second may not be counted yet.
-        """
-        warm_up_us = self._collector.steady.warm_up_left_us
-        return warm_up_us + max(0, steady_us - self._collector.steady_us)
-
-    def send(self, item: Mark | Record) -> None:
-        """Queue a record or a mark; never blocks, never dropped."""
-        self._queue.append(item)
-
-    def close(self) -> None:
-        """Send what is left, waiting for the reader as long as there is one."""
-        self._closing.set()
-        self._thread.join()
-        self._flush(wait_s=0.0, finish=True)
-        while self._unsent and self._fd >= 0:
-            self._write(wait_s=1.0)
-        self._forget()
-
-    def _run(self) -> None:
-        while not self._closing.wait(FLUSH_S):
-            self._flush(wait_s=FLUSH_S)
-
-    def _flush(self, wait_s: float, finish: bool = False) -> None:
-        if self._fd < 0:
-            self._queue.clear()
-            return
-        collector = self._collector
-        congested = len(self._unsent) > WAITING_BYTES and not finish
-        collector.take(self._queue, coalesce=congested, finish=finish, now=self._clock())
-        if not congested:
-            if collector.coalesced > self._told:
-                count = collector.coalesced - self._told
-                self._told = collector.coalesced
-                self._queue.append(
-                    Notice(
-                        t=self._clock(),
-                        text=f"the log could not keep up: {count:,} batches were written "
-                        "as summaries",
-                    )
-                )
-                collector.take(self._queue, finish=finish)
-            for record in collector.records(finish):
-                self._unsent += encode(record)
-        if self._unsent:
-            self._write(wait_s)
-
-    def _write(self, wait_s: float) -> None:
-        """Write what the pipe takes, waiting at most `wait_s` for room."""
-        deadline = self._clock() + int(wait_s * 1e9)
-        poll = select.poll()
-        poll.register(self._fd, select.POLLOUT)
-        while self._unsent:
-            try:
-                written = os.write(self._fd, memoryview(self._unsent)[: 64 * 1024])
-            except BlockingIOError:
-                left_ms = (deadline - self._clock()) // 1_000_000
-                if left_ms <= 0:
-                    return
-                poll.poll(left_ms)
-                continue
-            except OSError:
-                # EPIPE: the supervisor is gone, so nobody is left to train for.
-                self._unsent.clear()
-                self.stop_requested = True
-                self._forget()
-                return
-            del self._unsent[:written]
-
-    def _forget(self) -> None:
-        """Close this process's end; also run in a forked child, which must not hold it open."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)

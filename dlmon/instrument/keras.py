@@ -17,7 +17,8 @@ from typing import Any
 
 import keras
 
-from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd, EpochOpened, Pause
+from dlmon.instrument.collector import EpochBegin, EpochEnd, EpochOpened, Pause
+from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dlmon.instrument.collector import Emitter
+from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model
 
 # Ends a run whose clock stands still.

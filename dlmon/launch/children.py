@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 # What `-P` is for Python, from 3.11 on, and for the Python that it starts in turn: the working
 # directory stays off the path. Older ones don't know the option, and pass over the variable.
@@ -67,13 +66,3 @@ def end_process(pid: int, number: signal.Signals) -> None:
     """Send a signal to one child of ours, if it is still there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-
-
-def is_suspended(pid: int) -> bool | None:
-    """Tell whether a process is stopped by a signal or a debugger; None where it isn't found."""
-    try:
-        told = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The name in parentheses may hold anything; the state is the first field after it.
-    return told.rpartition(")")[2].split()[0] in ("T", "t")

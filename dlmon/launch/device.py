@@ -6,12 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import GpuFacts, MachineFacts
+from dlmon.records import ANY, GpuFacts, MachineFacts
 from dlmon.records.sanitize import quoted
 
 _NO_ANSWER = "the sensors did not answer"
-ANY = "any"
-"""Any GPU, where all of them sleep."""
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ASKED = re.compile(r"auto|cpu|gpu(:\d{1,4})?", re.ASCII)

@@ -21,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
+from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)
@@ -29,7 +30,6 @@ _MOST_BYTES = 1 << 16
 # What a machine that is full just now says to one more process.
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
 _MARK = b"\x1edlmon "
-TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 # Builds of one module that go by other names in a registry.
 _DISTRIBUTIONS = {
     "tensorflow": (

@@ -13,7 +13,8 @@ import platformdirs
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.folder import LogError, LogFollower, log_of
+from dlmon.log.folder import LogError, log_of
+from dlmon.log.follower import LogFollower
 from dlmon.records import Record, RecordError, Result, SessionHeader, decode
 from dlmon.records.sanitize import quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops

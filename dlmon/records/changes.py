@@ -1,21 +1,26 @@
-"""Tell a slow field, and a reason, only when it changed."""
+"""Tell a slow field, and a reason, only when it changed; fill in again what was left out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from dlmon.records import (
     Cpu,
     Disk,
     Gpu,
+    GpuFacts,
     Machine,
+    MachineFacts,
     Memory,
     Network,
     Pressure,
     Process,
     ProcessTree,
+    filled,
 )
+
+_T = TypeVar("_T")
 
 # A GPU's memory is not among them: frameworks take it once and keep it, and
 # eight unchanged numbers a second are a fifth of a record.
@@ -101,3 +106,62 @@ def _inner(told: dict[Any, Any], key: Any) -> dict[Any, Any]:
         told[key] = {}
     inner: dict[Any, Any] = told[key]
     return inner
+
+
+def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
+    if before is None:
+        return sample
+    merged = _merge(before, sample)
+    if sample.processes is not None:
+        rows = _name_again(before.processes or (), sample.processes)
+        merged = replace(merged, processes=rows)
+    if sample.gpus is None:
+        return merged
+    known = {gpu.index: gpu for gpu in before.gpus or ()}
+    gpus: list[Gpu] = [
+        _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
+    ]
+    return replace(merged, gpus=tuple(gpus))
+
+
+def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
+    """Fill in who a process is where a row leaves out what was told of that pid before."""
+    known = {row.pid: row for row in before}
+    return tuple(
+        filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
+        if row.is_unnamed and (old := known.get(row.pid)) is not None
+        else row
+        for row in rows
+    )
+
+
+def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
+    """Return what was told, but of a GPU that could not be asked what was known of it before."""
+    if told.gpus is None:
+        return replace(told, gpus=before.gpus)
+    known = {gpu.index: gpu for gpu in before.gpus or ()}
+    gpus: list[GpuFacts] = [
+        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in told.gpus
+    ]
+    return replace(told, gpus=tuple(gpus))
+
+
+def _merge(before: _T, after: _T) -> _T:
+    """Fill what `after` leaves out from `before`; a None with a reason is a change."""
+    old, merged = vars(before), dict(vars(after))
+    reasons: dict[str, str] = merged.get("why", {})
+    old_reasons: dict[str, str] = old.get("why", {})
+    kept_reasons = dict(reasons)
+    for name, value in vars(after).items():
+        known = old[name]
+        if value is None:
+            if name in reasons:
+                continue
+            merged[name] = known
+            if name in old_reasons:
+                kept_reasons[name] = old_reasons[name]
+        elif known is not None and hasattr(value, "why"):
+            merged[name] = _merge(known, value)
+    if "why" in merged:
+        merged["why"] = kept_reasons
+    return filled(type(after), merged)

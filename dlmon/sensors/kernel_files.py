@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from dlmon.doctor.device_files import is_wsl
+from dlmon.host import is_wsl
 
 _CHUNK = 65536
 _WORDS = {

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.host import boot_id, host_name
-from dlmon.launch.children import is_suspended
 from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
-from dlmon.log.folder import LogError, LogFollower, next_log
+from dlmon.log.folder import LogError, next_log
+from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result
-from dlmon.session.session import Session, Snapshot
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
 
 LEAST_FREE_BYTES = 64 * 1024
 
@@ -197,3 +198,13 @@ def _free_bytes(path: Path) -> int:
     except OSError:
         return LEAST_FREE_BYTES
     return disk.f_bavail * disk.f_frsize
+
+
+def is_suspended(pid: int) -> bool | None:
+    """Tell whether a process is stopped by a signal or a debugger; None where it isn't found."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may hold anything; the state is the first field after it.
+    return told.rpartition(")")[2].split()[0] in ("T", "t")

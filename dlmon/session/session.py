@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
 
 from dlmon.records import (
     GRADIENTS_PHASE,
@@ -18,41 +17,31 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
-    Gpu,
-    GpuFacts,
     Machine,
-    MachineFacts,
     Model,
     Notice,
     Output,
     Phase,
-    Process,
     Record,
     Result,
     RunSeconds,
-    SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
-    StepTime,
-    filled,
 )
-from dlmon.session.energy import COUNTS_ON, EnergyMeter
+from dlmon.records.changes import _newest_facts
+from dlmon.session.energy import EnergyMeter
 from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.session.machine_history import MachineHistory
+from dlmon.session.snapshot import Progress, Snapshot, Stretch
+from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import (
-    LEAST_OPENINGS,
-    SteadyState,
-    ValidationPasses,
-    epoch_interval,
-    project_epoch,
-)
+from dlmon.statistics.steady_state import LEAST_OPENINGS, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
 LIMIT_SAMPLES = 300
 STRETCHES = 2000
 RATE_NOW_NS = 2_000_000_000
-_T = TypeVar("_T")
 
 STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
@@ -68,165 +57,6 @@ FEW_OPENINGS = (
 )
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """A part of the time axis in one phase; `end` is None while it lasts."""
-
-    phase: str
-    begin: int
-    end: int | None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far the epoch and the run have come, and the time left at the mean step."""
-
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    epoch_left_s: float | None
-    run_left_s: float | None
-
-    @property
-    def epoch_fraction(self) -> float:
-        """Return the share of the epoch's batches that are done."""
-        return min(1.0, self.step / self.steps) if self.steps else 0.0
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """All figures of a session at one moment."""
-
-    header: SessionHeader
-    phase: str | None
-    model: Model | None
-    elapsed_s: float
-    progress: Progress | None
-    samples_per_second_now: float | None
-    samples_per_second: SamplesPerSecond | None
-    rough_step_ms: float | None
-    step_ms: StepTime | None
-    compile_s: float | None
-    stalls: int | None
-    opening_stalls: int | None
-    batches: int
-    seconds_per_epoch: SecondsPerEpoch | None
-    run_seconds: RunSeconds | None
-    epochs: tuple[Epoch, ...]
-    evaluation: Evaluation | None
-    machine: Machine | None
-    machine_age_s: float | None
-    output: tuple[Output, ...]
-    notices: tuple[Notice, ...]
-    limit: Limit | None
-    result: Result | None
-    why: dict[str, str]
-
-
-@dataclass
-class _EnergySince:
-    """What a counter took since its first reading; None once that can't be known any more."""
-
-    first_j: float | None = None
-    last_j: float = 0.0
-    broken: bool = False
-
-    def fold(self, energy_j: float | None, why: str | None) -> None:
-        if energy_j is None:
-            # Before the first reading nothing is missed yet.
-            lost = why is not None and not why.startswith(COUNTS_ON)
-            self.broken |= lost and self.first_j is not None
-            return
-        if self.first_j is None:
-            self.first_j = energy_j
-        elif energy_j < self.last_j:
-            self.broken = True
-        self.last_j = energy_j
-
-    @property
-    def joules(self) -> float | None:
-        return None if self.broken or self.first_j is None else self.last_j - self.first_j
-
-
-class MachineHistory:
-    """The machine's readings over time; serves a session and a screen without one.
-
-    Fields that a record leaves out have not changed, so records are merged.
-    """
-
-    def __init__(self, interval_s: float = 1.0) -> None:
-        self.interval_s = interval_s
-        self._interval_ns = max(int(interval_s * 1e9), 100_000_000)
-        self.latest: Machine | None = None
-        self.cpu_pct = self._series()
-        self.run_cpu_pct = self._series()
-        """The CPU time of the run alone; 100 % is one core. Empty where no run is watched."""
-        self.cpu_power_w = self._series()
-        self.memory_mib = self._series()
-        self.gpu_utilization_pct: dict[int, Series] = {}
-        self.gpu_memory_mib: dict[int, Series] = {}
-        self.gpu_power_w: dict[int, Series] = {}
-        self._cpu_energy = _EnergySince()
-        self._gpu_energy: dict[int, _EnergySince] = {}
-
-    @property
-    def cpu_energy_j_since_begin(self) -> float | None:
-        """What the CPU's packages took since the first sample; None where that isn't known."""
-        return self._cpu_energy.joules
-
-    @property
-    def gpu_energy_j_since_begin(self) -> dict[int, float]:
-        """What each GPU took since the first sample that told its counter.
-
-        One is left out that has no counter, or whose counter began again or was lost meanwhile.
-        """
-        known = {index: energy.joules for index, energy in self._gpu_energy.items()}
-        return {index: joules for index, joules in known.items() if joules is not None}
-
-    def fold(self, sample: Machine) -> None:
-        """Take one sample."""
-        before = self.latest
-        begin = sample.t - self._interval_ns
-        # Up to two missed ticks are lateness, more is a gap.
-        if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
-            begin = before.t
-        self.latest = told = _merge_machine(before, sample)
-        self._fold_energy(sample)
-        if told.cpu is not None and told.cpu.pct is not None:
-            self.cpu_pct.add(begin, sample.t, told.cpu.pct)
-        if told.process is not None and told.process.cpu_pct is not None:
-            self.run_cpu_pct.add(begin, sample.t, told.process.cpu_pct)
-        if told.memory is not None and told.memory.used_mib is not None:
-            self.memory_mib.add(begin, sample.t, told.memory.used_mib)
-        if told.cpu is not None and told.cpu.power_w is not None:
-            self.cpu_power_w.add(begin, sample.t, told.cpu.power_w)
-        for gpu in told.gpus or ():
-            for of_gpus, value in (
-                (self.gpu_utilization_pct, gpu.utilization_pct),
-                (self.gpu_memory_mib, gpu.memory_used_mib),
-                (self.gpu_power_w, gpu.power_w),
-            ):
-                if value is not None:
-                    if gpu.index not in of_gpus:
-                        of_gpus[gpu.index] = self._series()
-                    of_gpus[gpu.index].add(begin, sample.t, value)
-
-    def _fold_energy(self, sample: Machine) -> None:
-        """Take the counters as they were told: a loss breaks what was counted."""
-        if sample.cpu is not None:
-            self._cpu_energy.fold(sample.cpu.energy_j, sample.cpu.why.get("energy_j"))
-        for gpu in sample.gpus or ():
-            energy = self._gpu_energy.setdefault(gpu.index, _EnergySince())
-            energy.fold(gpu.energy_j, gpu.why.get("energy_j"))
-        if sample.gpus is None and "gpus" in sample.why:
-            for energy in self._gpu_energy.values():
-                energy.fold(None, sample.why["gpus"])
-
-    def _series(self) -> Series:
-        return Series(min(self._interval_ns, 1_000_000_000))
 
 
 class Session:
@@ -603,62 +433,3 @@ def _interval_of(header: SessionHeader) -> float:
     if isinstance(interval_s, (int, float)) and 0.05 <= interval_s <= 3600:
         return float(interval_s)
     return 1.0
-
-
-def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
-    if before is None:
-        return sample
-    merged = _merge(before, sample)
-    if sample.processes is not None:
-        rows = _name_again(before.processes or (), sample.processes)
-        merged = replace(merged, processes=rows)
-    if sample.gpus is None:
-        return merged
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[Gpu] = [
-        _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
-    ]
-    return replace(merged, gpus=tuple(gpus))
-
-
-def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
-    """Fill in who a process is where a row leaves out what was told of that pid before."""
-    known = {row.pid: row for row in before}
-    return tuple(
-        filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
-        if row.is_unnamed and (old := known.get(row.pid)) is not None
-        else row
-        for row in rows
-    )
-
-
-def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
-    """Return what was told, but of a GPU that could not be asked what was known of it before."""
-    if told.gpus is None:
-        return replace(told, gpus=before.gpus)
-    known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[GpuFacts] = [
-        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in told.gpus
-    ]
-    return replace(told, gpus=tuple(gpus))
-
-
-def _merge(before: _T, after: _T) -> _T:
-    """Fill what `after` leaves out from `before`; a None with a reason is a change."""
-    old, merged = vars(before), dict(vars(after))
-    reasons: dict[str, str] = merged.get("why", {})
-    old_reasons: dict[str, str] = old.get("why", {})
-    kept_reasons = dict(reasons)
-    for name, value in vars(after).items():
-        known = old[name]
-        if value is None:
-            if name in reasons:
-                continue
-            merged[name] = known
-            if name in old_reasons:
-                kept_reasons[name] = old_reasons[name]
-        elif known is not None and hasattr(value, "why"):
-            merged[name] = _merge(known, value)
-    if "why" in merged:
-        merged["why"] = kept_reasons
-    return filled(type(after), merged)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dlmon.records import Result
-from dlmon.statistics.steady_state import student_95
+from dlmon.statistics.intervals import student_95
 
 LEAST_RUNS = 3
 TOO_FEW_RUNS = f"an interval needs {LEAST_RUNS} runs of the same combination"

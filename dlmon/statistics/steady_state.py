@@ -1,4 +1,4 @@
-"""Steady state, throughput, seconds per epoch: what a run's times say, honestly.
+"""Steady state and throughput: what the times of a run's batches say, honestly.
 
 Pure. Durations of batches are whole microseconds. Nothing is clipped: stalls
 are in every mean and are counted beside it. Warm-up and compilation are left
@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dlmon.records import BatchSummary, SamplesPerSecond, SecondsPerEpoch, StepTime, Validation
+from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
+from dlmon.statistics.histogram import StepHistogram, weighted_quantile
+from dlmon.statistics.intervals import student_95
 
 WARM_UP_BATCHES = 10
 WARM_UP_US = 1_000_000
@@ -21,99 +23,10 @@ BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
 MOST_BLOCKS = 20
 MOST_LIKENESS = 0.9
-LEAST_PASSES = 3
-"""So many validation passes besides the first tell how much passes differ."""
 STALL_FACTOR = 10
 # So many epochs must have been opened before their openings are used.
 LEAST_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
-# A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
-_WIDEST = math.log(1.01)
-_FINEST = _WIDEST / 1024
-_MOST_BUCKETS = 128
-
-# Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
-_STUDENT_95 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-
-
-def student_95(degrees: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t."""
-    if degrees <= len(_STUDENT_95):
-        return _STUDENT_95[max(degrees, 1) - 1]
-    return 1.96 + 2.4 / degrees
-
-
-class StepHistogram:
-    """Durations in buckets, so that memory stays flat however long the run.
-
-    Their width grows with the duration: it is the finest share of it that needs no more than
-    128 buckets, and never above 1 %. So a quantile is right to 0.5 %, and durations that
-    hardly differ can still be told apart.
-    """
-
-    def __init__(self) -> None:
-        self._width = _FINEST
-        self._buckets: Counter[int] = Counter()
-        self._ranked: list[tuple[float, int]] = []
-        self.count = 0
-
-    def add(self, durations_us: Counter[int]) -> None:
-        """Count durations; the counter says how many of each."""
-        for duration, count in durations_us.items():
-            self._buckets[self._bucket_of(duration)] += count
-            self.count += count
-            if len(self._buckets) > _MOST_BUCKETS:
-                self._widen()
-        self._ranked = []
-
-    def ranked(self) -> Sequence[tuple[float, int]]:
-        """Return (duration in µs, count), shortest first."""
-        if not self._ranked:
-            self._ranked = [(self._middle_of(b), n) for b, n in sorted(self._buckets.items())]
-        return self._ranked
-
-    def count_over(self, limit_us: float) -> int:
-        """Return how many durations are longer than that."""
-        return sum(count for duration, count in self.ranked() if duration > limit_us)
-
-    def _bucket_of(self, duration_us: int) -> int:
-        return 1 + int(math.log(duration_us) / self._width) if duration_us > 0 else 0
-
-    def _middle_of(self, bucket: int) -> float:
-        if bucket == 0:
-            return 0.0
-        low, high = (math.exp((bucket - 1 + edge) * self._width) for edge in (0, 1))
-        # Durations are whole microseconds.
-        only = round(high - 0.5)
-        return float(only) if high - low < 1 else (low + high) / 2
-
-    def _widen(self) -> None:
-        """Merge neighbouring buckets in pairs, as far as they may be so wide."""
-        while len(self._buckets) > _MOST_BUCKETS and self._width < _WIDEST:
-            self._width *= 2
-            merged: Counter[int] = Counter()
-            for bucket, count in self._buckets.items():
-                merged[(bucket - 1) // 2 + 1 if bucket else 0] += count
-            self._buckets = merged
-
-    def quantile(self, share: float) -> float:
-        """Return a quantile in µs (nearest rank); the histogram must not be empty."""
-        return weighted_quantile(self.ranked(), share)
-
-
-def weighted_quantile(ranked: Sequence[tuple[float, int]], share: float) -> float:
-    """Return the nearest-rank quantile of (value, count) pairs, smallest value first."""
-    total = sum(count for _, count in ranked)
-    rank = max(1, math.ceil(share * total))
-    for value, count in ranked:
-        rank -= count
-        if rank <= 0:
-            return value
-    return ranked[-1][0]
 
 
 @dataclass(frozen=True)
@@ -499,158 +412,3 @@ class SteadyState:
         if band is None:
             return None
         return min(band * math.sqrt(self._steady_us / 1e6 * stretch_s), stretch_s)
-
-
-def mean_half_width(values: Sequence[float]) -> float:
-    """Return the half-width of the 95 % t-interval of the mean of two or more values."""
-    count = len(values)
-    mean = math.fsum(values) / count
-    deviation = math.hypot(*(value - mean for value in values)) / math.sqrt(count - 1)
-    return student_95(count - 1) * deviation / math.sqrt(count)
-
-
-def epoch_interval(
-    whole_s: Sequence[float], steady: SteadyState, compile_s: float = 0.0, from_first: bool = True
-) -> SecondsPerEpoch | None:
-    """Return the mean of the wall times of whole epochs, with the 95 % interval of that mean.
-
-    The first epoch compiles, so it is left out as soon as there is another. How far the mean of
-    one or two can be off is known from how the windows of the run differ, and is at least as far
-    as the two lie from their mean: the t-interval of two values is twelve times that, whatever
-    else is known. That of three or more is the t-interval over epochs.
-
-    Args:
-        whole_s: the wall times, in order.
-        steady: what the run's batches told.
-        compile_s: how much of the first epoch went into compilation.
-        from_first: `whole_s` begins with the epoch that compiled.
-    """
-    left_out = from_first and len(whole_s) > 1
-    counted = whole_s[1:] if left_out else whole_s
-    if not counted:
-        return None
-    value = math.fsum(counted) / len(counted)
-    compiling_s = 0.0 if left_out or not from_first else compile_s
-    half = steady.band_of_stretch_s(max(0.0, math.fsum(counted) - compiling_s))
-    if len(counted) > 2 or (len(counted) == 2 and half is None):
-        half = mean_half_width(counted)
-    elif len(counted) == 2 and half is not None:
-        half = max(half / 2, (max(counted) - min(counted)) / 2)
-    return SecondsPerEpoch(
-        value=value,
-        low=None if half is None else max(0.0, value - half),
-        high=None if half is None else value + half,
-        epochs=len(counted),
-        projected=False,
-        first_left_out=left_out,
-    )
-
-
-@dataclass(frozen=True)
-class ValidationTime:
-    """A validation pass as its fixed part and its time per batch."""
-
-    fixed_s: float
-    step_s: float
-
-    def seconds(self, steps: int) -> float:
-        """Return the time of a pass of `steps` batches."""
-        return self.fixed_s + self.step_s * steps
-
-
-class ValidationPasses:
-    """Folds validation passes, and says what a whole one takes.
-
-    Of the first pass only its later batches count, for the first compiles; once there is another
-    pass, nothing of the first counts.
-    """
-
-    def __init__(self) -> None:
-        self.compile_s = 0.0
-        self._passes = 0
-        self._first: ValidationTime | None = None
-        self._timed_s = 0.0
-        self._sums = [0.0] * 5
-
-    def add(self, validation: Validation) -> None:
-        """Take one pass."""
-        if validation.steps < 1:
-            return
-        self._passes += 1
-        first_s = (validation.first_end - validation.begin) / 1e9
-        between_s = (validation.last_end - validation.first_end) / 1e9
-        closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
-        first_steps = max(1, validation.first_steps or 1)
-        timed = max(0, validation.steps - first_steps)
-        step_s = max(0.0, between_s / timed if timed else first_s / first_steps)
-        opening_s = max(0.0, first_s - step_s * first_steps)
-        if self._passes == 1:
-            self.compile_s = opening_s if timed else max(0.0, first_s)
-            # One batch alone, which compiled, says nothing of another.
-            self._first = ValidationTime(closing_s, step_s) if timed else None
-            self._timed_s = step_s * timed
-            return
-        if self._passes == 2:
-            self._timed_s = 0.0
-        fixed_s = opening_s + closing_s
-        self._timed_s += fixed_s + step_s * validation.steps
-        terms = (fixed_s, step_s, fixed_s**2, fixed_s * step_s, step_s**2)
-        self._sums = [total + term for total, term in zip(self._sums, terms, strict=True)]
-
-    def seconds(self, steps: int) -> float | None:
-        """Return the mean time of a pass of `steps` batches; None before that is known."""
-        if self._passes > 1:
-            fixed_s, step_s = (total / (self._passes - 1) for total in self._sums[:2])
-            return ValidationTime(fixed_s, step_s).seconds(steps)
-        return None if self._first is None else self._first.seconds(steps)
-
-    def half_s(self, steps: int, steady: SteadyState) -> float:
-        """Return the half-width of that mean's 95 % interval.
-
-        It goes by how much passes differed where there are three or more besides the first,
-        else validation counts as just as uneven as the run's steady training.
-        """
-        mean_s, count = self.seconds(steps), self._passes - 1
-        if mean_s is None:
-            return 0.0
-        if count >= LEAST_PASSES:
-            squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
-            variance = max(0.0, squares - count * mean_s**2) / (count - 1)
-            return student_95(count - 1) * math.sqrt(variance / count)
-        band_s = steady.band_of_stretch_s(self._timed_s)
-        if band_s is None or not self._timed_s:
-            return mean_s
-        return band_s / self._timed_s * mean_s
-
-
-def project_epoch(
-    steady: SteadyState,
-    samples: int,
-    validation_s: float,
-    validation_half_s: float = 0.0,
-) -> SecondsPerEpoch | None:
-    """Project the wall time of the mean whole epoch: its opening, its batches, its validation.
-
-    The band is the 95 % interval of that mean, from what is known of each part; a single epoch
-    may lie further off. There is no projection before the throughput has a band. What it takes
-    to open the epoch is in value and band from three openings on.
-
-    Args:
-        steady: the run's batches.
-        samples: of a whole epoch.
-        validation_s: the mean time of its validation.
-        validation_half_s: the half-width of that mean's 95 % interval.
-    """
-    step_us = steady.mean_step_us
-    band = steady.relative_band()
-    if step_us is None or band is None or not steady.batch_size or samples < 1:
-        return None
-    openings = steady.openings
-    steps_s = samples / steady.batch_size * step_us / 1e6
-    opening_s = (openings.mean_us or 0.0) / 1e6
-    opening_half_s = min(openings.half_us / 1e6, opening_s)
-    half = math.hypot(steps_s * min(band, 1.0), validation_half_s, opening_half_s)
-    value = steps_s + opening_s + validation_s
-    return SecondsPerEpoch(
-        value=value, low=max(0.0, value - half), high=value + half, epochs=0, projected=True
-    )

@@ -26,12 +26,7 @@ from typing import Any
 import dlmon
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.launch.children import (
-    SAFE_PATH,
-    die_with_parent,
-    end_group,
-    end_process,
-)
+from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
@@ -50,7 +45,8 @@ from dlmon.launch.interpreter import (
 )
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import Sensing
-from dlmon.log.folder import LogError, LogWriter, new_session_id
+from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
     Batches,

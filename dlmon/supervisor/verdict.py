@@ -13,7 +13,8 @@ from dlmon.launch.job import Job
 from dlmon.records import Model, Result
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT, Snapshot
+from dlmon.session.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT
+from dlmon.session.snapshot import Snapshot
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
 # The allocator's own line comes before the error, and may be all that a crash leaves time for.

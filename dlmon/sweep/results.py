@@ -1,4 +1,4 @@
-"""What a sweep found: a row for each combination, the best of them, and where the lead changes.
+"""What a sweep found: a row for each combination, and the best of them.
 
 Pure. Combinations are judged by the time of a sample in the steady state:
 what an epoch or a run takes holds the compilation as well. A combination
@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from dlmon.records import Result
-from dlmon.statistics.repeats import LEAST_RUNS, Speedup, Spread, faster, spread_of_repeats, time_of
-from dlmon.sweep.plan import (
+from dlmon.statistics.repeats import Speedup, Spread, faster, spread_of_repeats, time_of
+from dlmon.sweep.plan import Combination, Slot, Value
+from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
     NOT_RUN,
     OUT_OF_MEMORY,
-    Combination,
     Outcome,
-    Slot,
     Sweep,
-    Value,
 )
 
 # What a combination is said to be whose runs ended differently: the first of these.
@@ -45,7 +43,7 @@ class Row:
 
     Attributes:
         outcomes: how its runs ended, None for those still to be made.
-        status: one of `sweep.STATUSES`.
+        status: one of `progress.STATUSES`.
         reason: why not all of its runs give a time; None where they do.
         metric: one of `repeats.METRICS`; seconds or milliseconds follow from it.
         value: the time of its completed runs: their mean where `spread` has an
@@ -221,90 +219,3 @@ def axis_of(variations: Mapping[str, Sequence[Value]]) -> str | None:
         ),
         None,
     )
-
-
-def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
-    """Say which value of one option takes less time, and where along another that changes.
-
-    `cpu up to batch 64, gpu:0 from batch 128`. Where at least three runs of each
-    are asked for and can't tell two values apart, neither leads; of fewer, the
-    sentence says that it isn't sure. Nothing is said of fewer than two points,
-    or where no two values can be compared.
-
-    Args:
-        rows: of all combinations, as they are judged.
-        by: the option whose values compete, such as device.
-        axis: an option whose values are numbers; None for the workloads.
-    """
-    groups: dict[object, dict[object, list[Row]]] = {}
-    for row in rows:
-        varied = row.combination.varied
-        if row.value is None or by not in varied:
-            continue
-        workload = None if axis is None else row.combination.workload
-        fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
-        place: object = row.combination.workload if axis is None else varied[axis]
-        groups.setdefault((workload, fixed), {}).setdefault(place, []).append(row)
-    told = []
-    for (workload, fixed), places in groups.items():  # type: ignore[misc]
-        leaders = {place: _leader(rivals, by) for place, rivals in places.items()}
-        sentence = _in_words(leaders, axis)
-        if sentence:
-            if not _are_repeated(rows[0]):
-                runs = len(rows[0].outcomes)
-                made = "single runs" if runs == 1 else f"{runs} runs of each"
-                sentence += f" ({made}; --repeat {LEAST_RUNS} would tell)"
-            where = [value_text(key, value) for key, value in fixed]
-            if workload is not None and len({row.combination.workload for row in rows}) > 1:
-                where.insert(0, workload)
-            told.append(f"{', '.join(where)}: {sentence}" if where else sentence)
-    return told
-
-
-def _leader(rivals: Sequence[Row], by: str) -> str | None:
-    """Return the value that takes the least time; None where that can't be told."""
-    if len(rivals) < 2:
-        return None
-    first, second = sorted(rivals, key=lambda row: row.value or 0.0)[:2]
-    if _are_repeated(first) and lead(first, second) is None:
-        return None
-    return value_text(by, first.combination.varied[by])
-
-
-def _are_repeated(row: Row) -> bool:
-    """Tell whether the plan has runs enough of each combination for an interval."""
-    return len(row.outcomes) >= LEAST_RUNS
-
-
-def _in_words(leaders: Mapping[object, str | None], axis: str | None) -> str:
-    """Say who leads where; empty where fewer than two places have a leader."""
-    known = {place: leader for place, leader in leaders.items() if leader is not None}
-    if len(known) < 2:
-        return ""
-    if axis is None:
-        by_leader: dict[str, list[str]] = {}
-        for place, leader in known.items():
-            by_leader.setdefault(leader, []).append(f"{place}")
-        told = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
-        return f"less time: {'; '.join(told)}"
-    stretches: list[tuple[str, list[object]]] = []
-    for place in sorted(known, key=lambda place: place):  # type: ignore[arg-type, return-value]
-        leader = known[place]
-        if not stretches or stretches[-1][0] != leader:
-            stretches.append((leader, []))
-        stretches[-1][1].append(place)
-    name = key_text(axis)
-    if len(stretches) == 1:
-        return f"less time at every {name}: {stretches[0][0]}"
-    parts = []
-    for index, (leader, where) in enumerate(stretches):
-        if index == 0:
-            parts.append(f"{leader} up to {name} {where[-1]}")
-        elif index == len(stretches) - 1:
-            parts.append(f"{leader} from {name} {where[0]}")
-        else:
-            reach = (
-                f"at {name} {where[0]}" if len(where) == 1 else f"from {where[0]} to {where[-1]}"
-            )
-            parts.append(f"{leader} {reach}")
-    return f"less time: {', '.join(parts)}"

@@ -14,19 +14,17 @@ from dlmon.log.folder import LogError, log_of
 from dlmon.session.follower import Viewer
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
-from dlmon.sweep.plan import (
+from dlmon.sweep.plan import Combination, Slot, SweepError
+from dlmon.sweep.progress import (
     COMPLETED,
     IMPOSSIBLE,
     NOT_RUN,
     Began,
     Closed,
-    Combination,
     Ended,
     Event,
     Outcome,
-    Slot,
     Sweep,
-    SweepError,
     outcome_of,
 )
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dlmon.comparison.peaks import CalibrationError, calibrate, find_peak, read_peaks
+from dlmon.comparison.peaks import CalibrationError, find_peak, read_peaks
+from dlmon.doctor.calibrate import calibrate
 
 SMALL = "c.PRECISIONS = ('float32', 'bfloat16'); c.LARGEST_SIZE = {'cpu': 512, 'gpu': 512}"
 

@@ -17,7 +17,7 @@ import os, sys
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import keras, numpy
-from dlmon.instrument.collector import Emitter
+from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.keras import TrainingCallback
 
 x, y = numpy.zeros(({SAMPLES}, 4), "float32"), numpy.zeros(({SAMPLES},), "uint8")

@@ -15,7 +15,7 @@ import pytest
 from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
-from dlmon.comparison.peaks import calibrate
+from dlmon.doctor.calibrate import calibrate
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch

@@ -17,7 +17,7 @@ from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Batches
 from dlmon.sweep.log import SWEEP_NAME, read_sweep
-from dlmon.sweep.plan import (
+from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,

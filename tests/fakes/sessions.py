@@ -15,7 +15,8 @@ import psutil
 from dlmon.launch.job import Refused
 from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import read_entry
-from dlmon.log.folder import LOG_NAME, LogFollower
+from dlmon.log.folder import LOG_NAME
+from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Result
 
 FAKES = Path(__file__).parent

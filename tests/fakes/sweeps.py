@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlmon.records import Result, RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
-from dlmon.sweep.plan import (
-    COMPLETED,
-    Combination,
-    Outcome,
-    Plan,
-    Slot,
-    Sweep,
-    Variation,
-    combinations_of,
-    fair_order,
-)
+from dlmon.sweep.plan import Combination, Plan, Slot, Variation, combinations_of, fair_order
+from dlmon.sweep.progress import COMPLETED, Outcome, Sweep
 
 SMALL = "mnist-mlp-small"
 

@@ -1,7 +1,7 @@
 """A workload without Keras that does what its options say, however bad.
 
 It speaks as a real one does: the same phases, model, batches and epochs through
-dlmon.instrument.collector, the same stop signal, the same exit codes. Options, besides the
+dlmon.instrument.emitter, the same stop signal, the same exit codes. Options, besides the
 usual `epochs`, `steps` and `batch_size`:
 
     step_s, validation_steps        how long a batch takes; batches of validation
@@ -25,7 +25,8 @@ import time
 import traceback
 from pathlib import Path
 
-from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd
+from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.emitter import Emitter
 from dlmon.records import Failure, Model, Phase, Validation, finite
 
 STOPPED = 75

@@ -124,6 +124,35 @@ VIOLATIONS = {
         "workloads/layers.py",
         "import numpy",
     ),
+    "Records and what lies at the root use nothing of ours": (
+        "dlmon/numbers.py",
+        "import dlmon.statistics.intervals",
+    ),
+    "Statistics use records only": ("dlmon/statistics/series.py", "import dlmon.log.folder"),
+    "What runs inside the trained process uses records and statistics only": (
+        "dlmon/instrument/emitter.py",
+        "import dlmon.launch.children",
+    ),
+    "Sensors, launch, log and comparison use records only": (
+        "dlmon/sensors/kernel_files.py",
+        "import dlmon.doctor.device_files",
+    ),
+    "Sensors, launch, log and comparison don't use each other": (
+        "dlmon/sensors/nvidia/provider.py",
+        "import dlmon.launch.device",
+    ),
+    "Session uses log, statistics, comparison and records only": (
+        "dlmon/session/follower.py",
+        "import dlmon.launch.children",
+    ),
+    "Supervisor, sweep and doctor don't use each other": (
+        "dlmon/doctor/calibrate.py",
+        "import dlmon.supervisor.verdict",
+    ),
+    "Only the doctor touches the sensors": (
+        "dlmon/sweep/runner.py",
+        "import dlmon.sensors.schedule",
+    ),
     "What runs in the trained interpreter needs the standard library only": (
         "dlmon/records/sanitize.py",
         "import psutil",

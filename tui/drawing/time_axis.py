@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from dlmon.session.session import Stretch
+from dlmon.session.snapshot import Stretch
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.formatting import units

@@ -8,12 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import (
-    STEP_MS,
-    Conditions,
     Row,
     Run,
     Timing,
-    busy_at_start,
     compare,
     cpus_of,
     factor,
@@ -21,11 +18,13 @@ from dlmon.comparison.compare import (
     timing_of_step,
     usd_per_hour_of,
 )
+from dlmon.comparison.conditions import Conditions, busy_at_start
 from dlmon.comparison.matching import Match, find_match
-from dlmon.launch.interpreter import TITLES
+from dlmon.comparison.published import STEP_MS
 from dlmon.log.directory import SessionEntry
-from dlmon.records import WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY, Snapshot
+from dlmon.records import TITLES, WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
+from dlmon.session.session import NEVER_STEADY, NOT_STEADY
+from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
 from workloads.catalog import WORKLOADS, Workload

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dlmon.comparison.compare import MORE_OPERATIONS_PCT, Published, Row
+from dlmon.comparison.compare import Row
+from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published
 from dlmon.comparison.published_devices import PublishedDevice, find_device
 from dlmon.records import Result
 from tui.formatting import units

@@ -8,8 +8,10 @@ from typing import Any
 
 from dlmon.records import to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
-from dlmon.sweep.log import SweepHeader
-from dlmon.sweep.plan import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Combination, Outcome, Plan, Sweep
+from dlmon.sweep.codec import SweepHeader
+from dlmon.sweep.crossovers import lead_changes
+from dlmon.sweep.plan import Combination, Plan
+from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Outcome, Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
     Row,
@@ -19,7 +21,6 @@ from dlmon.sweep.results import (
     key_text,
     label,
     lead,
-    lead_changes,
     leaders,
     like_rows,
     of_workload,

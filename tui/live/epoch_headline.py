@@ -8,7 +8,7 @@ from rich.style import Style
 from textual.renderables.digits import Digits
 
 from dlmon.comparison.compare import missing_part
-from dlmon.session.session import Snapshot
+from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
 from tui.formatting.results import effective_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dlmon.session.session import Snapshot
+from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import MUTED, PLAIN, GrowingLines, wrapped
 from tui.widgets.rows import Row
 

@@ -17,7 +17,7 @@ from dlmon.launch.lifeline import Launch
 from dlmon.log.directory import UNKNOWN, SessionEntry, read_entry, stop_session
 from dlmon.log.folder import LogError
 from dlmon.session.follower import Viewer
-from dlmon.session.session import Snapshot
+from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 from tui.drawing.compositor import SpansCompositor
 from tui.drawing.plot import grown_top

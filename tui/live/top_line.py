@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.session.session import Snapshot
+from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import device_text, epoch_text, unusual_settings
 from tui.widgets.lines import (

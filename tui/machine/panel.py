@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from dlmon.launch.sensing import Sensing
 from dlmon.records import Facts, Machine, MachineFacts
-from dlmon.session.session import MachineHistory
+from dlmon.session.machine_history import MachineHistory
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
-from dlmon.session.session import MachineHistory, Stretch
+from dlmon.session.machine_history import MachineHistory
+from dlmon.session.snapshot import Stretch
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.machine import GPU_READINGS, Figure, gpu_figures

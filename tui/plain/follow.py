@@ -18,20 +18,12 @@ from dlmon.comparison.compare import Row, missing_part
 from dlmon.launch.lifeline import Launch
 from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import INTERRUPTED, UNKNOWN, list_sessions
-from dlmon.records import (
-    Epoch,
-    Facts,
-    Machine,
-    Notice,
-    Phase,
-    Record,
-    Result,
-    RunSeconds,
-    to_json,
-)
+from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, Result, RunSeconds, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
-from dlmon.session.session import STEADY_PHASES, MachineHistory, Snapshot
+from dlmon.session.machine_history import MachineHistory
+from dlmon.session.session import STEADY_PHASES
+from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
 from tui.formatting.comparison import (

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dlmon.records.sanitize import clean
-from dlmon.sweep.plan import Began, Ended, Event
+from dlmon.sweep.progress import Began, Ended, Event
 from dlmon.sweep.runner import SweepRun
 from tui.formatting import units
 from tui.formatting.sweeps import (

@@ -9,16 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from dlmon.sweep.plan import IMPOSSIBLE, OUT_OF_MEMORY, Plan, Sweep
-from dlmon.sweep.results import (
-    Row,
-    axis_of,
-    judged_rows,
-    key_text,
-    label,
-    leaders,
-    of_workload,
-)
+from dlmon.sweep.plan import Plan
+from dlmon.sweep.progress import IMPOSSIBLE, OUT_OF_MEMORY, Sweep
+from dlmon.sweep.results import Row, axis_of, judged_rows, key_text, label, leaders, of_workload
 from tui.drawing.plot import bar_fractions
 from tui.formatting.sweeps import amount, heading_of, spread_text
 from tui.sweep.plot import Bar, Point, PointSeries, is_doubling

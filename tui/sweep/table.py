@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from dlmon.sweep.plan import COMPLETED, NOT_RUN
+from dlmon.sweep.progress import COMPLETED, NOT_RUN
 from tui.formatting.sweeps import Column, TableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList

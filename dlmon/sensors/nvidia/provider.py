@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dlmon.launch.device import ANY
-from dlmon.records import MachineFacts
+from dlmon.records import ANY, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing
 from dlmon.sensors.nvidia.queries import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from dlmon.doctor.device_files import is_wsl
+from dlmon.host import is_wsl
 from dlmon.records import Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.screen import Screen
 
 from dlmon.records import Cpu, ProcessTree
-from dlmon.session.session import MachineHistory
+from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.charts import MachineCharts
 from tui.machine.gpu_rows import GpuRows

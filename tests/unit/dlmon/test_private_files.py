@@ -7,7 +7,7 @@ from fakes.recorded import recorded_session
 from fakes.sweeps import plan_of
 
 from dlmon.comparison.peaks import calibration_path, write_peaks
-from dlmon.log.folder import LogWriter
+from dlmon.log.writer import LogWriter
 from dlmon.private_files import (
     NotPrivateError,
     make_private_folder,

@@ -7,22 +7,17 @@ from hypothesis import strategies as st
 
 from dlmon.comparison.compare import (
     KINDS,
-    WEIGHT_UPDATE,
-    Conditions,
     Row,
     Run,
-    busy_at_start,
     compare,
-    conditions_of,
     cpus_of,
     factor,
-    find_differences,
-    published,
-    published_metrics,
     run_of,
     timing_of_step,
     usd_per_hour_of,
 )
+from dlmon.comparison.conditions import Conditions, busy_at_start, conditions_of, find_differences
+from dlmon.comparison.published import WEIGHT_UPDATE, published, published_metrics
 from dlmon.records import (
     MachineFacts,
     Result,
@@ -568,38 +563,6 @@ def test_a_time_beyond_the_calendar_has_no_year():
 
 
 # A busy machine
-
-
-@pytest.mark.parametrize(
-    ("machine", "device", "said"),
-    [
-        (MachineFacts(), None, None),
-        (MachineFacts(cpu_pct=3.0, load_1m=9.0, cores=2), None, None),
-        (MachineFacts(cpu_pct=62.4), None, "machine was busy at the start: CPU 62 %"),
-        (
-            MachineFacts(load_1m=1.5, cores=2),
-            None,
-            "machine was busy at the start: load 1.5 on 2 cores",
-        ),
-        (MachineFacts(load_1m=0.5, cores=2), None, None),
-        (MachineFacts(load_1m=40.0), None, None),
-        (MachineFacts(load_1m=40.0, cores=0), None, None),
-        (MachineFacts(foreign_gpu_processes=0), "gpu:0", None),
-        (MachineFacts(foreign_gpu_processes=2), "cpu", None),
-        (
-            MachineFacts(foreign_gpu_processes=1),
-            "gpu:0",
-            "machine was busy at the start: 1 other GPU process",
-        ),
-        (
-            MachineFacts(cpu_pct=90.0, foreign_gpu_processes=2),
-            None,
-            "machine was busy at the start: CPU 90 %, 2 other GPU processes",
-        ),
-    ],
-)
-def test_a_busy_machine_is_told_in_words(machine, device, said):
-    assert busy_at_start(machine, device) == said
 
 
 def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():

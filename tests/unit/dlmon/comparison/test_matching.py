@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison.compare import STEP_MS, Conditions, compare, published
+from dlmon.comparison.compare import compare
+from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
+from dlmon.comparison.published import STEP_MS, published
 from tui.formatting.comparison import (
     changed_options,
     comparable_text,

@@ -1,10 +1,9 @@
-"""The calibration's file and what is looked up in it, and the child that measures."""
+"""The calibration's file and what is looked up in it."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.comparison.peaks import (
-    Calibration,
     CalibrationError,
     Peak,
-    calibrate,
     calibration_path,
     find_peak,
     flop_s_text,
-    measure_peaks,
     peak_of_run,
     read_peaks,
     write_peaks,
@@ -33,18 +29,6 @@ GPU = Peak("gpu", "NVIDIA H100 80GB HBM3", "bfloat16", 7e14, 8192, 1e9, {}, "a n
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "calibration.json"
-
-
-def child(*lines: object, ending: str = "") -> list[str]:
-    """Return the command of a child that tells these lines, and then runs `ending`."""
-    told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    return [sys.executable, "-c", f"for line in {told!r}: print(line, flush=True)\n{ending}"]
-
-
-VERSIONS = {"type": "versions", "versions": {"tensorflow": "2.21.0"}}
-MEASURED = {"device": "cpu", "device_name": None, "precision": "float32", "size": 2048}
-RATE = {"type": "rate", **MEASURED, "flop_s": 1.5e11}
-PEAK = {"type": "peak", **MEASURED, "flop_s": 1.86e11}
 
 
 # The file
@@ -209,85 +193,3 @@ def test_a_run_gets_its_peak_or_the_reason(path):
 )
 def test_rates_are_written_as_people_do(flop_s, text):
     assert flop_s_text(flop_s) == text
-
-
-# The child
-
-
-def test_the_childs_peaks_are_kept_beside_those_of_other_devices(path):
-    write_peaks(path, [GPU, CPU])
-    told: list[str] = []
-    found = calibrate(path, "Some CPU", told.append, child(VERSIONS, RATE, PEAK))
-    assert told == ["Some CPU, float32: 150 GFLOP/s at 2,048 × 2,048"]
-    (peak,) = found.peaks
-    assert replace(peak, wall=CPU.wall) == CPU
-    assert peak.wall > CPU.wall
-    assert read_peaks(path) == (GPU, peak)
-
-
-def test_a_broken_file_is_replaced(path):
-    path.parent.mkdir()
-    path.write_text("{")
-    found = calibrate(path, None, str, child(PEAK))
-    assert read_peaks(path) == found.peaks
-    assert found.peaks[0].device_name == "CPU"
-
-
-def test_a_precision_that_is_left_out_is_told():
-    skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
-    found = measure_peaks("Some CPU", str, child(PEAK, skipped))
-    assert found.complaints == ("Some CPU, float16: not here",)
-
-
-def test_lines_that_are_not_understood_are_told_and_harm_nothing():
-    lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
-    found = measure_peaks("Some CPU", str, child(*lines))
-    assert len(found.peaks) == 1
-    assert [text.partition(":")[0] for text in found.complaints] == ["not understood"] * 3
-    assert not any("\x1b" in text for text in found.complaints)
-
-
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (child(), "it told nothing"),
-        (child({"type": "failed", "text": "no TensorFlow"}, ending="exit(1)"), "no TensorFlow$"),
-        (child(ending="raise RuntimeError('boom')"), "exit code 1: RuntimeError: boom"),
-        (child(ending="import os; os.kill(os.getpid(), 9)"), "killed, probably because memory"),
-        (child(ending="import os; os.abort()"), "signal 6"),
-        (["/not/there"], "could not be started: No such file"),
-    ],
-)
-def test_a_child_without_a_peak_says_why(path, command, why):
-    with pytest.raises(CalibrationError, match=why):
-        calibrate(path, None, str, command)
-    assert not path.exists()
-
-
-def test_what_was_measured_before_the_child_died_is_kept(path):
-    found = calibrate(path, None, str, child(PEAK, ending="import os; os.abort()"))
-    assert found.complaints == ("it ended with signal 6",)
-    assert read_peaks(path) == found.peaks
-
-
-def test_a_child_that_takes_too_long_is_ended():
-    slow = child(PEAK, ending="import time; time.sleep(600)")
-    found = measure_peaks("Some CPU", str, slow, deadline_s=2)
-    assert isinstance(found, Calibration)
-    assert found.complaints == ("it took more than 2 s and was ended",)
-
-
-def test_no_child_outlives_a_listener_that_fails():
-    told: list[str] = []
-
-    def stop(text: str) -> None:
-        told.append(text)
-        raise KeyboardInterrupt
-
-    own_pid = "import json, os, time; rate['precision'] = str(os.getpid()); print(json.dumps(rate))"
-    program = f"rate = {RATE!r}; {own_pid}; os.close(1); time.sleep(600)"
-    with pytest.raises(KeyboardInterrupt):
-        measure_peaks("Some CPU", stop, [sys.executable, "-u", "-c", program])
-    pid = int(told[0].split(":")[0].removeprefix("Some CPU, "))
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)

@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dlmon.comparison.compare import (
-    MORE_OPERATIONS_PCT,
-    Conditions,
-    Published,
-    compare,
-    published,
-)
+from dlmon.comparison.compare import compare
+from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published, published
 from workloads.architectures import resnet
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_options

@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from dlmon.comparison.compare import published
+from dlmon.comparison.published import published
 from dlmon.comparison.published_devices import FEWER_OPERATIONS, find_device
 from tui.formatting.comparison_row import operations, peak_share
 from workloads.catalog import WORKLOADS

@@ -11,8 +11,10 @@ import time
 
 import pytest
 
-from dlmon.instrument import collector as emit
-from dlmon.instrument.collector import Emitter, EpochBegin, EpochEnd
+from dlmon.instrument import collector
+from dlmon.instrument import emitter as emitter_module
+from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.emitter import Emitter
 from dlmon.records import Batches, BatchSummary, Epoch, Failure, Notice, Output, Phase, decode
 
 MS = 1_000_000
@@ -80,7 +82,7 @@ def wait_for(condition):
 
 @pytest.fixture
 def pipe(monkeypatch):
-    monkeypatch.setattr(emit, "FLUSH_S", 0.005)
+    monkeypatch.setattr(emitter_module, "FLUSH_S", 0.005)
     made = Pipe()
     yield made
     made.clean_up()
@@ -222,8 +224,8 @@ def test_a_program_that_was_started_does_not_hold_the_pipe_open(pipe):
 
 
 def test_a_full_pipe_costs_single_times_and_says_how_many(pipe, monkeypatch):
-    monkeypatch.setattr(emit, "WAITING_BYTES", 1_000)
-    monkeypatch.setattr(emit, "WAITING_BATCHES", 100)
+    monkeypatch.setattr(emitter_module, "WAITING_BYTES", 1_000)
+    monkeypatch.setattr(collector, "WAITING_BATCHES", 100)
     send_all(pipe.emitter, lines_of(500))
     wait_for(pipe.full)
     pipe.emitter.send(EpochBegin(0, 0, 10, 50_000))

@@ -10,7 +10,8 @@ from fakes.recorded import BEGIN_NS, recorded_session, write_log
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
-from dlmon.log.folder import LogError, LogFollower
+from dlmon.log.folder import LogError
+from dlmon.log.follower import LogFollower
 from dlmon.records import Epoch, Notice, Phase, Result, encode
 from dlmon.session import follower as viewer_module
 from dlmon.session.follower import Viewer

@@ -5,7 +5,7 @@ import pytest
 from dlmon.records import Cpu, Gpu, Machine, Process
 from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, WORDS
-from dlmon.session.session import MachineHistory
+from dlmon.session.machine_history import MachineHistory
 
 SECOND_NS = 1_000_000_000
 

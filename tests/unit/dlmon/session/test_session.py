@@ -29,6 +29,7 @@ from dlmon.records import (
     Validation,
     encode,
 )
+from dlmon.session.machine_history import MachineHistory
 from dlmon.session.session import (
     NO_BAND,
     NOT_IN_PROJECTION,
@@ -36,7 +37,6 @@ from dlmon.session.session import (
     ONE_RUN,
     OUTPUT_LINES,
     STEADY_PHASES,
-    MachineHistory,
     Session,
 )
 

@@ -26,18 +26,8 @@ from dlmon.sweep.log import (
     read_sweep,
     refuse_second,
 )
-from dlmon.sweep.plan import (
-    FAILED,
-    NOT_RUN,
-    Began,
-    Closed,
-    Ended,
-    Outcome,
-    Resumed,
-    Slot,
-    Sweep,
-    SweepError,
-)
+from dlmon.sweep.plan import Slot, SweepError
+from dlmon.sweep.progress import FAILED, NOT_RUN, Began, Closed, Ended, Outcome, Resumed, Sweep
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
 HOLD = """
@@ -370,7 +360,7 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     writer = begin()
     assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
     refuse_second(log_dir)
-    asked = "import sys; from pathlib import Path; from dlmon.log.folder import writer_pid; "
+    asked = "import sys; from pathlib import Path; from dlmon.log.lock import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
     told = subprocess.run(
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from fakes.sweeps import plan_of
 
 from dlmon.launch.job import Refused
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
-from dlmon.sweep.plan import COMPLETED, IMPOSSIBLE, NOT_RUN
+from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, NOT_RUN
 from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, lacking=True)

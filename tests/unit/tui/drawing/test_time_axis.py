@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.session.session import Stretch
+from dlmon.session.snapshot import Stretch
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
 from tui.drawing.time_axis import (

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from dlmon.comparison.compare import Conditions, Row, compare
+from dlmon.comparison.compare import Row, compare
+from dlmon.comparison.conditions import Conditions
 from dlmon.records import Result
 from tui.formatting.comparison_row import row_details
 

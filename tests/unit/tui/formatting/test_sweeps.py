@@ -9,7 +9,8 @@ import pytest
 from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
 from dlmon.sweep.log import new_header
-from dlmon.sweep.plan import (
+from dlmon.sweep.plan import Slot
+from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
@@ -17,16 +18,8 @@ from dlmon.sweep.plan import (
     OUT_OF_MEMORY,
     Began,
     Outcome,
-    Slot,
 )
-from tui.formatting.sweeps import (
-    findings,
-    outcome_text,
-    plan_text,
-    slot_text,
-    sweep_json,
-    table_of,
-)
+from tui.formatting.sweeps import findings, outcome_text, plan_text, slot_text, sweep_json, table_of
 from tui.sweep.picture import picture_of
 
 SIZES = {"batch_size": [32, 64, 128]}

@@ -7,7 +7,7 @@ from fakes.recorded import NO_DRIVER, folded
 from fakes.states import STATES
 
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Process
-from dlmon.session.session import MachineHistory
+from dlmon.session.machine_history import MachineHistory
 from tui.machine.view import MachineView
 from tui.watch.sections import sections
 

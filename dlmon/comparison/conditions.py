@@ -1,0 +1,144 @@
+"""The work behind a time, and how that of two times differs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dlmon.records import MachineFacts, Result
+
+# Their vocabulary, and so their size, follows from the training text.
+SIZED_BY_DATA = frozenset({"imdb-fasttext"})
+VOCABULARY_ESTIMATED = "vocabulary estimated"
+
+# Of the whole machine: on two cores, less than half of one.
+BUSY_CPU_PCT = 20
+# Runnable processes a core; the load average lags by a minute, hence the wider margin.
+BUSY_LOAD_PER_CORE = 0.5
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The work behind a time. None is not known, and never the same as anything.
+
+    Attributes:
+        samples: training samples of a whole epoch, before any cap.
+        epochs: of the whole run; only `run_seconds` depends on it.
+        data: "real" or "synthetic". Synthetic data has the real shapes, so it
+            matters only where the network's size follows from the data.
+        steps_cap: `--steps`; here None means that there is no cap.
+    """
+
+    workload: str
+    batch_size: int | None
+    samples: int | None
+    epochs: int | None
+    precision: str | None = "float32"
+    mode: str | None = "train"
+    data: str | None = None
+    steps_cap: int | None = None
+
+
+def conditions_of(result: Result, defaults: Conditions) -> Conditions:
+    """Return the conditions of a recorded run: its options, else the workload's defaults.
+
+    An option of the wrong kind (a log is foreign) is not known. The samples are those of the
+    data that it read; an older log tells them only of synthetic data, which are always whole.
+    """
+
+    def whole_number(option: str, default: int | None) -> int | None:
+        value = result.options.get(option)
+        if value is None:
+            return default
+        return value if type(value) is int and value > 0 else None
+
+    def word(option: str, default: str | None) -> str | None:
+        value = result.options.get(option)
+        if value is None:
+            return default
+        return value if isinstance(value, str) else None
+
+    return Conditions(
+        workload=result.workload,
+        batch_size=whole_number("batch_size", defaults.batch_size),
+        samples=result.samples_per_epoch or (None if result.data == "real" else defaults.samples),
+        epochs=whole_number("epochs", defaults.epochs),
+        precision=word("precision", defaults.precision),
+        mode=word("mode", defaults.mode),
+        data=result.data,
+        steps_cap=whole_number("steps", None),
+    )
+
+
+def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | None:
+    """Say in words what else kept a machine busy before a run, None when nothing did.
+
+    The load average counts only where utilisation was not measured. Processes
+    on a GPU don't disturb a run on the CPU.
+    """
+    found = []
+    if (machine.cpu_pct or 0) >= BUSY_CPU_PCT:
+        found.append(f"CPU {machine.cpu_pct:.0f} %")
+    load_per_core = (machine.load_1m or 0) / (machine.cores or math.inf)
+    if machine.cpu_pct is None and load_per_core >= BUSY_LOAD_PER_CORE:
+        found.append(f"load {machine.load_1m:.1f} on {machine.cores} cores")
+    others = machine.foreign_gpu_processes
+    if others and device != "cpu":
+        found.append(f"{others} other GPU process{'es' if others > 1 else ''}")
+    return f"machine was busy at the start: {', '.join(found)}" if found else None
+
+
+def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:
+    """Say in words why a time taken under `theirs` doesn't compare with one under `ours`."""
+    found = [
+        _differs("batch size", "batch {}, not {}", theirs.batch_size, ours.batch_size),
+        _differs("precision", "{}, not {}", theirs.precision, ours.precision),
+        _differs("mode", "mode {}, not {}", theirs.mode, ours.mode),
+    ]
+    if metric in ("seconds_per_epoch", "run_seconds"):
+        if not _same_samples(theirs, ours):
+            found.append(
+                _differs("samples", "{:,} samples, not {:,}", theirs.samples, ours.samples)
+            )
+        if theirs.steps_cap != ours.steps_cap:
+            found.append(
+                f"{theirs.steps_cap or 'all'} steps an epoch, not {ours.steps_cap or 'all'}"
+            )
+    if metric == "run_seconds":
+        found.append(
+            _differs(
+                "epochs",
+                f"{{}} epoch{'' if theirs.epochs == 1 else 's'}, not {{}}",
+                theirs.epochs,
+                ours.epochs,
+            )
+        )
+    if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
+        vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
+        found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
+    return tuple(difference for difference in found if difference)
+
+
+def _differs(
+    name: str, wording: str, theirs: int | str | None, ours: int | str | None
+) -> str | None:
+    if theirs is None or ours is None:
+        return f"{name} not known"
+    return None if theirs == ours else wording.format(theirs, ours)
+
+
+def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
+    """Tell whether epochs are as long: a dropped short last batch makes no difference."""
+    if theirs.samples is None or ours.samples is None:
+        return False
+    batch_size = max(theirs.batch_size or 1, ours.batch_size or 1)
+    return abs(theirs.samples - ours.samples) < batch_size
+
+
+def _capped(conditions: Conditions) -> bool:
+    """Tell whether `--steps` cuts an epoch short; one beyond its length doesn't."""
+    if conditions.steps_cap is None:
+        return False
+    if conditions.batch_size is None or conditions.samples is None:
+        return True
+    return conditions.steps_cap * conditions.batch_size < conditions.samples

@@ -1,0 +1,175 @@
+"""Read a log as it grows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from dlmon.files import open_regular
+from dlmon.log.folder import LogError, _reason
+from dlmon.log.lock import _lock_holder
+from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, decode
+
+LONGEST_LINE_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+class LogFollower:
+    """Reads a log from an offset, whole lines only, as often as asked.
+
+    `header` is the first record. `skipped` counts lines that no record could
+    be made of (a torn line after a power loss, say). `was_cut` says that what
+    had been read is no longer there.
+
+    Raises:
+        LogError: not a log, empty, or of a schema that this version can't read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped = 0
+        self.was_cut = False
+        self._offset = 0
+        self._searched = 0
+        """So many bytes from the offset on are the start of a line that has no end yet."""
+        self._lines: deque[bytes] = deque()
+        self._at_end = False
+        try:
+            self._fd = open_regular(path)
+        except OSError as error:
+            raise LogError(f"{path} can't be read: {_reason(error)}") from None
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def poll(self, most_bytes: int = 8 << 20) -> list[Record]:
+        """Return the records that were appended since the last call."""
+        return list(self.new_records(most_bytes))
+
+    def new_records(self, most_bytes: int = 8 << 20) -> Iterator[Record]:
+        """Yield the records that `poll` returns; those that aren't taken come the next time."""
+        if not self._lines:
+            self._lines.extend(self._whole_lines(most_bytes))
+        while self._lines:
+            line = self._lines.popleft()
+            if not line:
+                continue
+            try:
+                record = decode(line)
+            except RecordError:
+                self.skipped += 1
+                continue
+            if record is not None:
+                yield record
+
+    @property
+    def read_share(self) -> float | None:
+        """How much of the log is read, 0 to 1; None once its end was reached."""
+        if self._at_end and not self._lines:
+            return None
+        ahead = sum(map(len, self._lines)) + len(self._lines)
+        return max(0.0, min(1.0, (self._offset - ahead) / max(1, os.fstat(self._fd).st_size)))
+
+    def writer_pid(self) -> int | None:
+        """Return the pid that holds the log's lock, None when nobody does."""
+        return _lock_holder(self._fd)
+
+    def close(self) -> None:
+        """Close the file; a later call finds nothing, and no other file of that number."""
+        os.close(self._fd)
+        self._fd = -1
+
+    def _read_header(self) -> SessionHeader:
+        try:
+            start = os.pread(self._fd, 1 << 16, 0)
+        except OSError as error:
+            raise LogError(f"{self.path} can't be read: {_reason(error)}") from None
+        if not start:
+            raise LogError(f"{self.path} is empty: nothing was recorded in it")
+        line, newline, _ = start.partition(b"\n")
+        while not newline and len(line) < (1 << 22):
+            more = os.pread(self._fd, 1 << 16, len(line))
+            if not more:
+                break
+            head, newline, _ = more.partition(b"\n")
+            line += head
+        not_a_log = LogError(f"{self.path} is not a dlmon log")
+        schema = _schema_of(line)
+        if schema is None or not newline:
+            raise not_a_log
+        if schema != SCHEMA:
+            raise LogError(
+                f"{self.path} has schema {schema} and this dlmon reads schema {SCHEMA}: "
+                "use the version of dlmon that wrote it"
+            )
+        try:
+            record = decode(line)
+        except RecordError:
+            raise not_a_log from None
+        if not isinstance(record, SessionHeader):
+            raise not_a_log
+        self._offset = len(line) + 1
+        return record
+
+    def _whole_lines(self, most_bytes: int) -> list[bytes]:
+        """Return lines up to about `most_bytes`, leaving an unfinished one for the next call."""
+        if self._searched and not self._line_has_ended():
+            self._find_cut()
+            self._at_end = True
+            return []
+        most_bytes = max(most_bytes, self._searched + _CHUNK_BYTES)
+        data = b""
+        self._at_end = False
+        while len(data) < most_bytes:
+            chunk = os.pread(self._fd, _CHUNK_BYTES, self._offset + len(data))
+            data += chunk
+            if len(chunk) < _CHUNK_BYTES:
+                self._at_end = True
+                break
+        if not data:
+            self._find_cut()
+        elif b"\n" not in data:
+            self._searched = len(data)
+            return self._whole_lines(most_bytes) if self._line_has_ended() else []
+        whole, newline, _ = data.rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        self._searched = 0
+        return whole.split(b"\n") if whole else []
+
+    def _find_cut(self) -> None:
+        """Go on behind the end of a log that is shorter than what was read of it."""
+        size = os.fstat(self._fd).st_size
+        if size < self._offset + self._searched:
+            self._searched = 0
+        if size < self._offset:
+            self.was_cut, self._offset = True, size
+
+    def _line_has_ended(self) -> bool:
+        """Tell whether the line at the offset has its end by now, reading only what is new."""
+        while chunk := os.pread(self._fd, _CHUNK_BYTES, self._offset + self._searched):
+            if b"\n" in chunk:
+                return True
+            self._searched += len(chunk)
+            if self._searched > LONGEST_LINE_BYTES:
+                # Nothing that we wrote: leave it out, and what is left of it is no record.
+                self._offset += self._searched
+                self._searched = 0
+                return False
+        return False
+
+
+def _schema_of(line: bytes) -> int | None:
+    """Return the schema of a header line of any version, None if it is no header."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or told.get("type") != "session":
+        return None
+    schema = told.get("schema")
+    return schema if type(schema) is int else None

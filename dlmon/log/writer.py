@@ -1,0 +1,202 @@
+"""Write the log of a session.
+
+The writer holds a POSIX lock from before the file is visible until it ends.
+Closing any second descriptor of the file would drop that lock, so the writer
+opens it once and never reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from os.path import samestat
+from pathlib import Path
+
+from dlmon.log.folder import _NAME, _NEXT_NAME, LOG_NAME, LogError, _reason
+from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Machine,
+    Output,
+    Record,
+    Result,
+    SessionHeader,
+    encode,
+)
+
+# Lines that may wait in memory for a full disk: epochs, phases, notices, the result.
+WAITING_LINES = 20_000
+RETRY_S = 1.0
+
+
+class LogWriter:
+    """The one writer of a log.
+
+    `write` never raises for a disk that is full or gone: it cuts back to the
+    last whole line, keeps what must not be lost (everything but batches,
+    samples of the machine and output) in memory, and tries again each second.
+
+    Raises:
+        LogError: the folder or file can't be made.
+    """
+
+    def __init__(self, log_dir: Path, header: SessionHeader) -> None:
+        folder = log_dir / header.id
+        self.path = folder / LOG_NAME
+        self._header = encode(header)
+        self._waiting: deque[bytes] = deque()
+        self._retry_at = 0.0
+        self.lost_lines = 0
+        """Lines of batches, samples and output that the log could not take."""
+        self.failing: str | None = None
+        """Why the log takes nothing at present."""
+        self.is_full = False
+        """Whether it takes nothing for want of room, which somebody may make."""
+        try:
+            make_private_folder(log_dir)
+            make_new_private_folder(folder)
+            try:
+                self._take(*_create(self.path, self._header), self.path)
+            except OSError:
+                folder.rmdir()
+                raise
+        except OSError as error:
+            raise LogError(
+                f"the log directory {log_dir} can't be written ({_reason(error)}); "
+                "choose another with --log-dir"
+            ) from None
+
+    def find_loss(self) -> str | None:
+        """Return what became of the file, where it is no longer the whole log at `path`."""
+        try:
+            ours = os.fstat(self._fd)
+            if ours.st_size < self._size:
+                return "was cut short"
+            there = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return "was moved away" if ours.st_nlink else "was removed"
+        except OSError:
+            # A server that doesn't answer says nothing of the file.
+            return None
+        return "was replaced" if self._is_known_by_inode and not samestat(ours, there) else None
+
+    def go_on_in_next(self, records: Sequence[Record]) -> None:
+        """Write from now on to a new file beside the old one, which is a log of its own.
+
+        Args:
+            records: what it has to begin with, behind the header.
+
+        Raises:
+            LogError: it can't be made; the old file is kept.
+        """
+        number = int((_NAME.fullmatch(self.path.name) or ("", "1"))[1] or 1) + 1
+        try:
+            # A name that somebody else has taken there is theirs.
+            while (path := self.path.with_name(_NEXT_NAME.format(number))).exists():
+                number += 1
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            fd, size = _create(path, self._header + b"".join(map(encode, records)))
+        except OSError as error:
+            raise LogError(_reason(error)) from None
+        # The new one is there before the lock of the old one is dropped: a viewer finds one.
+        os.close(self._fd)
+        self._take(fd, size, path)
+
+    def _take(self, fd: int, size: int, path: Path) -> None:
+        self._fd, self._size, self.path = fd, size, path
+        # On some network file systems a name and an open file never agree.
+        self._is_known_by_inode = False
+        with contextlib.suppress(OSError):
+            self._is_known_by_inode = samestat(os.fstat(fd), path.stat())
+
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        line = encode(record)
+        expendable = isinstance(record, (Batches, BatchSummary, Machine, Output))
+        if self._waiting or self.failing:
+            self.retry()
+        if self._waiting or self.failing or not self._append(line):
+            full = len(self._waiting) >= WAITING_LINES and not isinstance(record, Result)
+            if expendable or full:
+                self.lost_lines += 1
+            else:
+                self._waiting.append(line)
+        elif isinstance(record, (Epoch, Result)):
+            self._sync()
+
+    def retry(self, at_once: bool = False) -> bool:
+        """Try to write what waits, once a second at most; return whether nothing waits."""
+        if not self._waiting and not self.failing:
+            return True
+        if not at_once and time.monotonic() < self._retry_at:
+            return False
+        while self._waiting:
+            if not self._append(self._waiting[0]):
+                return False
+            self._waiting.popleft()
+        self.failing, self.is_full = None, False
+        self._sync()
+        return True
+
+    def close(self) -> None:
+        """Close the file and drop the lock."""
+        os.close(self._fd)
+
+    def _append(self, line: bytes) -> bool:
+        written = 0
+        try:
+            # What is written in part is tried again for its rest, to hear why.
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
+        except OSError as error:
+            if written:
+                self._cut_back(written)
+            self.failing, self.is_full = _reason(error), error.errno in _FULL
+            self._retry_at = time.monotonic() + RETRY_S
+            return False
+        self._size += written
+        return True
+
+    def _cut_back(self, written: int) -> None:
+        try:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+        except OSError:
+            # A torn line stays; what follows must at least start on a line of its own.
+            self._size += written
+            self._waiting.appendleft(b"\n")
+
+    def _sync(self) -> None:
+        # What can't be synced is still there for every reader; only a power cut could cost it.
+        with contextlib.suppress(OSError):
+            os.fsync(self._fd)
+
+
+def _create(path: Path, lines: bytes) -> tuple[int, int]:
+    """Make a log that begins with these lines and is locked before it can be seen.
+
+    Return its descriptor and its size.
+    """
+    hidden = path.with_name(f".{path.name}")
+    fd = open_private(hidden, os.O_WRONLY | os.O_APPEND)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        written = 0
+        while written < len(lines):
+            written += os.write(fd, lines[written:])
+        hidden.rename(path)
+    except OSError:
+        os.close(fd)
+        hidden.unlink(missing_ok=True)
+        raise
+    return fd, len(lines)
+
+
+# What may be over once somebody has made room.
+_FULL = (errno.ENOSPC, errno.EDQUOT)

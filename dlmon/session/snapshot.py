@@ -1,0 +1,77 @@
+"""What a session shows at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlmon.records import (
+    Epoch,
+    Evaluation,
+    Machine,
+    Model,
+    Notice,
+    Output,
+    Result,
+    RunSeconds,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    SessionHeader,
+    StepTime,
+)
+from dlmon.session.limits import Limit
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the time axis in one phase; `end` is None while it lasts."""
+
+    phase: str
+    begin: int
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the epoch and the run have come, and the time left at the mean step."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    epoch_left_s: float | None
+    run_left_s: float | None
+
+    @property
+    def epoch_fraction(self) -> float:
+        """Return the share of the epoch's batches that are done."""
+        return min(1.0, self.step / self.steps) if self.steps else 0.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All figures of a session at one moment."""
+
+    header: SessionHeader
+    phase: str | None
+    model: Model | None
+    elapsed_s: float
+    progress: Progress | None
+    samples_per_second_now: float | None
+    samples_per_second: SamplesPerSecond | None
+    rough_step_ms: float | None
+    step_ms: StepTime | None
+    compile_s: float | None
+    stalls: int | None
+    opening_stalls: int | None
+    batches: int
+    seconds_per_epoch: SecondsPerEpoch | None
+    run_seconds: RunSeconds | None
+    epochs: tuple[Epoch, ...]
+    evaluation: Evaluation | None
+    machine: Machine | None
+    machine_age_s: float | None
+    output: tuple[Output, ...]
+    notices: tuple[Notice, ...]
+    limit: Limit | None
+    result: Result | None
+    why: dict[str, str]

@@ -1,0 +1,161 @@
+"""What a whole epoch takes: measured, or projected from its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlmon.records import SecondsPerEpoch, Validation
+from dlmon.statistics.intervals import mean_half_width, student_95
+from dlmon.statistics.steady_state import SteadyState
+
+LEAST_PASSES = 3
+"""So many validation passes besides the first tell how much passes differ."""
+
+
+def epoch_interval(
+    whole_s: Sequence[float], steady: SteadyState, compile_s: float = 0.0, from_first: bool = True
+) -> SecondsPerEpoch | None:
+    """Return the mean of the wall times of whole epochs, with the 95 % interval of that mean.
+
+    The first epoch compiles, so it is left out as soon as there is another. How far the mean of
+    one or two can be off is known from how the windows of the run differ, and is at least as far
+    as the two lie from their mean: the t-interval of two values is twelve times that, whatever
+    else is known. That of three or more is the t-interval over epochs.
+
+    Args:
+        whole_s: the wall times, in order.
+        steady: what the run's batches told.
+        compile_s: how much of the first epoch went into compilation.
+        from_first: `whole_s` begins with the epoch that compiled.
+    """
+    left_out = from_first and len(whole_s) > 1
+    counted = whole_s[1:] if left_out else whole_s
+    if not counted:
+        return None
+    value = math.fsum(counted) / len(counted)
+    compiling_s = 0.0 if left_out or not from_first else compile_s
+    half = steady.band_of_stretch_s(max(0.0, math.fsum(counted) - compiling_s))
+    if len(counted) > 2 or (len(counted) == 2 and half is None):
+        half = mean_half_width(counted)
+    elif len(counted) == 2 and half is not None:
+        half = max(half / 2, (max(counted) - min(counted)) / 2)
+    return SecondsPerEpoch(
+        value=value,
+        low=None if half is None else max(0.0, value - half),
+        high=None if half is None else value + half,
+        epochs=len(counted),
+        projected=False,
+        first_left_out=left_out,
+    )
+
+
+@dataclass(frozen=True)
+class ValidationTime:
+    """A validation pass as its fixed part and its time per batch."""
+
+    fixed_s: float
+    step_s: float
+
+    def seconds(self, steps: int) -> float:
+        """Return the time of a pass of `steps` batches."""
+        return self.fixed_s + self.step_s * steps
+
+
+class ValidationPasses:
+    """Folds validation passes, and says what a whole one takes.
+
+    Of the first pass only its later batches count, for the first compiles; once there is another
+    pass, nothing of the first counts.
+    """
+
+    def __init__(self) -> None:
+        self.compile_s = 0.0
+        self._passes = 0
+        self._first: ValidationTime | None = None
+        self._timed_s = 0.0
+        self._sums = [0.0] * 5
+
+    def add(self, validation: Validation) -> None:
+        """Take one pass."""
+        if validation.steps < 1:
+            return
+        self._passes += 1
+        first_s = (validation.first_end - validation.begin) / 1e9
+        between_s = (validation.last_end - validation.first_end) / 1e9
+        closing_s = max(0.0, (validation.end - validation.last_end) / 1e9)
+        first_steps = max(1, validation.first_steps or 1)
+        timed = max(0, validation.steps - first_steps)
+        step_s = max(0.0, between_s / timed if timed else first_s / first_steps)
+        opening_s = max(0.0, first_s - step_s * first_steps)
+        if self._passes == 1:
+            self.compile_s = opening_s if timed else max(0.0, first_s)
+            # One batch alone, which compiled, says nothing of another.
+            self._first = ValidationTime(closing_s, step_s) if timed else None
+            self._timed_s = step_s * timed
+            return
+        if self._passes == 2:
+            self._timed_s = 0.0
+        fixed_s = opening_s + closing_s
+        self._timed_s += fixed_s + step_s * validation.steps
+        terms = (fixed_s, step_s, fixed_s**2, fixed_s * step_s, step_s**2)
+        self._sums = [total + term for total, term in zip(self._sums, terms, strict=True)]
+
+    def seconds(self, steps: int) -> float | None:
+        """Return the mean time of a pass of `steps` batches; None before that is known."""
+        if self._passes > 1:
+            fixed_s, step_s = (total / (self._passes - 1) for total in self._sums[:2])
+            return ValidationTime(fixed_s, step_s).seconds(steps)
+        return None if self._first is None else self._first.seconds(steps)
+
+    def half_s(self, steps: int, steady: SteadyState) -> float:
+        """Return the half-width of that mean's 95 % interval.
+
+        It goes by how much passes differed where there are three or more besides the first,
+        else validation counts as just as uneven as the run's steady training.
+        """
+        mean_s, count = self.seconds(steps), self._passes - 1
+        if mean_s is None:
+            return 0.0
+        if count >= LEAST_PASSES:
+            squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
+            variance = max(0.0, squares - count * mean_s**2) / (count - 1)
+            return student_95(count - 1) * math.sqrt(variance / count)
+        band_s = steady.band_of_stretch_s(self._timed_s)
+        if band_s is None or not self._timed_s:
+            return mean_s
+        return band_s / self._timed_s * mean_s
+
+
+def project_epoch(
+    steady: SteadyState,
+    samples: int,
+    validation_s: float,
+    validation_half_s: float = 0.0,
+) -> SecondsPerEpoch | None:
+    """Project the wall time of the mean whole epoch: its opening, its batches, its validation.
+
+    The band is the 95 % interval of that mean, from what is known of each part; a single epoch
+    may lie further off. There is no projection before the throughput has a band. What it takes
+    to open the epoch is in value and band from three openings on.
+
+    Args:
+        steady: the run's batches.
+        samples: of a whole epoch.
+        validation_s: the mean time of its validation.
+        validation_half_s: the half-width of that mean's 95 % interval.
+    """
+    step_us = steady.mean_step_us
+    band = steady.relative_band()
+    if step_us is None or band is None or not steady.batch_size or samples < 1:
+        return None
+    openings = steady.openings
+    steps_s = samples / steady.batch_size * step_us / 1e6
+    opening_s = (openings.mean_us or 0.0) / 1e6
+    opening_half_s = min(openings.half_us / 1e6, opening_s)
+    half = math.hypot(steps_s * min(band, 1.0), validation_half_s, opening_half_s)
+    value = steps_s + opening_s + validation_s
+    return SecondsPerEpoch(
+        value=value, low=max(0.0, value - half), high=value + half, epochs=0, projected=True
+    )

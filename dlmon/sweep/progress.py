@@ -1,0 +1,190 @@
+"""How far a sweep has come: what was told of its runs, and how each ended. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dlmon.records import Result
+from dlmon.sweep.plan import Plan, Slot
+
+COMPLETED, FAILED, OUT_OF_MEMORY = "completed", "failed", "out of memory"
+IMPOSSIBLE, NOT_RUN = "impossible", "not run"
+STATUSES = (COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN)
+
+# With what a workload ends whose options can't be run where it is.
+WORKLOAD_REFUSED = 69
+# How a workload, or the kernel's verdict on it, tells that memory ran out.
+_MEMORY_RAN_OUT = "memory ran out"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run ended.
+
+    Attributes:
+        status: one of `STATUSES`; `not run` also for one that was stopped or interrupted.
+        reason: why it did not complete; None where it did.
+        session: the id of its session; None where there was none.
+        result: what the session ended with; None where it told nothing.
+        took_s: from its launch to its end.
+    """
+
+    status: str
+    reason: str | None = None
+    session: str | None = None
+    result: Result | None = None
+    took_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Began:
+    """A run that has begun, in a session."""
+
+    slot: Slot
+    session: str
+    wall: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that is over."""
+
+    slot: Slot
+    outcome: Outcome
+    wall: float
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The sweep was taken up again."""
+
+    wall: float
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The sweep went no further: `completed`, or `stopped`."""
+
+    status: str
+    wall: float
+
+
+Event = Began | Ended | Resumed | Closed
+
+
+@dataclass
+class Sweep:
+    """How far a sweep has come: a plan, and what was told since.
+
+    Attributes:
+        outcomes: how runs ended.
+        sessions: which run each session was, by its id; also of those that were made again.
+        running: the run that has begun and not ended; None between two.
+        closed: completed or stopped once it went no further; None before.
+    """
+
+    plan: Plan
+    outcomes: dict[Slot, Outcome] = field(default_factory=dict)
+    sessions: dict[str, Slot] = field(default_factory=dict)
+    running: Began | None = None
+    closed: str | None = None
+
+    def fold(self, event: Event) -> None:
+        """Take what was told next; runs that the plan doesn't know are passed over."""
+        match event:
+            case Began(slot=slot) if slot in self._slots:
+                self.running = event
+                self.sessions[event.session] = slot
+            case Ended(slot=slot, outcome=outcome) if slot in self._slots:
+                self.outcomes[slot] = outcome
+                if self.running is not None and self.running.slot == slot:
+                    self.running = None
+            case Resumed():
+                self.closed = None
+                self._forget_what_never_began()
+            case Closed(status=status):
+                self.closed = status
+
+    def _forget_what_never_began(self) -> None:
+        """Judge again what had no session: the machine, or where we are on it, may be another."""
+        self.outcomes = {
+            slot: outcome
+            for slot, outcome in self.outcomes.items()
+            if outcome.status != IMPOSSIBLE or outcome.session is not None
+        }
+
+    def left(self) -> list[Slot]:
+        """Return the runs that have still to be made, in their order.
+
+        A run that failed is over; one that was stopped or interrupted has to be made.
+        """
+        return [slot for slot in self.plan.order if not self.is_over(slot)]
+
+    @property
+    def combinations_over(self) -> int:
+        """How many combinations have no run left to be made."""
+        return len(self.plan.combinations) - len({slot.combination for slot in self.left()})
+
+    def is_over(self, slot: Slot) -> bool:
+        """Tell whether a run needs not be made any more."""
+        outcome = self.outcomes.get(slot)
+        return outcome is not None and outcome.status != NOT_RUN
+
+    def seconds_left(self, running_for_s: float = 0.0) -> float | None:
+        """Return how long the rest will take, None before anything can be told.
+
+        A run takes as long as the earlier ones of its combination, else of its
+        workload, else of all.
+
+        Args:
+            running_for_s: how long the run that has begun has taken.
+        """
+        known: dict[object, list[float]] = {}
+        combinations = self.plan.combinations
+        for slot, outcome in self.outcomes.items():
+            if outcome.took_s is None or outcome.status != COMPLETED:
+                continue
+            workload = combinations[slot.combination].workload
+            for key in (slot.combination, workload, None):
+                known.setdefault(key, []).append(outcome.took_s)
+        if not known:
+            return None
+        total = 0.0
+        for slot in self.left():
+            workload = combinations[slot.combination].workload
+            keys: tuple[object, ...] = (slot.combination, workload, None)
+            took = next(known[key] for key in keys if key in known)
+            takes_s = sum(took) / len(took)
+            if self.running is not None and self.running.slot == slot:
+                takes_s = max(0.0, takes_s - running_for_s)
+            total += takes_s
+        return total
+
+    @cached_property
+    def _slots(self) -> frozenset[Slot]:
+        return frozenset(self.plan.order)
+
+
+def outcome_of(
+    result: Result | None, session: str, took_s: float | None, trouble: str | None = None
+) -> Outcome:
+    """Return how a run ended, from the result of its session.
+
+    Args:
+        result: what its log ends with; None where it has none.
+        session: its id.
+        took_s: from its launch to its end.
+        trouble: why there is no result.
+    """
+    if result is None:
+        return Outcome(NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s)
+    if result.status == "completed":
+        return Outcome(COMPLETED, None, session, result, took_s)
+    if result.status == "stopped":
+        return Outcome(NOT_RUN, "stopped before its end", session, result, took_s)
+    reason = result.error or "it failed and gave no reason"
+    if _MEMORY_RAN_OUT in reason:
+        return Outcome(OUT_OF_MEMORY, reason, session, result, took_s)
+    status = IMPOSSIBLE if result.exit_code == WORKLOAD_REFUSED else FAILED
+    return Outcome(status, reason, session, result, took_s)

@@ -1,0 +1,243 @@
+import contextlib
+import itertools
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from fakes.recorded import write_log
+from fakes.strategies import header
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.log import follower as follower_module
+from dlmon.log.folder import LOG_NAME, LogError
+from dlmon.log.follower import LogFollower
+from dlmon.records import Batches, Epoch, Notice, Result, encode
+
+
+def epoch(number):
+    return Epoch(number, number, number + 1, number + 2, True, 10, {"loss": 1.5})
+
+
+def result():
+    return Result("completed", "s", "l", "w", "cpu", {}, 1.0)
+
+
+def read(path):
+    """Return every record behind the header, and check that each line is one."""
+    follower = LogFollower(path)
+    records = follower.poll()
+    follower.close()
+    assert follower.skipped == 0
+    return records
+
+
+def follow(path):
+    return contextlib.closing(LogFollower(path))
+
+
+def test_a_line_that_is_not_whole_yet_is_left_for_later(tmp_path):
+    path = write_log(tmp_path, [header()])
+    line = encode(Notice(1, "caf\u00e9"))
+    with follow(path) as follower, path.open("ab", buffering=0) as file:
+        for byte in line[:-1]:
+            file.write(bytes([byte]))
+            assert follower.poll() == []
+        file.write(b"\n")
+        assert follower.poll() == [Notice(1, "café")]
+        assert follower.skipped == 0
+
+
+@given(st.lists(st.integers(0, 2_000), max_size=8))
+def test_it_makes_no_difference_when_a_log_is_read(tmp_path_factory, cuts):
+    records = [header(), *(Notice(n, "x" * (n % 7)) for n in range(20)), epoch(0), result()]
+    data = b"".join(encode(record) for record in records)
+    path = tmp_path_factory.mktemp("log") / LOG_NAME
+    first = len(encode(records[0]))
+    path.write_bytes(data[:first])
+    got = []
+    with follow(path) as follower, path.open("ab", buffering=0) as file:
+        cuts = sorted(first + cut for cut in cuts)
+        for start, stop in zip([first, *cuts], [*cuts, len(data)], strict=True):
+            file.write(data[start:stop])
+            got += follower.poll()
+    assert got == records[1:]
+
+
+def test_a_long_log_is_read_in_steps(tmp_path):
+    notices = [Notice(number, "x" * 100) for number in range(500)]
+    path = write_log(tmp_path, [header(), *notices])
+    got = []
+    with follow(path) as follower:
+        while records := follower.poll(most_bytes=1):
+            got += records
+    assert got == notices
+
+
+def test_a_line_longer_than_a_read_is_one_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 100)
+    batches = Batches(0, 0, 10, 1, tuple(range(2_000)))
+    path = write_log(tmp_path, [header(), Notice(1, "a"), batches, Notice(2, "b")])
+    with follow(path) as follower:
+        got = [record for _ in range(9) for record in follower.poll(most_bytes=100)]
+    assert got == [Notice(1, "a"), batches, Notice(2, "b")]
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [b'{"type":"notice","t":3,"te', b"\0" * 400, b"\xff\xfe", b"[" * 5_000, b'{"type":"notice"}'],
+    ids=["cut", "zeros", "no text", "deep", "no fields"],
+)
+def test_a_line_that_is_no_record_is_skipped_and_counted(tmp_path, torn):
+    path = write_log(tmp_path, [header(), Notice(1, "a")])
+    with path.open("ab") as file:
+        file.write(torn + b"\n\n" + encode(Notice(2, "b")))
+    with follow(path) as follower:
+        assert follower.poll() == [Notice(1, "a"), Notice(2, "b")]
+        assert follower.skipped == 1
+
+
+def test_a_torn_last_line_is_no_record(tmp_path):
+    path = write_log(tmp_path, [header(), Notice(1, "a")])
+    with path.open("ab") as file:
+        file.write(b'{"type":"notice","t":3,"te')
+    assert read(path) == [Notice(1, "a")]
+
+
+def test_records_of_a_kind_unknown_here_are_passed_over(tmp_path):
+    path = write_log(tmp_path, [header()])
+    with path.open("ab") as file:
+        file.write(b'{"type":"weather","t":1}\n' + encode(Notice(2, "b")))
+    assert read(path) == [Notice(2, "b")]
+
+
+def test_a_line_without_end_takes_no_more_memory_than_it_may(tmp_path, monkeypatch):
+    monkeypatch.setattr(follower_module, "LONGEST_LINE_BYTES", 3_000)
+    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 1_000)
+    path = write_log(tmp_path, [header()])
+    with path.open("ab") as file:
+        file.write(b"x" * 50_000 + b"\n" + encode(Notice(2, "b")))
+    with follow(path) as follower:
+        polls = [follower.poll(most_bytes=1_000) for _ in range(60)]
+        assert [record for records in polls for record in records] == [Notice(2, "b")]
+        assert follower.skipped == 1
+
+
+def test_a_long_line_that_grows_is_searched_once_and_then_read(tmp_path, monkeypatch):
+    path = write_log(tmp_path, [header()])
+    line = encode(Notice(2, "x" * 40_000))
+    parts = [line[start : start + 7_000] for start in range(0, len(line), 7_000)]
+    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 1_000)
+    with follow(path) as follower, path.open("ab", buffering=0) as file:
+        read = []
+        pread = os.pread
+        monkeypatch.setattr(os, "pread", lambda *a: (read.append(a[1]), pread(*a))[1])
+        for part in parts:
+            assert follower.poll(most_bytes=2_000) == []
+            file.write(part)
+            searched = len(read)
+            # A tick in which nothing was written asks once more for what is behind the last byte.
+            follower_polls = [follower.poll(most_bytes=2_000) for _ in range(10)]
+            if part is not parts[-1]:
+                assert follower_polls == [[]] * 10
+                assert len(read) - searched <= 7_000 // 1_000 + 12
+        assert [r for records in follower_polls for r in records] == [Notice(2, "x" * 40_000)]
+        file.write(encode(Notice(3, "b")))
+        assert follower.poll() == [Notice(3, "b")]
+
+
+@given(
+    st.lists(st.integers(1, 5_000), min_size=1, max_size=12),
+    st.lists(st.integers(1, 4_000), min_size=1, max_size=6),
+)
+def test_however_lines_arrive_each_is_read_once(lengths, cuts):
+    records = [Notice(number, "x" * length) for number, length in enumerate(lengths)]
+    content = b"".join(map(encode, records))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(follower_module, "_CHUNK_BYTES", 1_000)
+        path = write_log(Path(folder), [header()])
+        found = []
+        with follow(path) as follower, path.open("ab", buffering=0) as file:
+            for cut in itertools.cycle(cuts):
+                file.write(content[:cut])
+                content = content[cut:]
+                found += follower.poll(most_bytes=1_500)
+                if not content:
+                    break
+            while more := follower.poll(most_bytes=1_500):
+                found += more
+        assert found == records
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is empty"),
+        (b"\0" * 100, "is not a dlmon log"),
+        (b"hello\n", "is not a dlmon log"),
+        (b"{}\n", "is not a dlmon log"),
+        (b'[{"type":"session"}]\n', "is not a dlmon log"),
+        (b'{"type":"session","schema":1}\n', "is not a dlmon log"),
+        (b'{"type":"session","schema":"1"}\n', "is not a dlmon log"),
+        (b'{"type":"phase","t":1,"name":"loading"}\n', "is not a dlmon log"),
+        (b'{"type":"session","schema":2}\n', "has schema 2 and this dlmon reads schema 1"),
+        (encode(header())[:-1], "is not a dlmon log"),
+        (b"[" * 100_000, "is not a dlmon log"),
+        (b"x" * 6_000_000, "is not a dlmon log"),
+    ],
+    ids=[
+        *("empty", "zeros", "text", "no type", "no object", "no fields", "schema as text"),
+        *("no header", "another schema", "no newline", "deep", "endless"),
+    ],
+)
+def test_what_is_no_log_is_refused_in_a_sentence(tmp_path, content, complaint):
+    path = tmp_path / LOG_NAME
+    path.write_bytes(content)
+    with pytest.raises(LogError, match=complaint):
+        LogFollower(path)
+
+
+@pytest.mark.parametrize("name", ["missing", ""])
+def test_what_can_not_be_opened_is_refused_in_a_sentence(tmp_path, name):
+    with pytest.raises(LogError, match="can't be read"):
+        LogFollower(tmp_path / name)
+
+
+def test_a_header_longer_than_a_read_is_read_whole(tmp_path):
+    long = header(options={f"option {number}": "x" * 900 for number in range(200)})
+    path = write_log(tmp_path, [long, Notice(1, "a")])
+    with follow(path) as follower:
+        assert follower.header == long
+        assert follower.poll() == [Notice(1, "a")]
+
+
+def test_a_log_that_is_cut_short_while_it_is_read_is_noticed(tmp_path):
+    path = write_log(tmp_path, [header(), *(Notice(n, "x") for n in range(50))])
+    with follow(path) as follower:
+        assert len(follower.poll()) == 50
+        os.truncate(path, 700)
+        assert follower.poll() == []
+        assert follower.was_cut
+        with path.open("ab") as file:
+            file.write(b"\n" + encode(Notice(60, "after")))
+        assert follower.poll() == [Notice(60, "after")]
+
+
+def test_how_much_of_a_log_is_read_is_known_until_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(follower_module, "_CHUNK_BYTES", 4_000)
+    notices = [Notice(n, "x" * 50) for n in range(300)]
+    path = write_log(tmp_path, [header(), *notices])
+    got, shares = [], []
+    with follow(path) as follower:
+        while follower.read_share is not None:
+            for record in follower.new_records(most_bytes=1):
+                got.append(record)
+                if len(got) % 20 == 0:
+                    break
+            shares.append(follower.read_share)
+    assert got == notices
+    assert shares.pop() is None
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.2
+    assert 0.8 < shares[-1] <= 1

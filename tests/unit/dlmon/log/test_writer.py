@@ -1,0 +1,380 @@
+import contextlib
+import errno
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.strategies import header
+
+from dlmon.log import writer as writer_module
+from dlmon.log.folder import LOG_NAME, LogError, log_of
+from dlmon.log.follower import LogFollower
+from dlmon.log.lock import writer_pid
+from dlmon.log.writer import LogWriter
+from dlmon.records import Batches, Epoch, Machine, Notice, Output, Phase, Result, encode
+
+
+def epoch(number):
+    return Epoch(number, number, number + 1, number + 2, True, 10, {"loss": 1.5})
+
+
+def sample(number):
+    return Machine(t=number, wall=float(number))
+
+
+def result():
+    return Result("completed", "s", "l", "w", "cpu", {}, 1.0)
+
+
+@pytest.fixture
+def writer(tmp_path):
+    made = LogWriter(tmp_path, header())
+    yield made
+    made.close()
+
+
+@contextlib.contextmanager
+def files_no_larger_than(size):
+    """Let the disk be full: no file may grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def read(path):
+    """Return every record behind the header, and check that each line is one."""
+    follower = LogFollower(path)
+    records = follower.poll()
+    follower.close()
+    assert follower.skipped == 0
+    return records
+
+
+def follow(path):
+    return contextlib.closing(LogFollower(path))
+
+
+def test_what_is_written_is_followed(writer):
+    with follow(writer.path) as follower:
+        assert follower.header == header()
+        assert follower.poll() == []
+        writer.write(Phase(1, "loading"))
+        writer.write(epoch(0))
+        assert follower.poll() == [Phase(1, "loading"), epoch(0)]
+        assert follower.poll() == []
+        writer.write(result())
+        assert follower.poll() == [result()]
+    assert json.loads(writer.path.read_text().splitlines()[0])["type"] == "session"
+
+
+def test_only_its_owner_may_read_a_log(tmp_path):
+    directory = tmp_path / "deep" / "sessions"
+    writer = LogWriter(directory, header())
+    writer.close()
+    assert writer.path == directory / header().id / LOG_NAME
+    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(writer.path.parent.stat().st_mode) == 0o700
+    assert list(writer.path.parent.iterdir()) == [writer.path]
+
+
+@pytest.mark.parametrize("where", ["a file", "a file/below", "/proc/dlmon"])
+def test_a_directory_that_can_not_be_written_is_refused(tmp_path, where):
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(LogError, match="choose another with --log-dir"):
+        LogWriter(tmp_path / where, header())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(LogError, match="permission denied"):
+        LogWriter(tmp_path, header())
+
+
+def test_a_session_is_never_written_over(tmp_path):
+    path = write_log(tmp_path, [header(), epoch(0)])
+    with pytest.raises(LogError):
+        LogWriter(tmp_path, header())
+    assert read(path) == [epoch(0)]
+
+
+def test_what_can_not_be_written_is_refused_before_the_log_is_visible(tmp_path):
+    with files_no_larger_than(10), pytest.raises(LogError, match="reached the file-size limit"):
+        LogWriter(tmp_path, header())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_leaves_whole_lines(writer):
+    writer.write(Notice(1, "before"))
+    size = writer.path.stat().st_size
+    # Room for one and a half more lines.
+    with files_no_larger_than(size + len(encode(sample(1))) * 3 // 2):
+        writer.write(sample(1))
+        writer.write(sample(2))
+        assert writer.failing
+        assert writer.path.read_bytes().endswith(b"\n")
+        assert read(writer.path) == [Notice(1, "before"), sample(1)]
+
+
+def test_epochs_and_the_result_wait_for_room_and_samples_do_not(writer):
+    with files_no_larger_than(writer.path.stat().st_size + 5):
+        for number in range(4):
+            writer.write(sample(number))
+            writer.write(Output(number, "stdout", "text"))
+            writer.write(Batches(0, number, 10, 1, (5,)))
+            writer.write(epoch(number))
+        writer.write(result())
+        assert not writer.retry(at_once=True)
+        assert read(writer.path) == []
+    assert writer.lost_lines == 12
+    assert writer.retry(at_once=True)
+    assert writer.failing is None
+    assert read(writer.path) == [*(epoch(number) for number in range(4)), result()]
+    writer.write(sample(9))
+    assert read(writer.path)[-1] == sample(9)
+
+
+def test_a_full_disk_is_tried_again_once_a_second(writer, monkeypatch):
+    now = 1_000.0
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(monotonic=lambda: now))
+    with files_no_larger_than(writer.path.stat().st_size):
+        writer.write(epoch(0))
+    # There is room again, but nobody looks before a second is over.
+    assert not writer.retry()
+    writer.write(epoch(1))
+    assert read(writer.path) == []
+    now += writer_module.RETRY_S
+    writer.write(epoch(2))
+    assert read(writer.path) == [epoch(0), epoch(1), epoch(2)]
+
+
+def test_room_for_some_of_what_waits_is_used(writer):
+    size = writer.path.stat().st_size
+    with files_no_larger_than(size):
+        for number in range(4):
+            writer.write(epoch(number))
+    with files_no_larger_than(size + 2 * len(encode(epoch(0))) + 3):
+        assert not writer.retry(at_once=True)
+        assert read(writer.path) == [epoch(0), epoch(1)]
+    assert writer.retry(at_once=True)
+    assert read(writer.path) == [epoch(number) for number in range(4)]
+
+
+def test_memory_for_what_waits_is_bounded_and_the_result_always_fits(writer, monkeypatch):
+    monkeypatch.setattr(writer_module, "WAITING_LINES", 10)
+    with files_no_larger_than(writer.path.stat().st_size):
+        for number in range(30):
+            writer.write(epoch(number))
+        writer.write(result())
+    assert writer.lost_lines == 20
+    assert writer.retry(at_once=True)
+    assert read(writer.path) == [*(epoch(number) for number in range(10)), result()]
+
+
+def test_a_torn_line_that_can_not_be_cut_stays_a_line_of_its_own(writer, monkeypatch):
+    def refuse(fd, size):
+        raise OSError(5, "input/output error")
+
+    writer.write(Notice(1, "before"))
+    with files_no_larger_than(writer.path.stat().st_size + 10):
+        monkeypatch.setattr(os, "ftruncate", refuse)
+        writer.write(epoch(0))
+    monkeypatch.undo()
+    writer.retry(at_once=True)
+    with files_no_larger_than(writer.path.stat().st_size + 10):
+        writer.write(epoch(1))
+    writer.retry(at_once=True)
+    with follow(writer.path) as follower:
+        assert follower.poll() == [Notice(1, "before"), epoch(0), epoch(1)]
+        assert follower.skipped == 1
+
+
+def test_a_disk_that_can_not_sync_is_written_all_the_same(writer, monkeypatch):
+    def refuse(fd):
+        raise OSError(22, "invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    records = [epoch(0), sample(1), Notice(2, "after"), result()]
+    for record in records:
+        writer.write(record)
+    assert read(writer.path) == records
+    assert writer.lost_lines == 0
+
+
+def test_epochs_and_the_result_are_synced(writer, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for record in (sample(1), epoch(0), Notice(2, "a"), epoch(1), result()):
+        writer.write(record)
+    assert len(synced) == 3
+    with files_no_larger_than(writer.path.stat().st_size):
+        writer.write(epoch(2))
+    assert len(synced) == 3
+    writer.retry(at_once=True)
+    assert len(synced) == 4
+
+
+def test_a_log_that_can_not_be_opened_leaves_no_folder(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(24, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(LogError, match="too many open files"):
+            LogWriter(tmp_path, header())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "small"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "dlmon-test", str(disk)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("nothing can be mounted here")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_real_disk_that_is_full_costs_no_epoch(small_disk):
+    ballast = small_disk / "ballast"
+    writer = LogWriter(small_disk, header())
+    try:
+        ballast.write_bytes(b"x" * 32 * 1024)
+        for number in range(400):
+            writer.write(sample(number))
+            writer.write(Output(number, "stdout", "x" * 200))
+        assert writer.failing == "the disk is full" or "no space" in writer.failing
+        writer.write(epoch(0))
+        writer.write(result())
+        assert all(isinstance(record, Machine | Output) for record in read(writer.path))
+        ballast.unlink()
+        assert writer.retry(at_once=True)
+        assert read(writer.path)[-2:] == [epoch(0), result()]
+        assert writer.lost_lines + len(read(writer.path)) - 2 == 800
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "waits"),
+    [
+        (errno.ENOSPC, "the disk is full", True),
+        (errno.EDQUOT, "the disk quota is used up", True),
+        (errno.EFBIG, "it has reached the file-size limit", False),
+        (errno.EIO, "input/output error", False),
+    ],
+)
+def test_only_room_on_a_disk_is_waited_for(writer, monkeypatch, number, reason, waits):
+    def refuse(fd, line):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        writer.write(epoch(0))
+    assert (writer.failing, writer.is_full) == (reason, waits)
+    assert writer.retry(at_once=True)
+    assert (writer.failing, writer.is_full) == (None, False)
+
+
+def remove(path):
+    path.unlink()
+
+
+def move_away(path):
+    path.rename(path.with_name("kept.jsonl"))
+
+
+def replace_by_a_copy(path):
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").rename(path)
+
+
+def cut_short(path):
+    os.truncate(path, 100)
+
+
+def remove_folder(path):
+    shutil.rmtree(path.parent)
+
+
+LOSSES = {
+    "was removed": remove,
+    "was moved away": move_away,
+    "was replaced": replace_by_a_copy,
+    "was cut short": cut_short,
+}
+
+
+@pytest.mark.parametrize(("told", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
+def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, told, lose):
+    first = writer.path
+    writer.write(Notice(1, "before"))
+    assert writer.find_loss() is None
+    with follow(first) as follower:
+        lose(first)
+        assert writer.find_loss() == told
+        writer.go_on_in_next([Phase(1, "training")])
+        assert writer.path == first.with_name("session-2.jsonl")
+        assert writer.find_loss() is None
+        writer.write(Notice(2, "after"))
+        assert follower.header.id == first.parent.name
+    assert log_of(first.parent) == writer.path
+    with follow(writer.path) as follower:
+        assert follower.header == header()
+        assert follower.poll() == [Phase(1, "training"), Notice(2, "after")]
+    assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
+    lose(writer.path)
+    writer.go_on_in_next([])
+    assert writer.path.name == "session-3.jsonl" or lose is remove_folder
+
+
+def test_a_log_that_is_lost_with_all_folders_around_it_is_kept_open(writer, tmp_path):
+    shutil.rmtree(tmp_path)
+    with pytest.raises(LogError, match="no such file or directory"):
+        writer.go_on_in_next([])
+    writer.write(epoch(0))
+    assert writer.find_loss() == "was removed"
+    assert writer.failing is None
+
+
+def test_what_waits_for_room_is_written_to_the_next_log(writer):
+    with files_no_larger_than(writer.path.stat().st_size):
+        writer.write(epoch(0))
+    remove(writer.path)
+    writer.go_on_in_next([])
+    assert writer.retry(at_once=True)
+    assert read(writer.path) == [epoch(0)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="open files are listed on Linux")
+def test_no_file_is_left_open(tmp_path):
+    before = set(Path("/proc/self/fd").iterdir())
+    path = write_log(tmp_path, [header()])
+    writer_pid(path)
+    LogFollower(path).close()
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(LogError):
+        LogFollower(tmp_path / "empty")
+    LogWriter(tmp_path / "more", header()).close()
+    with files_no_larger_than(10), pytest.raises(LogError):
+        LogWriter(tmp_path / "full", header())
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_recorded_session_reads_back_as_it_was_written(tmp_path):
+    records = recorded_session(gpus=8, cores=16, foreign=True, nan_loss=True)
+    assert read(write_log(tmp_path, records)) == records[1:]

@@ -1,0 +1,171 @@
+"""What is left of a sweep wherever it was cut, how long that takes, and how a run ended."""
+
+import pytest
+from fakes.sweeps import completed, plan_of, result_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.sweep.plan import Slot
+from dlmon.sweep.progress import (
+    COMPLETED,
+    FAILED,
+    IMPOSSIBLE,
+    NOT_RUN,
+    OUT_OF_MEMORY,
+    WORKLOAD_REFUSED,
+    Began,
+    Closed,
+    Ended,
+    Outcome,
+    Resumed,
+    Sweep,
+    outcome_of,
+)
+from workloads import __main__ as workload_main
+from workloads.failure import in_words
+
+STATUSES = st.sampled_from([COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN])
+
+
+def make_some(sweep, statuses, cut):
+    """Make runs until `cut` events were told; return the slots whose runs were made whole."""
+    made, told = [], 0
+    for slot in sweep.left():
+        for event in (
+            Began(slot, "session", 0.0),
+            Ended(slot, Outcome(next(statuses, COMPLETED), session="session"), 0.0),
+        ):
+            if told == cut:
+                return made
+            sweep.fold(event)
+            told += 1
+        made.append(slot)
+    return made
+
+
+def test_only_what_had_no_session_is_judged_again_by_who_resumes():
+    plan = plan_of({"batch_size": [8, 16, 32]})
+    of_machine, of_workload, failed = plan.order
+    sweep = Sweep(plan)
+    sweep.fold(Ended(of_machine, Outcome(IMPOSSIBLE, "there is no GPU here"), 0.0))
+    sweep.fold(Ended(of_workload, Outcome(IMPOSSIBLE, "XLA can't", "session"), 0.0))
+    sweep.fold(Ended(failed, Outcome(FAILED, "on purpose", "session"), 0.0))
+    assert sweep.left() == []
+    sweep.fold(Resumed(0.0))
+    assert sweep.left() == [of_machine]
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.lists(STATUSES, max_size=12), st.integers(0, 30)), max_size=4),
+)
+def test_a_sweep_that_is_cut_and_resumed_makes_each_run_once(size, repeats, attempts):
+    plan = plan_of({"batch_size": range(1, size + 1)}, repeats)
+    sweep = Sweep(plan)
+    over = []
+    for statuses, cut in attempts:
+        before = {slot for slot in plan.order if sweep.is_over(slot)}
+        made = make_some(sweep, iter(statuses), cut)
+        assert not before & set(made), "what was over was run again"
+        over += [slot for slot in made if sweep.is_over(slot)]
+        sweep.fold(Closed("stopped", 0.0))
+        sweep.fold(Resumed(0.0))
+        assert sweep.closed is None
+    over += make_some(sweep, iter(()), 10**9)
+    assert sorted(over, key=plan.order.index) == list(plan.order)
+    assert not sweep.left()
+
+
+def test_what_is_left_keeps_its_order():
+    plan = plan_of({"batch_size": [1, 2, 4, 8]}, repeats=2)
+    sweep = Sweep(plan)
+    sweep.fold(Ended(plan.order[2], completed(1.0), 0.0))
+    assert sweep.left() == [slot for slot in plan.order if slot != plan.order[2]]
+
+
+def test_a_run_that_has_begun_is_running_until_it_has_ended():
+    plan = plan_of({"batch_size": [1, 2]})
+    sweep = Sweep(plan)
+    began = Began(plan.order[0], "session", 1.0)
+    sweep.fold(began)
+    assert sweep.running == began
+    sweep.fold(Ended(plan.order[0], completed(1.0), 2.0))
+    assert sweep.running is None
+
+
+def test_a_run_that_the_plan_does_not_know_is_passed_over():
+    sweep = Sweep(plan_of({"batch_size": [1, 2]}))
+    sweep.fold(Began(Slot(7, 0), "session", 0.0))
+    sweep.fold(Ended(Slot(0, 1), completed(1.0), 0.0))
+    assert (sweep.running, sweep.outcomes) == (None, {})
+
+
+def test_nothing_is_told_of_the_time_left_before_a_run_has_completed():
+    plan = plan_of({"batch_size": [1, 2]})
+    sweep = Sweep(plan, {plan.order[0]: Outcome(FAILED, "why", took_s=3.0)})
+    assert sweep.seconds_left() is None
+
+
+def test_a_run_is_taken_to_last_as_long_as_those_of_its_combination():
+    plan = plan_of({"batch_size": [1, 2]}, repeats=2)
+    sweep = Sweep(plan)
+    sweep.outcomes[Slot(0, 0)] = completed(1.0, took_s=10.0)
+    assert sweep.seconds_left() == pytest.approx(30.0)
+    sweep.outcomes[Slot(1, 0)] = completed(1.0, took_s=40.0)
+    assert sweep.seconds_left() == pytest.approx(50.0)
+
+
+def test_what_runs_has_less_left_the_longer_it_runs():
+    plan = plan_of({"batch_size": [1, 2]})
+    sweep = Sweep(plan)
+    first, second = plan.order
+    sweep.outcomes[first] = completed(1.0, took_s=10.0)
+    sweep.fold(Began(second, "session", 0.0))
+    assert sweep.seconds_left(4.0) == pytest.approx(6.0)
+    assert sweep.seconds_left(40.0) == 0.0
+
+
+def test_a_run_that_completed_has_no_reason():
+    result = result_of(0.5)
+    assert outcome_of(result, "s", 3.0) == Outcome(COMPLETED, None, "s", result, 3.0)
+
+
+def failed(error, exit_code=1):
+    return result_of(None, status="failed", error=error, exit_code=exit_code)
+
+
+class ResourceExhaustedError(Exception):
+    """As TensorFlow calls it."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        in_words(MemoryError("no room"), 512),
+        in_words(ResourceExhaustedError("OOM when allocating on GPU:0"), 512, "gpu:0"),
+        in_words(RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 512, "gpu:0"),
+        "memory ran out (batch size 512) and the kernel killed it",
+    ],
+)
+def test_a_want_of_memory_is_told_as_such_whoever_told_it(error):
+    outcome = outcome_of(failed(error), "s", 3.0)
+    assert (outcome.status, outcome.reason) == (OUT_OF_MEMORY, error)
+
+
+def test_what_a_workload_refuses_is_impossible():
+    outcome = outcome_of(failed("jax is not installed", WORKLOAD_REFUSED), "s", 3.0)
+    assert (outcome.status, outcome.reason) == (IMPOSSIBLE, "jax is not installed")
+    assert workload_main.REFUSED == WORKLOAD_REFUSED
+
+
+def test_any_other_failure_is_one():
+    outcome = outcome_of(failed("ValueError: on purpose"), "s", 3.0)
+    assert (outcome.status, outcome.reason) == (FAILED, "ValueError: on purpose")
+
+
+def test_what_was_stopped_or_interrupted_has_still_to_be_run():
+    assert outcome_of(result_of(0.5, status="stopped"), "s", 1.0).status == NOT_RUN
+    interrupted = outcome_of(None, "s", 1.0, "interrupted: its supervisor is gone")
+    assert (interrupted.status, interrupted.session) == (NOT_RUN, "s")
+    assert "supervisor" in interrupted.reason

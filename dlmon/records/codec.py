@@ -32,9 +32,17 @@ class RecordError(ValueError):
 class GpuFacts:
     """What does not change about one GPU.
 
-    `slowdown_c` is the temperature from which it slows itself down; the PCIe link's generation
-    and width are the most that card and slot can do together. `bus_id` is its PCI address,
-    `0000:65:00.0`.
+    Attributes:
+        index: NVML's number of the GPU, as nvidia-smi shows it.
+        name: the product's name.
+        uuid: the GPU's own id, which no other one has.
+        memory_mib: its memory.
+        bus_id: its PCI address, such as 0000:65:00.0.
+        slowdown_c: the temperature from which it slows itself down.
+        sm_max_mhz: the highest clock of its processors.
+        memory_max_mhz: the highest clock of its memory.
+        pcie_max_generation: the newest generation of PCIe that card and slot can use.
+        pcie_max_width: the most lanes that card and slot can use.
     """
 
     index: int
@@ -54,8 +62,22 @@ class GpuFacts:
 class MachineFacts:
     """What does not change about a machine, and how busy it was at the start.
 
-    `cpu_limit` is what the cgroup allows, in cores, and `cores` what the
-    scheduler may use; `gpus` is None, with a reason, where NVML can't be asked.
+    Attributes:
+        cpu_model: the processor's name, as the kernel reports it.
+        cores: the CPUs that the scheduler may use.
+        physical_cores: cores of the machine; hardware threads of one core count once.
+        cpu_limit: what the cgroup allows, in cores.
+        memory_mib: memory of the machine.
+        memory_limit_mib: what the cgroup allows of it.
+        swap_mib: swap space; the cgroup's where that limits memory.
+        gpus: every GPU that NVML reports; null, with a reason, where NVML can't be asked.
+        driver: the version of the NVIDIA driver.
+        cuda: the newest CUDA version that the driver supports.
+        load_1m: the load average of the last minute, at the start.
+        cpu_pct: utilisation of all cores at the start, over a quarter of a second.
+        foreign_gpu_processes: how many processes used a GPU at the start.
+        governor: the frequency governor of the first CPU.
+        on_battery: whether the machine ran on its battery.
     """
 
     cpu_model: str | None = None
@@ -78,7 +100,18 @@ class MachineFacts:
 
 @dataclass(frozen=True)
 class SessionHeader:
-    """The first line of a log: what runs, where, with what."""
+    """The first line of a log: what runs, where, with what.
+
+    Attributes:
+        schema: the version of this format, 1.
+        id: the session's id, which is the name of its folder too.
+        host: the machine's name.
+        boot_id: the kernel's id of this boot; times of two boots don't compare.
+        workload: what is trained, by the name that `dlmon list` shows.
+        options: the options of the run, with the workload's defaults filled in.
+        machine: what does not change about the machine.
+        versions: of dlmon, python, keras and the backend; `backend` is its name.
+    """
 
     TYPE: ClassVar[str] = "session"
     schema: int
@@ -96,10 +129,14 @@ class SessionHeader:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sensors process tells first, and again when a GPU was found later.
+    """What a sensors process reports first, and again when a GPU was found later.
 
     The supervisor moves the first into the header; later ones stand in the log, and the newest
     counts.
+
+    Attributes:
+        host: the machine's name.
+        machine: what does not change about the machine.
     """
 
     TYPE: ClassVar[str] = "facts"
@@ -134,11 +171,14 @@ WITHOUT_EPOCHS = {
 
 @dataclass(frozen=True)
 class Phase:
-    """What the workload does from `t` on; one of `PHASES`, for a workload of ours.
+    """What the workload does from `t` on.
 
-    "opening" is the time before the first batch of a later epoch, and "closing" that after a
-    pass, where these are long enough to be seen: the input pipeline is set up or taken down.
-    `epoch` is the one that is opened.
+    "opening" is the time before the first batch of a later epoch, and "closing" that after a pass,
+    where these are long enough to be seen: the input pipeline is set up or taken down.
+
+    Attributes:
+        name: one of `PHASES`.
+        epoch: the one that is opened, from 0.
     """
 
     TYPE: ClassVar[str] = "phase"
@@ -149,16 +189,34 @@ class Phase:
 
 @dataclass(frozen=True)
 class Model:
-    """What runs, as it was built. `steps_cap` is `--steps`, a cap per epoch.
+    """What runs, as it was built.
 
-    `extra_epochs` follow those that were asked for, so that training lasts as
-    long as `--seconds` says; the record is told again as often as more, or
-    fewer, turn out to be needed, and the last one counts.
+    The record is written again as often as more, or fewer, epochs turn out to be needed for
+    `--seconds`, and the last one counts.
 
-    `mode` is train, gradients or inference; an epoch is one pass over the samples in
-    the latter two, and `flops_per_sample` counts the passes of the mode. `precision` is
-    Keras's dtype policy, and `jit` whether the step is compiled as a whole. A
-    workload without epochs has 0 `samples_per_epoch`.
+    Attributes:
+        parameters: weights and biases of the network, trained or not.
+        flops_per_sample: floating-point operations for one sample in this mode, counted by layer.
+        batch_size: samples in a batch.
+        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs.
+        steps_per_epoch: batches in a whole epoch, or in a pass over the samples.
+        epochs: how many were asked for.
+        validation_steps: batches of each validation.
+        validation_samples: samples of each validation.
+        evaluation_steps: batches of the evaluation after training.
+        steps_cap: `--steps`, the most batches of an epoch.
+        data: what the samples are: real or synthetic.
+        device: what it runs on: cpu, or gpu:N by NVML's number.
+        device_name: the product's name of that device.
+        backend: what Keras runs on: tensorflow, jax or torch.
+        backend_version: its version.
+        keras_version: the version of Keras.
+        mode: train, gradients or inference; an epoch is one pass over the samples in the latter
+            two.
+        precision: Keras's dtype policy.
+        jit: whether the step is compiled as a whole.
+        extra_epochs: how many follow those that were asked for, so that training lasts as long as
+            `--seconds` says.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -211,13 +269,18 @@ class Model:
 class Batches:
     """Consecutive batches of one epoch.
 
-    `t` is when the first of them ended and `dt_us` each one's duration: the
-    time since the batch before it ended, or since the epoch began. `samples`
-    is one number when all batches hold as many, else one for each.
-
-    `opening_us` comes with the first batch of an epoch where the time before that batch is
-    known apart, and is not in its duration then. `per_execution` is Keras's
-    steps_per_execution above 1: so many batches end together and share their time equally.
+    Attributes:
+        epoch: the epoch that they belong to, from 0.
+        first: the index in the epoch of the first of them, from 0.
+        samples: how many samples each batch holds: one number when all hold as many, else one for
+            each.
+        t: when the first of them ended.
+        dt_us: each one's duration: the time since the batch before it ended, or since the epoch
+            began.
+        opening_us: with the first batch of an epoch, the time before that batch, where it is known
+            apart; it is not in its duration then.
+        per_execution: Keras's steps_per_execution above 1: so many batches end together and share
+            their time equally.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -234,13 +297,19 @@ class Batches:
 class BatchSummary:
     """Batches whose single times were not kept: too many, or the log too slow.
 
-    `t` and `t_last` are when the first and the last of them ended, `samples`
-    is their sum, `time_us` the time that they took together, and `step_us`
-    holds the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
-
-    `stalls` counts those that took over ten times the usual step. With the first batch of an
-    epoch come `opening_us`, as in `Batches`, and `first_us`, that batch's own duration; of
-    several batches an execution it is that of the execution, and `first_steps` is their number.
+    Attributes:
+        epoch: the epoch that they belong to, from 0.
+        first: the index in the epoch of the first of them, from 0.
+        count: how many batches there are.
+        samples: the samples of all of them.
+        t: when the first of them ended.
+        t_last: when the last of them ended.
+        time_us: the time that they took together.
+        step_us: the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
+        stalls: how many took over ten times the usual step.
+        opening_us: as in `Batches`.
+        first_us: the duration of the epoch's first batch, or of the execution that it is part of.
+        first_steps: how many batches that execution holds.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -260,9 +329,15 @@ class BatchSummary:
 
 @dataclass(frozen=True)
 class Validation:
-    """One validation pass: its first and last batch ended at these times.
+    """One validation pass.
 
-    `first_steps` is how many batches ended together first, where that is more than one.
+    Attributes:
+        begin: when it began.
+        first_end: when its first batch ended.
+        last_end: when its last batch ended.
+        end: when it ended.
+        steps: how many batches it has.
+        first_steps: how many batches ended together first, where that is more than one.
     """
 
     begin: int
@@ -275,7 +350,19 @@ class Validation:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch, told when it ended. `whole` is False when it was cut or capped."""
+    """One epoch, written when it ended.
+
+    Attributes:
+        epoch: its index, from 0.
+        begin: when it began.
+        train_end: when its last training batch ended; validation follows.
+        end: when it ended.
+        whole: false when it was cut short, or capped by `--steps`.
+        samples: how many samples it trained on.
+        metrics: what Keras reports of it, such as loss and accuracy, by name.
+        steps: how many training batches it had.
+        validation: its validation pass, where it had one.
+    """
 
     TYPE: ClassVar[str] = "epoch"
     epoch: int
@@ -292,7 +379,17 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The pass over the test set after training; its first batch ended at `first_end`."""
+    """The pass over the test set after training.
+
+    Attributes:
+        begin: when it began.
+        end: when it ended.
+        steps: how many batches it had.
+        samples: how many samples it read.
+        whole: false when it was cut short.
+        metrics: what Keras reports of it, such as loss and accuracy, by name.
+        first_end: when its first batch ended.
+    """
 
     TYPE: ClassVar[str] = "evaluation"
     begin: int
@@ -309,11 +406,20 @@ class Evaluation:
 class Cpu:
     """Utilisation of the whole machine and of each core, in percent of one core's time.
 
-    `energy_j` counts what all packages together have taken; only differences mean something.
-    `power_w` is their mean power since the sample before, and `load_1m` the kernel's load average.
-    `steal_pct` is the share of all cores' time, in `pct` too, that the host of this virtual
-    machine gave to others. Where the control group has a CPU limit, `limit_used_pct` is the share
-    of it that the group uses, and `throttled_pct` that of its periods in which it was stopped.
+    Attributes:
+        pct: utilisation of all cores together.
+        cores: utilisation of each core.
+        load_1m: the kernel's load average of the last minute.
+        power_w: mean power of all packages since the sample before.
+        mhz: the mean clock of the cores.
+        temperature_c: the temperature of the hottest package.
+        throttled_pct: the share of the control group's periods in which it was stopped; only where
+            it has a CPU limit.
+        limit_used_pct: the share of that limit that the control group uses.
+        energy_j: what all packages together have used, by a counter of which only differences mean
+            something.
+        steal_pct: the share of all cores' time, in `pct` too, that the host of this virtual machine
+            gave to others.
     """
 
     pct: float | None = None
@@ -331,9 +437,15 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory in use, as `total - available`, swap, and pages read from disk.
+    """Memory in use, swap, and pages read from disk.
 
     All are the control group's where that limits memory.
+
+    Attributes:
+        used_mib: memory in use: what there is less what is available.
+        swap_used_mib: swap in use.
+        swap_mib_s: what moves to and from swap.
+        major_faults_s: page faults a second that had to wait for a disk.
     """
 
     used_mib: int | None = None
@@ -348,6 +460,11 @@ class Pressure:
     """The share of time in which a program waited for the CPU, memory or a disk.
 
     Of the control group where it counts that, else of the machine.
+
+    Attributes:
+        cpu_pct: the share of time in which a program waited for a CPU.
+        memory_pct: the share of time in which one waited for memory.
+        io_pct: the share of time in which one waited for a disk.
     """
 
     cpu_pct: float | None = None
@@ -358,7 +475,12 @@ class Pressure:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes moved by all physical disks."""
+    """Bytes moved by all physical disks.
+
+    Attributes:
+        read_mib_s: what is read.
+        write_mib_s: what is written.
+    """
 
     read_mib_s: float | None = None
     write_mib_s: float | None = None
@@ -367,7 +489,12 @@ class Disk:
 
 @dataclass(frozen=True)
 class Network:
-    """Bytes moved by all network interfaces but loopback."""
+    """Bytes moved by all network interfaces but loopback.
+
+    Attributes:
+        receive_mib_s: what is received.
+        send_mib_s: what is sent.
+    """
 
     receive_mib_s: float | None = None
     send_mib_s: float | None = None
@@ -376,7 +503,16 @@ class Network:
 
 @dataclass(frozen=True)
 class ProcessTree:
-    """The workload and its descendants; 100 % is one core."""
+    """The workload and its descendants; 100 % is one core.
+
+    Attributes:
+        cpu_pct: CPU time of all of them together.
+        busiest_thread_pct: CPU time of the thread that used the most.
+        rss_mib: memory that they hold (resident set).
+        processes: how many there are.
+        threads: how many threads they have.
+        major_faults_s: page faults a second that had to wait for a disk.
+    """
 
     cpu_pct: float | None = None
     busiest_thread_pct: float | None = None
@@ -391,10 +527,20 @@ class ProcessTree:
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
-    100 % is one core. `gpus` are NVML's indexes, and `gpu_memory_mib` what it holds on all of
-    them together. `of_run` tells whether it belongs to the watched tree: None where nothing is
-    watched, or, with a reason, where its pid may be another namespace's. A row without `user`,
-    `command` and any reason has those that were told of that pid in the table before.
+    100 % is one core. A row without `user`, `command` and any reason has those that were reported
+    of that pid in the table before.
+
+    Attributes:
+        pid: its number.
+        user: the name of the user that it runs as.
+        command: its command line, shortened.
+        cpu_pct: its CPU time.
+        rss_mib: memory that it holds (resident set).
+        threads: how many threads it has.
+        gpus: NVML's numbers of the GPUs that it uses.
+        gpu_memory_mib: memory that it holds on all of them together.
+        of_run: whether it belongs to the watched tree; null where nothing is watched or, with a
+            reason, where its pid may be another namespace's.
     """
 
     pid: int
@@ -416,10 +562,32 @@ class Process:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU's readings. `energy_j` and the ECC counts began when the driver was loaded.
+    """One GPU's readings.
 
-    `nvlinks` is how many are active. `mig` tells that the card is divided into instances, of
-    which NVML knows no utilisation.
+    Attributes:
+        index: NVML's number of the GPU, as nvidia-smi shows it.
+        utilization_pct: the share of time in which a kernel ran.
+        memory_used_mib: memory in use.
+        power_w: power draw.
+        power_limit_w: the limit that holds for it.
+        temperature_c: the GPU's temperature.
+        sm_mhz: the clock of its processors.
+        memory_mhz: the clock of its memory.
+        throttle: what holds the clocks down, in words; empty where nothing does.
+        energy_j: energy used since the driver was loaded.
+        fan_pct: fan speed; 100 % is the nominal maximum.
+        ecc_corrected: memory errors that were corrected, since the driver was loaded.
+        ecc_uncorrected: memory errors that could not be, since the driver was loaded.
+        pcie_generation: the generation of PCIe that the link uses now.
+        pcie_width: the lanes that the link uses now.
+        pcie_receive_mib_s: what it receives over PCIe; measured with `--pcie` only.
+        pcie_send_mib_s: what it sends over PCIe; measured with `--pcie` only.
+        mig: whether it is divided into instances (MIG); NVML reports no utilisation of it then.
+        encoder_pct: utilisation of the video encoder.
+        decoder_pct: utilisation of the video decoder.
+        nvlinks: how many NVLinks are active.
+        nvlink_receive_mib_s: what it receives over all of them.
+        nvlink_send_mib_s: what it sends over all of them.
     """
 
     index: int
@@ -450,7 +618,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the sampler itself costs: its CPU time since the last sample, and its lateness."""
+    """What the sampler itself costs.
+
+    Attributes:
+        cpu_ms: its CPU time since the last sample.
+        late_ms: how long after its time the sample was taken.
+    """
 
     cpu_ms: float
     late_ms: float
@@ -458,9 +631,18 @@ class Cost:
 
 @dataclass(frozen=True)
 class Machine:
-    """One sample of the hardware. `gpus` is None, with a reason, when NVML can't be asked.
+    """One sample of the hardware.
 
-    `processes` is told every few seconds, with every row, when it changed; None: as before.
+    Attributes:
+        cpu: the processor.
+        memory: memory and swap.
+        disk: disk traffic.
+        network: network traffic.
+        process: the workload's process tree.
+        gpus: every GPU; null, with a reason, when NVML can't be asked.
+        processes: every row of the process table, every few seconds, when it changed.
+        pressure: pressure on CPU, memory and disk.
+        cost: what this sampling costs.
     """
 
     TYPE: ClassVar[str] = "machine"
@@ -480,7 +662,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class Output:
-    """One line that the workload printed; `left_out` lines before it were not kept."""
+    """One line that the workload printed.
+
+    Attributes:
+        stream: stdout or stderr.
+        text: the line, without its end.
+        left_out: how many lines before it were not kept.
+    """
 
     TYPE: ClassVar[str] = "output"
     t: int
@@ -491,7 +679,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something a person should know."""
+    """Something a person should know.
+
+    Attributes:
+        text: a sentence.
+    """
 
     TYPE: ClassVar[str] = "notice"
     t: int
@@ -500,7 +692,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why the workload gave up, in words, told by itself."""
+    """Why the workload gave up, in its own words.
+
+    Attributes:
+        text: a sentence.
+    """
 
     TYPE: ClassVar[str] = "failure"
     t: int
@@ -511,10 +707,14 @@ class Failure:
 class SecondsPerEpoch:
     """Wall time of the mean whole epoch, validation included.
 
-    `low`..`high` is the 95 % interval of that mean, of a projection too: a single epoch may lie
-    further off. They are None while nothing is known of how sure the value is. `epochs` whole
-    ones stand behind the value; where the first is left out, since it compiles, it is not
-    among them.
+    Attributes:
+        value: the mean, or a projection of it.
+        low: the lower end of the 95 % interval of that mean, of a projection too: a single epoch
+            may lie further off. Null while nothing is known of how sure the value is.
+        high: its upper end.
+        epochs: how many whole epochs stand behind the value.
+        projected: whether it is a projection, because no whole epoch was measured.
+        first_left_out: whether the first epoch, which compiles, is not among them.
     """
 
     value: float
@@ -529,8 +729,12 @@ class SecondsPerEpoch:
 class RunSeconds:
     """Wall time of build, every epoch and the final evaluation.
 
-    `low`..`high` is the 95 % interval of a projection, by what is still to come. A run that was
-    measured is a single one: nothing is known of how others would differ, and they are None.
+    Attributes:
+        value: the wall time, or a projection of it.
+        low: the lower end of the 95 % interval of a projection, by what is still to come. Null for
+            a run that was measured: nothing is known of how others would differ.
+        high: its upper end.
+        projected: whether it is a projection.
     """
 
     value: float
@@ -543,8 +747,12 @@ class RunSeconds:
 class SamplesPerSecond:
     """Steady-state throughput.
 
-    `jitter` is 1.4826 × MAD over batches; `band` is the half-width of the mean's 95 % interval.
-    `standard_error` allows for noise that lasts for seconds.
+    Attributes:
+        median: by the median step.
+        mean: samples over time.
+        standard_error: of the mean; it allows for noise that lasts for seconds.
+        jitter: 1.4826 × MAD over batches.
+        band: the half-width of the mean's 95 % interval.
     """
 
     median: float
@@ -556,7 +764,13 @@ class SamplesPerSecond:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Steady-state time of a batch in milliseconds; `mean` is None in older logs."""
+    """Steady-state time of a batch in milliseconds.
+
+    Attributes:
+        median: the median.
+        p95: the 95 % quantile.
+        mean: the mean; older logs lack it.
+    """
 
     median: float
     p95: float
@@ -567,12 +781,33 @@ class StepTime:
 class Result:
     """The last line of a log, and what `--json` prints.
 
-    `energy_j_per_epoch` holds what was measured, by "gpu" and "cpu"; `cost_usd`
-    is the price times the wall time; `peak_share` is `effective_flop_s` as a
-    share (0 to 1) of the matmul peak measured on that device in that precision.
-    `samples_per_epoch` is that of the model: the samples of a whole epoch of the
-    data that were read; older logs lack it. `opening_stalls` are those of the `stalls`
-    that were at the start of an epoch.
+    Attributes:
+        status: completed, failed or stopped.
+        session: the session's id.
+        log: the path of its log.
+        workload: what was trained.
+        device: what it ran on: cpu, or gpu:N by NVML's number.
+        options: the options of the run, with the workload's defaults filled in.
+        wall_s: wall time of the session.
+        seconds_per_epoch: wall time of an epoch.
+        run_seconds: wall time of the whole run.
+        samples_per_second: throughput.
+        step_ms: time of a batch.
+        compile_s: how long compiling took.
+        device_name: the product's name of the device.
+        data: what the samples were: real or synthetic.
+        error: why it failed, in words.
+        exit_code: of the workload's process; negative: the signal that ended it.
+        epochs: how many epochs ended.
+        batches: how many training batches ended.
+        stalls: steps, and openings of epochs, that took over ten times the median step.
+        opening_stalls: those of the `stalls` that were at the start of an epoch.
+        energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu"; those that were measured.
+        cost_usd: price × wall time.
+        effective_flop_s: operations per sample × mean samples per second.
+        peak_share: `effective_flop_s` as a share (0 to 1) of the matmul peak measured on that
+            device in that precision.
+        samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"

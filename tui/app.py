@@ -147,7 +147,7 @@ class DlmonApp(App[int]):
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
         if self.settings.ascii:
-            from tui.drawing.ascii import PlainCharacters
+            from tui.drawing.ascii_filter import PlainCharacters
 
             self.add_class("-ascii")
             self._plain = [PlainCharacters()]

@@ -12,8 +12,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-import tui.screens
-import tui.widgets
+import tui
 from tui.app import DlmonApp
 
 # What an action means to whoever presses its key. An action without a meaning of its own here
@@ -53,17 +52,16 @@ LEAVING = ("ctrl+c", "ctrl+q")
 def nodes():
     """Return every class of the screens and widgets, and the app, that binds keys."""
     found = {DlmonApp}
-    for package in (tui.screens, tui.widgets):
-        for module in pkgutil.iter_modules(package.__path__):
-            members = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
-            found |= {
-                value
-                for value in members.values()
-                if inspect.isclass(value)
-                and issubclass(value, DOMNode)
-                and value.__module__.startswith("tui.")
-                and "BINDINGS" in vars(value)
-            }
+    for module in pkgutil.walk_packages(tui.__path__, "tui."):
+        members = vars(importlib.import_module(module.name))
+        found |= {
+            value
+            for value in members.values()
+            if inspect.isclass(value)
+            and issubclass(value, DOMNode)
+            and value.__module__.startswith("tui.")
+            and "BINDINGS" in vars(value)
+        }
     return found
 
 

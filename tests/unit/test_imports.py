@@ -132,6 +132,15 @@ VIOLATIONS = {
         "dlmon/launch/sensing.py",
         "import dlmon.sensors.nvidia.provider",
     ),
+    "Screens stand on the parts they share, and not on each other": (
+        "tui/home/run_form.py",
+        "import tui.live.screen",
+    ),
+    "What is written without a screen needs no Textual": (
+        "tui/plain/tables.py",
+        "import textual",
+    ),
+    "Numbers become words without Rich": ("tui/formatting/units.py", "import rich"),
 }
 
 

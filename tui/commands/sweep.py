@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,21 +21,12 @@ from tui.commands.shared import (
     drawn_as_asked,
     in_terminal,
 )
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
 from tui.options.settings import read_settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
-
-OF_A_LAUNCH = ("detach", "log_dir", "pcie")
-SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
-"""The options of `run` that the runs of a sweep may share."""
-
-# What changes nothing in a run.
-_NEVER_VARIED = ("price",)
-VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
-"""The options that can be varied."""
 
 HELP = f"""Run every combination of some options, one after another; one table, one chart.
 

@@ -25,8 +25,7 @@ from tui.machine.process_rows import (
     reasons,
     same,
 )
-from tui.machine.view import MachineView
-from tui.watch.sections import is_over
+from tui.machine.view import MachineView, is_over
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import (
     ACCENT,

@@ -119,3 +119,8 @@ class MachineView:
         columns = axis.columns(series)
         inside = self.cursor is not None and 0 <= self.cursor < len(columns)
         return columns[self.cursor] if inside and self.cursor is not None else None
+
+
+def is_over(view: MachineView) -> bool:
+    """Tell whether the readings are the last ones of a session that is over."""
+    return view.history.latest is not None and view.age_s is None

@@ -208,3 +208,13 @@ def _log_dir_complaint(log_dir: str | None) -> str | None:
     if not os.access(there, os.W_OK | os.X_OK):
         return f"the log directory can't be there: {there} can't be written"
     return None
+
+
+OF_A_LAUNCH = ("detach", "log_dir", "pcie")
+SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
+"""The options of `run` that the runs of a sweep may share."""
+
+# What changes nothing in a run.
+_NEVER_VARIED = ("price",)
+VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
+"""The options that can be varied."""

@@ -25,10 +25,9 @@ from dlmon.sweep.plan import (
     read_variations,
 )
 from dlmon.sweep.runner import SweepRun
-from tui.commands.sweep import SHARED, VARIED
 from tui.options.jobs import make_job
 from tui.options.read import UnreadableOption, read_arguments, read_options
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 ALL = "ALL"

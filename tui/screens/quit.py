@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
@@ -31,7 +32,8 @@ class QuitScreen(ModalScreen[str]):
         ("Leave", "it trains on; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
     )
-    CSS_PATH = "quit.tcss"
+    # Whole, for Textual looks for it beside a subclass.
+    CSS_PATH = Path(__file__).with_name("quit.tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),

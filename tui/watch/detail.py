@@ -6,8 +6,8 @@ from rich.cells import cell_len
 
 from tui.formatting.machine import Figure
 from tui.machine.meters import meters_side_by_side
-from tui.machine.view import MachineView
-from tui.watch.sections import Section, is_over, sections
+from tui.machine.view import MachineView, is_over
+from tui.watch.sections import Section, sections
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import (
     ACCENT,

@@ -26,7 +26,7 @@ from tui.formatting.machine import (
     traffic_text,
 )
 from tui.machine.process_rows import MOST_ON_GPUS
-from tui.machine.view import MachineView
+from tui.machine.view import MachineView, is_over
 
 NOT_READ = "no reading"
 
@@ -44,11 +44,6 @@ class Section:
     figures: tuple[Figure, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
     trouble: str = ""
-
-
-def is_over(view: MachineView) -> bool:
-    """Tell whether the readings are the last ones of a session that is over."""
-    return view.history.latest is not None and view.age_s is None
 
 
 def sections(view: MachineView) -> list[Section]:

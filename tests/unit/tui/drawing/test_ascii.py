@@ -9,7 +9,8 @@ from rich.style import Style
 from textual.color import Color
 
 from dlmon.records.sanitize import clean
-from tui.drawing.ascii import PlainCharacters, plain
+from tui.drawing.ascii import plain
+from tui.drawing.ascii_filter import PlainCharacters
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # Two commands: `make run` trains and shows it, `make test` runs every test.
-# Both set up what they need first, and are quick when nothing changed.
+# Both set up what they need first, and are quick when nothing changed. `make help` lists the others.
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -11,14 +11,14 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast ui e2e gpu-wheels clean
+.PHONY: run test setup lint fast ui e2e gpu-wheels clean help
 
-run: setup
+run: setup ## train mnist-mlp-small and show it
 	@$(BIN)/dlmon run mnist-mlp-small
 
-test: lint fast ui e2e
+test: lint fast ui e2e ## run every test
 
-setup: $(VENV)/installed
+setup: $(VENV)/installed ## set up .venv
 
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "dlmon needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -26,7 +26,7 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-lint: setup
+lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -34,19 +34,19 @@ lint: setup
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
-fast: setup
+fast: setup ## unit tests
 	$(BIN)/pytest -n $(CORES) tests/unit
 
 # Half of a screen's test is waiting for it.
-ui: setup
+ui: setup ## the screens, without a terminal
 	$(BIN)/pytest -n $$((2 * $(CORES))) --dist loadgroup tests/ui
 
-e2e: setup
+e2e: setup ## real processes, signals and Keras
 	$(BIN)/pytest -n $(CORES) tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12
-gpu-wheels: setup
+gpu-wheels: setup ## download what a machine with a GPU and no package index lacks
 	rm -rf .wheels
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --dest .wheels \
 		--python-version $(GPU_PYTHON) --implementation cp --abi cp$(subst .,,$(GPU_PYTHON)) --abi abi3 --abi none \
@@ -54,5 +54,8 @@ gpu-wheels: setup
 		--requirement bench/gpu_wheels.txt
 	@du -sh .wheels
 
-clean:
+clean: ## remove .venv and what the tools left
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

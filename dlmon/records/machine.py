@@ -13,9 +13,17 @@ ANY = "any"
 class GpuFacts:
     """What does not change about one GPU.
 
-    `slowdown_c` is the temperature from which it slows itself down; the PCIe link's generation
-    and width are the most that card and slot can do together. `bus_id` is its PCI address,
-    `0000:65:00.0`.
+    Attributes:
+        index: NVML's number of the GPU, as nvidia-smi shows it.
+        name: the product's name.
+        uuid: the GPU's own id, which no other one has.
+        memory_mib: its memory.
+        bus_id: its PCI address, such as 0000:65:00.0.
+        slowdown_c: the temperature from which it slows itself down.
+        sm_max_mhz: the highest clock of its processors.
+        memory_max_mhz: the highest clock of its memory.
+        pcie_max_generation: the newest generation of PCIe that card and slot can use.
+        pcie_max_width: the most lanes that card and slot can use.
     """
 
     index: int
@@ -35,8 +43,22 @@ class GpuFacts:
 class MachineFacts:
     """What does not change about a machine, and how busy it was at the start.
 
-    `cpu_limit` is what the cgroup allows, in cores, and `cores` what the
-    scheduler may use; `gpus` is None, with a reason, where NVML can't be asked.
+    Attributes:
+        cpu_model: the processor's name, as the kernel reports it.
+        cores: the CPUs that the scheduler may use.
+        physical_cores: cores of the machine; hardware threads of one core count once.
+        cpu_limit: what the cgroup allows, in cores.
+        memory_mib: memory of the machine.
+        memory_limit_mib: what the cgroup allows of it.
+        swap_mib: swap space; the cgroup's where that limits memory.
+        gpus: every GPU that NVML reports; null, with a reason, where NVML can't be asked.
+        driver: the version of the NVIDIA driver.
+        cuda: the newest CUDA version that the driver supports.
+        load_1m: the load average of the last minute, at the start.
+        cpu_pct: utilisation of all cores at the start, over a quarter of a second.
+        foreign_gpu_processes: how many processes used a GPU at the start.
+        governor: the frequency governor of the first CPU.
+        on_battery: whether the machine ran on its battery.
     """
 
     cpu_model: str | None = None
@@ -61,11 +83,20 @@ class MachineFacts:
 class Cpu:
     """Utilisation of the whole machine and of each core, in percent of one core's time.
 
-    `energy_j` counts what all packages together have taken; only differences mean something.
-    `power_w` is their mean power since the sample before, and `load_1m` the kernel's load average.
-    `steal_pct` is the share of all cores' time, in `pct` too, that the host of this virtual
-    machine gave to others. Where the control group has a CPU limit, `limit_used_pct` is the share
-    of it that the group uses, and `throttled_pct` that of its periods in which it was stopped.
+    Attributes:
+        pct: utilisation of all cores together.
+        cores: utilisation of each core.
+        load_1m: the kernel's load average of the last minute.
+        power_w: mean power of all packages since the sample before.
+        mhz: the mean clock of the cores.
+        temperature_c: the temperature of the hottest package.
+        throttled_pct: the share of the control group's periods in which it was stopped; only where
+            it has a CPU limit.
+        limit_used_pct: the share of that limit that the control group uses.
+        energy_j: what all packages together have used, by a counter of which only differences mean
+            something.
+        steal_pct: the share of all cores' time, in `pct` too, that the host of this virtual machine
+            gave to others.
     """
 
     pct: float | None = None
@@ -83,9 +114,15 @@ class Cpu:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory in use, as `total - available`, swap, and pages read from disk.
+    """Memory in use, swap, and pages read from disk.
 
     All are the control group's where that limits memory.
+
+    Attributes:
+        used_mib: memory in use: what there is less what is available.
+        swap_used_mib: swap in use.
+        swap_mib_s: what moves to and from swap.
+        major_faults_s: page faults a second that had to wait for a disk.
     """
 
     used_mib: int | None = None
@@ -100,6 +137,11 @@ class Pressure:
     """The share of time in which a program waited for the CPU, memory or a disk.
 
     Of the control group where it counts that, else of the machine.
+
+    Attributes:
+        cpu_pct: the share of time in which a program waited for a CPU.
+        memory_pct: the share of time in which one waited for memory.
+        io_pct: the share of time in which one waited for a disk.
     """
 
     cpu_pct: float | None = None
@@ -110,7 +152,12 @@ class Pressure:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes moved by all physical disks."""
+    """Bytes moved by all physical disks.
+
+    Attributes:
+        read_mib_s: what is read.
+        write_mib_s: what is written.
+    """
 
     read_mib_s: float | None = None
     write_mib_s: float | None = None
@@ -119,7 +166,12 @@ class Disk:
 
 @dataclass(frozen=True)
 class Network:
-    """Bytes moved by all network interfaces but loopback."""
+    """Bytes moved by all network interfaces but loopback.
+
+    Attributes:
+        receive_mib_s: what is received.
+        send_mib_s: what is sent.
+    """
 
     receive_mib_s: float | None = None
     send_mib_s: float | None = None
@@ -128,7 +180,16 @@ class Network:
 
 @dataclass(frozen=True)
 class ProcessTree:
-    """The workload and its descendants; 100 % is one core."""
+    """The workload and its descendants; 100 % is one core.
+
+    Attributes:
+        cpu_pct: CPU time of all of them together.
+        busiest_thread_pct: CPU time of the thread that used the most.
+        rss_mib: memory that they hold (resident set).
+        processes: how many there are.
+        threads: how many threads they have.
+        major_faults_s: page faults a second that had to wait for a disk.
+    """
 
     cpu_pct: float | None = None
     busiest_thread_pct: float | None = None
@@ -143,10 +204,20 @@ class ProcessTree:
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
-    100 % is one core. `gpus` are NVML's indexes, and `gpu_memory_mib` what it holds on all of
-    them together. `of_run` tells whether it belongs to the watched tree: None where nothing is
-    watched, or, with a reason, where its pid may be another namespace's. A row without `user`,
-    `command` and any reason has those that were told of that pid in the table before.
+    100 % is one core. A row without `user`, `command` and any reason has those that were reported
+    of that pid in the table before.
+
+    Attributes:
+        pid: its number.
+        user: the name of the user that it runs as.
+        command: its command line, shortened.
+        cpu_pct: its CPU time.
+        rss_mib: memory that it holds (resident set).
+        threads: how many threads it has.
+        gpus: NVML's numbers of the GPUs that it uses.
+        gpu_memory_mib: memory that it holds on all of them together.
+        of_run: whether it belongs to the watched tree; null where nothing is watched or, with a
+            reason, where its pid may be another namespace's.
     """
 
     pid: int
@@ -168,10 +239,32 @@ class Process:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU's readings. `energy_j` and the ECC counts began when the driver was loaded.
+    """One GPU's readings.
 
-    `nvlinks` is how many are active. `mig` tells that the card is divided into instances, of
-    which NVML knows no utilisation.
+    Attributes:
+        index: NVML's number of the GPU, as nvidia-smi shows it.
+        utilization_pct: the share of time in which a kernel ran.
+        memory_used_mib: memory in use.
+        power_w: power draw.
+        power_limit_w: the limit that holds for it.
+        temperature_c: the GPU's temperature.
+        sm_mhz: the clock of its processors.
+        memory_mhz: the clock of its memory.
+        throttle: what holds the clocks down, in words; empty where nothing does.
+        energy_j: energy used since the driver was loaded.
+        fan_pct: fan speed; 100 % is the nominal maximum.
+        ecc_corrected: memory errors that were corrected, since the driver was loaded.
+        ecc_uncorrected: memory errors that could not be, since the driver was loaded.
+        pcie_generation: the generation of PCIe that the link uses now.
+        pcie_width: the lanes that the link uses now.
+        pcie_receive_mib_s: what it receives over PCIe; measured with `--pcie` only.
+        pcie_send_mib_s: what it sends over PCIe; measured with `--pcie` only.
+        mig: whether it is divided into instances (MIG); NVML reports no utilisation of it then.
+        encoder_pct: utilisation of the video encoder.
+        decoder_pct: utilisation of the video decoder.
+        nvlinks: how many NVLinks are active.
+        nvlink_receive_mib_s: what it receives over all of them.
+        nvlink_send_mib_s: what it sends over all of them.
     """
 
     index: int
@@ -202,7 +295,12 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the sampler itself costs: its CPU time since the last sample, and its lateness."""
+    """What the sampler itself costs.
+
+    Attributes:
+        cpu_ms: its CPU time since the last sample.
+        late_ms: how long after its time the sample was taken.
+    """
 
     cpu_ms: float
     late_ms: float
@@ -210,9 +308,18 @@ class Cost:
 
 @dataclass(frozen=True)
 class Machine:
-    """One sample of the hardware. `gpus` is None, with a reason, when NVML can't be asked.
+    """One sample of the hardware.
 
-    `processes` is told every few seconds, with every row, when it changed; None: as before.
+    Attributes:
+        cpu: the processor.
+        memory: memory and swap.
+        disk: disk traffic.
+        network: network traffic.
+        process: the workload's process tree.
+        gpus: every GPU; null, with a reason, when NVML can't be asked.
+        processes: every row of the process table, every few seconds, when it changed.
+        pressure: pressure on CPU, memory and disk.
+        cost: what this sampling costs.
     """
 
     TYPE: ClassVar[str] = "machine"

@@ -10,7 +10,18 @@ from dlmon.records.machine import MachineFacts
 
 @dataclass(frozen=True)
 class SessionHeader:
-    """The first line of a log: what runs, where, with what."""
+    """The first line of a log: what runs, where, with what.
+
+    Attributes:
+        schema: the version of this format, 1.
+        id: the session's id, which is the name of its folder too.
+        host: the machine's name.
+        boot_id: the kernel's id of this boot; times of two boots don't compare.
+        workload: what is trained, by the name that `dlmon list` shows.
+        options: the options of the run, with the workload's defaults filled in.
+        machine: what does not change about the machine.
+        versions: of dlmon, python, keras and the backend; `backend` is its name.
+    """
 
     TYPE: ClassVar[str] = "session"
     schema: int
@@ -28,10 +39,14 @@ class SessionHeader:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sensors process tells first, and again when a GPU was found later.
+    """What a sensors process reports first, and again when a GPU was found later.
 
     The supervisor moves the first into the header; later ones stand in the log, and the newest
     counts.
+
+    Attributes:
+        host: the machine's name.
+        machine: what does not change about the machine.
     """
 
     TYPE: ClassVar[str] = "facts"
@@ -43,7 +58,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Output:
-    """One line that the workload printed; `left_out` lines before it were not kept."""
+    """One line that the workload printed.
+
+    Attributes:
+        stream: stdout or stderr.
+        text: the line, without its end.
+        left_out: how many lines before it were not kept.
+    """
 
     TYPE: ClassVar[str] = "output"
     t: int
@@ -54,7 +75,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something a person should know."""
+    """Something a person should know.
+
+    Attributes:
+        text: a sentence.
+    """
 
     TYPE: ClassVar[str] = "notice"
     t: int
@@ -63,7 +88,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why the workload gave up, in words, told by itself."""
+    """Why the workload gave up, in its own words.
+
+    Attributes:
+        text: a sentence.
+    """
 
     TYPE: ClassVar[str] = "failure"
     t: int
@@ -74,10 +103,14 @@ class Failure:
 class SecondsPerEpoch:
     """Wall time of the mean whole epoch, validation included.
 
-    `low`..`high` is the 95 % interval of that mean, of a projection too: a single epoch may lie
-    further off. They are None while nothing is known of how sure the value is. `epochs` whole
-    ones stand behind the value; where the first is left out, since it compiles, it is not
-    among them.
+    Attributes:
+        value: the mean, or a projection of it.
+        low: the lower end of the 95 % interval of that mean, of a projection too: a single epoch
+            may lie further off. Null while nothing is known of how sure the value is.
+        high: its upper end.
+        epochs: how many whole epochs stand behind the value.
+        projected: whether it is a projection, because no whole epoch was measured.
+        first_left_out: whether the first epoch, which compiles, is not among them.
     """
 
     value: float
@@ -92,8 +125,12 @@ class SecondsPerEpoch:
 class RunSeconds:
     """Wall time of build, every epoch and the final evaluation.
 
-    `low`..`high` is the 95 % interval of a projection, by what is still to come. A run that was
-    measured is a single one: nothing is known of how others would differ, and they are None.
+    Attributes:
+        value: the wall time, or a projection of it.
+        low: the lower end of the 95 % interval of a projection, by what is still to come. Null for
+            a run that was measured: nothing is known of how others would differ.
+        high: its upper end.
+        projected: whether it is a projection.
     """
 
     value: float
@@ -106,8 +143,12 @@ class RunSeconds:
 class SamplesPerSecond:
     """Steady-state throughput.
 
-    `jitter` is 1.4826 × MAD over batches; `band` is the half-width of the mean's 95 % interval.
-    `standard_error` allows for noise that lasts for seconds.
+    Attributes:
+        median: by the median step.
+        mean: samples over time.
+        standard_error: of the mean; it allows for noise that lasts for seconds.
+        jitter: 1.4826 × MAD over batches.
+        band: the half-width of the mean's 95 % interval.
     """
 
     median: float
@@ -119,7 +160,13 @@ class SamplesPerSecond:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Steady-state time of a batch in milliseconds; `mean` is None in older logs."""
+    """Steady-state time of a batch in milliseconds.
+
+    Attributes:
+        median: the median.
+        p95: the 95 % quantile.
+        mean: the mean; older logs lack it.
+    """
 
     median: float
     p95: float
@@ -130,12 +177,33 @@ class StepTime:
 class Result:
     """The last line of a log, and what `--json` prints.
 
-    `energy_j_per_epoch` holds what was measured, by "gpu" and "cpu"; `cost_usd`
-    is the price times the wall time; `peak_share` is `effective_flop_s` as a
-    share (0 to 1) of the matmul peak measured on that device in that precision.
-    `samples_per_epoch` is that of the model: the samples of a whole epoch of the
-    data that were read; older logs lack it. `opening_stalls` are those of the `stalls`
-    that were at the start of an epoch.
+    Attributes:
+        status: completed, failed or stopped.
+        session: the session's id.
+        log: the path of its log.
+        workload: what was trained.
+        device: what it ran on: cpu, or gpu:N by NVML's number.
+        options: the options of the run, with the workload's defaults filled in.
+        wall_s: wall time of the session.
+        seconds_per_epoch: wall time of an epoch.
+        run_seconds: wall time of the whole run.
+        samples_per_second: throughput.
+        step_ms: time of a batch.
+        compile_s: how long compiling took.
+        device_name: the product's name of the device.
+        data: what the samples were: real or synthetic.
+        error: why it failed, in words.
+        exit_code: of the workload's process; negative: the signal that ended it.
+        epochs: how many epochs ended.
+        batches: how many training batches ended.
+        stalls: steps, and openings of epochs, that took over ten times the median step.
+        opening_stalls: those of the `stalls` that were at the start of an epoch.
+        energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu"; those that were measured.
+        cost_usd: price × wall time.
+        effective_flop_s: operations per sample × mean samples per second.
+        peak_share: `effective_flop_s` as a share (0 to 1) of the matmul peak measured on that
+            device in that precision.
+        samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"

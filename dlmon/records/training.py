@@ -32,11 +32,14 @@ WITHOUT_EPOCHS = {
 
 @dataclass(frozen=True)
 class Phase:
-    """What the workload does from `t` on; one of `PHASES`, for a workload of ours.
+    """What the workload does from `t` on.
 
-    "opening" is the time before the first batch of a later epoch, and "closing" that after a
-    pass, where these are long enough to be seen: the input pipeline is set up or taken down.
-    `epoch` is the one that is opened.
+    "opening" is the time before the first batch of a later epoch, and "closing" that after a pass,
+    where these are long enough to be seen: the input pipeline is set up or taken down.
+
+    Attributes:
+        name: one of `PHASES`.
+        epoch: the one that is opened, from 0.
     """
 
     TYPE: ClassVar[str] = "phase"
@@ -47,16 +50,34 @@ class Phase:
 
 @dataclass(frozen=True)
 class Model:
-    """What runs, as it was built. `steps_cap` is `--steps`, a cap per epoch.
+    """What runs, as it was built.
 
-    `extra_epochs` follow those that were asked for, so that training lasts as
-    long as `--seconds` says; the record is told again as often as more, or
-    fewer, turn out to be needed, and the last one counts.
+    The record is written again as often as more, or fewer, epochs turn out to be needed for
+    `--seconds`, and the last one counts.
 
-    `mode` is train, gradients or inference; an epoch is one pass over the samples in
-    the latter two, and `flops_per_sample` counts the passes of the mode. `precision` is
-    Keras's dtype policy, and `jit` whether the step is compiled as a whole. A
-    workload without epochs has 0 `samples_per_epoch`.
+    Attributes:
+        parameters: weights and biases of the network, trained or not.
+        flops_per_sample: floating-point operations for one sample in this mode, counted by layer.
+        batch_size: samples in a batch.
+        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs.
+        steps_per_epoch: batches in a whole epoch, or in a pass over the samples.
+        epochs: how many were asked for.
+        validation_steps: batches of each validation.
+        validation_samples: samples of each validation.
+        evaluation_steps: batches of the evaluation after training.
+        steps_cap: `--steps`, the most batches of an epoch.
+        data: what the samples are: real or synthetic.
+        device: what it runs on: cpu, or gpu:N by NVML's number.
+        device_name: the product's name of that device.
+        backend: what Keras runs on: tensorflow, jax or torch.
+        backend_version: its version.
+        keras_version: the version of Keras.
+        mode: train, gradients or inference; an epoch is one pass over the samples in the latter
+            two.
+        precision: Keras's dtype policy.
+        jit: whether the step is compiled as a whole.
+        extra_epochs: how many follow those that were asked for, so that training lasts as long as
+            `--seconds` says.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -109,13 +130,18 @@ class Model:
 class Batches:
     """Consecutive batches of one epoch.
 
-    `t` is when the first of them ended and `dt_us` each one's duration: the
-    time since the batch before it ended, or since the epoch began. `samples`
-    is one number when all batches hold as many, else one for each.
-
-    `opening_us` comes with the first batch of an epoch where the time before that batch is
-    known apart, and is not in its duration then. `per_execution` is Keras's
-    steps_per_execution above 1: so many batches end together and share their time equally.
+    Attributes:
+        epoch: the epoch that they belong to, from 0.
+        first: the index in the epoch of the first of them, from 0.
+        samples: how many samples each batch holds: one number when all hold as many, else one for
+            each.
+        t: when the first of them ended.
+        dt_us: each one's duration: the time since the batch before it ended, or since the epoch
+            began.
+        opening_us: with the first batch of an epoch, the time before that batch, where it is known
+            apart; it is not in its duration then.
+        per_execution: Keras's steps_per_execution above 1: so many batches end together and share
+            their time equally.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -132,13 +158,19 @@ class Batches:
 class BatchSummary:
     """Batches whose single times were not kept: too many, or the log too slow.
 
-    `t` and `t_last` are when the first and the last of them ended, `samples`
-    is their sum, `time_us` the time that they took together, and `step_us`
-    holds the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
-
-    `stalls` counts those that took over ten times the usual step. With the first batch of an
-    epoch come `opening_us`, as in `Batches`, and `first_us`, that batch's own duration; of
-    several batches an execution it is that of the execution, and `first_steps` is their number.
+    Attributes:
+        epoch: the epoch that they belong to, from 0.
+        first: the index in the epoch of the first of them, from 0.
+        count: how many batches there are.
+        samples: the samples of all of them.
+        t: when the first of them ended.
+        t_last: when the last of them ended.
+        time_us: the time that they took together.
+        step_us: the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
+        stalls: how many took over ten times the usual step.
+        opening_us: as in `Batches`.
+        first_us: the duration of the epoch's first batch, or of the execution that it is part of.
+        first_steps: how many batches that execution holds.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -158,9 +190,15 @@ class BatchSummary:
 
 @dataclass(frozen=True)
 class Validation:
-    """One validation pass: its first and last batch ended at these times.
+    """One validation pass.
 
-    `first_steps` is how many batches ended together first, where that is more than one.
+    Attributes:
+        begin: when it began.
+        first_end: when its first batch ended.
+        last_end: when its last batch ended.
+        end: when it ended.
+        steps: how many batches it has.
+        first_steps: how many batches ended together first, where that is more than one.
     """
 
     begin: int
@@ -173,7 +211,19 @@ class Validation:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch, told when it ended. `whole` is False when it was cut or capped."""
+    """One epoch, written when it ended.
+
+    Attributes:
+        epoch: its index, from 0.
+        begin: when it began.
+        train_end: when its last training batch ended; validation follows.
+        end: when it ended.
+        whole: false when it was cut short, or capped by `--steps`.
+        samples: how many samples it trained on.
+        metrics: what Keras reports of it, such as loss and accuracy, by name.
+        steps: how many training batches it had.
+        validation: its validation pass, where it had one.
+    """
 
     TYPE: ClassVar[str] = "epoch"
     epoch: int
@@ -190,7 +240,17 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The pass over the test set after training; its first batch ended at `first_end`."""
+    """The pass over the test set after training.
+
+    Attributes:
+        begin: when it began.
+        end: when it ended.
+        steps: how many batches it had.
+        samples: how many samples it read.
+        whole: false when it was cut short.
+        metrics: what Keras reports of it, such as loss and accuracy, by name.
+        first_end: when its first batch ended.
+    """
 
     TYPE: ClassVar[str] = "evaluation"
     begin: int

@@ -593,7 +593,7 @@ class DlmonApp(App[int]):
         """Send a desktop notification at the end of a run, or no more."""
         self._notification = not self._notification
         told = _yes_or_no(self._notification)
-        self._tell(f"a desktop notification tells the end of a run: {told}")
+        self._tell(f"a desktop notification at the end of a run: {told}")
 
     def action_watch(self) -> None:
         """Show the machine alone."""

@@ -119,7 +119,7 @@ def measure_peaks(
             complaints.append(_why_it_ended(code, errors))
     if not answer.peaks:
         raise CalibrationError(
-            f"calibration measured nothing: {'; '.join(complaints) or 'it told nothing'}"
+            f"calibration measured nothing: {'; '.join(complaints) or 'it reported nothing'}"
         )
     return Calibration(tuple(answer.peaks), tuple(complaints))
 

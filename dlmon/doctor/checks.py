@@ -76,7 +76,8 @@ def examine(
             Finding(
                 "sensors",
                 "missing",
-                f"The hardware could not be read: {why_no_facts or 'the sensors told nothing'}.",
+                "The hardware could not be read: "
+                f"{why_no_facts or 'the sensors reported nothing'}.",
                 "Run `python -m dlmon.sensors` to see what it says.",
             )
         )
@@ -127,7 +128,7 @@ def installed_version(package: str) -> str | None:
 
 def _python(version: tuple[int, int, int]) -> Finding:
     text = f"Python {'.'.join(map(str, version))}"
-    wanted = "Install Python 3.11, 3.12 or 3.13, and make the environment anew with it."
+    wanted = "Install Python 3.11, 3.12 or 3.13, and make the environment again with it."
     if version[:2] < OLDEST_PYTHON:
         return Finding("python", "missing", f"{text}: dlmon needs 3.11 or newer.", wanted)
     if version[:2] >= FIRST_UNTRIED_PYTHON:

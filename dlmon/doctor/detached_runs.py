@@ -158,7 +158,7 @@ def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:
         return user in only, "KillOnlyUsers of logind.conf names you"
     kill = settings.get("KillUserProcesses", defaults.get("KillUserProcesses"))
     if kill is None:
-        return None, "no logind.conf tells KillUserProcesses"
+        return None, "no logind.conf sets KillUserProcesses"
     return kill.lower() in _YES, f"KillUserProcesses of logind.conf is {kill[:20]}"
 
 

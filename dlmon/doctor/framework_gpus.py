@@ -79,11 +79,11 @@ def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
         text = f"{seen}. dlmon watches NVIDIA's alone, so the charts of others stay empty."
         return Finding(TOPIC, "warning", text)
     text = f"{seen}, and NVML {len(gpus) or 'none'}: dlmon can't show what the others do."
-    return Finding(TOPIC, "warning", text, "The line on gpu tells why; so does nvidia-smi.")
+    return Finding(TOPIC, "warning", text, "The line on gpu says why; so does nvidia-smi.")
 
 
 def _not_asked(framework: Framework) -> Finding:
-    why = framework.why or "it told nothing"
+    why = framework.why or "it reported nothing"
     step = f"Run `python -c 'import {framework.module}'` to see all that it says."
     if "Illegal instruction" in why:
         step = f"Install a build of {framework.title} for this CPU: it lacks instructions (AVX)."

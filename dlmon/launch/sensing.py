@@ -265,7 +265,7 @@ def _why_no_gpu_answers(sample: Machine) -> str | None:
         return sample.why.get("gpus", "it has no GPU")
     if any(map(_answers, sample.gpus)):
         return None
-    return next(iter(sample.gpus[0].why.values()), "no GPU is told of")
+    return next(iter(sample.gpus[0].why.values()), "no GPU is reported")
 
 
 def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:

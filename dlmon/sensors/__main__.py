@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         help="wake GPU N if it sleeps, or any where all sleep: it is to be used",
     )
     parser.add_argument(
-        "--no-gpus", metavar="REASON", help="leave NVML alone, and tell REASON in its place"
+        "--no-gpus", metavar="REASON", help="leave NVML alone, and report REASON in its place"
     )
     return parser
 

@@ -10,9 +10,9 @@ from dlmon.host import is_wsl
 
 _CHUNK = 65536
 _WORDS = {
-    errno.ENOENT: "not told by this system",
-    errno.ENOTDIR: "not told by this system",
-    errno.ENODEV: "not told by this system",
+    errno.ENOENT: "not reported here",
+    errno.ENOTDIR: "not reported here",
+    errno.ENODEV: "not reported here",
     errno.EACCES: "denied",
     errno.EPERM: "denied",
 }

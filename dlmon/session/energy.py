@@ -21,7 +21,7 @@ COUNTS_ON = ("asleep", "idle", "timed out", "no data")
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter began again"
 STANDS_STILL = "its energy counter stands still"
-READ_TOO_LATE = "its energy counter was first read after the epoch had begun"
+READ_TOO_LATE = "its energy counter was first read after the epoch had started"
 NOT_READ_SINCE = "its energy counter was not read after the epoch had ended"
 NO_WHOLE_EPOCH = "no whole epoch was trained"
 TOO_SHORT = "the epochs were too short beside the interval of its energy readings"
@@ -56,7 +56,7 @@ class EnergyMeter:
         if index is None and len(self._gpus) == 1:
             (counter,) = self._gpus.values()
             return counter
-        unknown = "which GPU was trained on is not told" if index is None else self._why_no_gpu
+        unknown = "which GPU was trained on is not known" if index is None else self._why_no_gpu
         return self._gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
 
 

@@ -162,7 +162,7 @@ class Viewer:
             return f"{self.why_result_unwritten}: the result is not recorded"
         if self.status == UNKNOWN:
             host = self.session.header.host
-            return f"recorded on {host}: whether it still runs can't be told from here"
+            return f"recorded on {host}: whether it still runs can't be seen from here"
         if self.status == INTERRUPTED:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"

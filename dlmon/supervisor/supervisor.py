@@ -363,7 +363,7 @@ class Supervisor:
             if isinstance(record, WORKLOAD_RECORDS):
                 self._take_record(record)
             elif record is not None:
-                self._refuse_record(f"a {record.TYPE} record, which is not its to tell")
+                self._refuse_record(f"a {record.TYPE} record, which it must not send")
 
     def _take_record(self, record: Record) -> None:
         if isinstance(record, Failure):
@@ -610,7 +610,7 @@ def _versions(
         "backend_version": found[backend],
     }
     why = {
-        f"versions.{key}": f"no package in {place} tells the version of {module}"
+        f"versions.{key}": f"no package in {place} gives the version of {module}"
         for key, module in (("keras", "keras"), ("backend_version", backend))
         if found[module] is None
     }

@@ -38,7 +38,7 @@ def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
             if not _are_repeated(rows[0]):
                 runs = len(rows[0].outcomes)
                 made = "single runs" if runs == 1 else f"{runs} runs of each"
-                sentence += f" ({made}; --repeat {LEAST_RUNS} would tell)"
+                sentence += f" ({made}; --repeat {LEAST_RUNS} would show)"
             where = [value_text(key, value) for key, value in fixed]
             if workload is not None and len({row.combination.workload for row in rows}) > 1:
                 where.insert(0, workload)

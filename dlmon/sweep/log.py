@@ -123,7 +123,7 @@ class SweepWriter:
         Raises:
             LogError: its file can't be read or written.
             SweepError: it, or another one of its directory, is running, or it
-                was begun on another machine.
+                was started on another machine.
         """
         try:
             fd = open_regular(path, os.O_RDWR | os.O_APPEND)
@@ -139,7 +139,7 @@ class SweepWriter:
             header, sweep = _parsed(content, path)
             if header.host != host_name():
                 raise SweepError(
-                    f"{header.id} was begun on {header.host}: times of two machines don't "
+                    f"{header.id} was started on {header.host}: times of two machines don't "
                     "compare, so resume it there"
                 )
             refuse_second(path.parent.parent, path)

@@ -26,7 +26,7 @@ class Outcome:
         status: one of `STATUSES`; `not run` also for one that was stopped or interrupted.
         reason: why it did not complete; None where it did.
         session: the id of its session; None where there was none.
-        result: what the session ended with; None where it told nothing.
+        result: what the session ended with; None where it reported nothing.
         took_s: from its launch to its end.
     """
 

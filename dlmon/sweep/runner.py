@@ -56,7 +56,7 @@ class SweepRun:
         self.viewer: Viewer | None = None
         """The session that runs, None between two."""
         self.slot: Slot | None = None
-        """The run that is being made, be it that its session has yet to start."""
+        """The current run, be it that its session has yet to start."""
         self.trouble: str | None = None
         """Why the sweep could not go on."""
         self.ended = False
@@ -83,12 +83,12 @@ class SweepRun:
 
     @property
     def running_for_s(self) -> float:
-        """How long the run that is being made has taken."""
+        """How long the current run has taken."""
         return time.monotonic() - self._begun_at if self.slot is not None else 0.0
 
     @property
     def stopping(self) -> bool:
-        """Whether the run that is being made was told to stop."""
+        """Whether the current run was told to stop."""
         return self._stop_asked
 
     @property
@@ -120,13 +120,13 @@ class SweepRun:
             self.ended = True
 
     def stop(self) -> None:
-        """Stop the run that is being made, after its batch, and the sweep."""
+        """Stop the current run, after its batch, and the sweep."""
         self._stop_asked = True
         if self._launch is not None:
             self._launch.say(BY_SWEEP)
 
     def stop_after_run(self, stop: bool = True) -> None:
-        """Let the run that is being made be the last one, or take that back."""
+        """Let the current run be the last one, or take that back."""
         self._stop_after_run = stop
 
     def release(self) -> None:

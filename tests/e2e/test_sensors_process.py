@@ -520,7 +520,7 @@ def test_memory_that_the_driver_cannot_tell_is_unknown(start, driver):
     sensors.sample()
     assert [gpu.memory_used_mib for gpu in sensors.known.gpus] == [None, None, None]
     assert [gpu.why["memory_used_mib"] for gpu in sensors.known.gpus] == [
-        "the driver told no possible value",
+        "the driver reported an impossible value",
         "this GPU has no memory of its own",
         "not supported",
     ]
@@ -541,7 +541,7 @@ def test_a_divided_gpu_says_so(start, driver):
     divided, whole = sensors.known.gpus
     assert (divided.mig, whole.mig) == (True, False)
     of_mig = dict.fromkeys(
-        ("utilization_pct", "encoder_pct", "decoder_pct"), "not told while MIG is on"
+        ("utilization_pct", "encoder_pct", "decoder_pct"), "not reported while MIG is on"
     )
     assert divided.why == NOT_MEASURED | of_mig
     assert (divided.power_w, whole.utilization_pct) == (300.5, 91)

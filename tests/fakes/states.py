@@ -280,7 +280,7 @@ def _processes(gpus: int) -> tuple[Process, ...]:
     )
 
 
-_OUTSIDE = "the driver tells the host's pid, which this container can't see"
+_OUTSIDE = "the driver reports the host's pid, which this container can't see"
 _UNTOLD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
 _OTHER_NAMESPACE = (
     Process(17, "root", "python train.py", 281.0, 1_900, 42, of_run=True, why=_UNTOLD_HERE),

@@ -80,15 +80,15 @@ def sweep(
         typer.Option(
             metavar="N",
             help="Run each combination so often (1), all of them before any again; from 3 on the "
-            "table tells how far the runs agree and what is surely faster.",
+            "table shows how far the runs agree and what is surely faster.",
         ),
     ] = None,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="SWEEP",
-            help="Go on with a sweep that was stopped, as it was begun: an id that dlmon sessions "
-            "shows, the beginning of one, a path, or last.",
+            help="Resume a sweep that was stopped, as it was started: an id that dlmon sessions "
+            "shows, the start of one, a path, or last.",
         ),
     ] = None,
     plain: Plain = False,
@@ -190,6 +190,6 @@ def _refuse_beside_resume(
     given += [workload] if workload is not None else []
     if given:
         raise UserError(
-            f"a sweep is resumed as it was begun: leave out {given[0]}, or begin a new sweep "
+            f"a sweep is resumed as it was started: leave out {given[0]}, or start a new sweep "
             "without --resume"
         )

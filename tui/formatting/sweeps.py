@@ -299,7 +299,7 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
         times = _times(speedup.times, ascii)
         return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
     if plan.repeats < LEAST_RUNS:
-        return f"{named}; --repeat {LEAST_RUNS} would tell how sure that is"
+        return f"{named}; --repeat {LEAST_RUNS} would show how sure that is"
     return f"{named}; {label(after.combination, keys)} may be as fast"
 
 

@@ -68,7 +68,7 @@ def _sentence(snapshot: Snapshot, running: bool) -> tuple[str, tuple[str, ...]]:
     if snapshot.limit is not None:
         return snapshot.limit.text, PLAIN
     if snapshot.samples_per_second is not None:
-        return "too few readings of the machine in steady training to tell", MUTED
+        return "too few readings of the machine in steady training", MUTED
     if running and snapshot.result is None:
-        return "can be told once training is steady", MUTED
-    return "the run was never steady for long enough to tell", MUTED
+        return "known once training is steady", MUTED
+    return "the run was never steady for long enough", MUTED

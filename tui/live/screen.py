@@ -149,7 +149,7 @@ class LiveScreen(Screen[None]):
         _hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
         _hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
         _hidden("full_stop", "pan(1)", "Pan on", "Move all charts on by a quarter"),
-        _hidden("home", "go_to_begin", "To the begin", "Show where the run began"),
+        _hidden("home", "go_to_begin", "Go to start", "Show where the run began"),
         _hidden("end", "go_to_end", "To the newest", "Show where the run is now"),
         _hidden("f", "follow", "Follow", "Let the charts follow the run again"),
         _hidden("escape", "escape", "Back to now", "Take the cursor off the charts, then follow"),
@@ -186,7 +186,7 @@ class LiveScreen(Screen[None]):
         ),
         (
             "Cursor",
-            "A vertical line at one instant; while it stands, the titles of all charts tell their "
+            "A vertical line at one instant; while it stands, the titles of all charts show their "
             "values at that instant instead of those of now. A click sets it too.",
         ),
         *MACHINE_HELP,

@@ -33,7 +33,7 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
         "A GPU's link to the computer is slower than it could be: generation × lanes now, of the "
         "most that card and slot can do.",
     ),
-    ("MIG", "The GPU is divided into instances, and then tells no utilisation."),
+    ("MIG", "The GPU is divided into instances, and then reports no utilisation."),
     ("NVLink", "What a GPU moves to and from other GPUs."),
     ("encoder, decoder", "How busy the GPU's video units are, where they are at all."),
     (

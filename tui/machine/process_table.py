@@ -52,12 +52,12 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
     ("CPU %", "100 is one core, so several threads take more than 100."),
     (
         "(in brackets)",
-        "In place of a command, why it is unknown: a container tells the numbers of other "
-        "processes than the driver does.",
+        "In place of a command, why it is unknown: a container numbers processes in another "
+        "way than the driver does.",
     ),
     (
         "–",
-        "Unknown; the screen of processes tells the reason of the one that is chosen. A blank "
+        "Unknown; the processes screen shows the reason of the one that is chosen. A blank "
         "means none.",
     ),
 )
@@ -164,7 +164,7 @@ class ProcessTable(Wheel, Lines):
         self._arrange()
 
     def turn_round(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.sort_by(self.sorted_by)
 
     def move(self, steps: int) -> None:

@@ -124,7 +124,7 @@ OPTIONS = (
     OptionField(
         "detach",
         "Detach",
-        "yes: it goes on without dlmon",
+        "yes: it continues without dlmon",
         "Whether training goes on when dlmon is closed.",
     ),
     OptionField(

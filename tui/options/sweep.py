@@ -117,7 +117,7 @@ def check_plan(plan: Plan) -> None:
     told += [(v.key, value) for v in plan.variations for value in v.values]
     right = all(name in SHARED and isinstance(value, types[name]) for name, value in told)
     if not (known and right):
-        raise SweepError("this sweep was begun by another version of dlmon: resume it with that")
+        raise SweepError("this sweep was started by another version of dlmon: resume it with that")
 
 
 def run_options(plan: Plan, combination: Combination) -> RunOptions:

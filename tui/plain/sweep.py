@@ -33,7 +33,7 @@ from tui.signals import on_signals
 def show_sweep(run: SweepRun, as_json: bool = False) -> int:
     """Make the runs of a sweep, tell of each, and return the exit code.
 
-    Ctrl-C stops the run that is being made and the sweep, and ends with 130; what
+    Ctrl-C stops the current run and the sweep, and ends with 130; what
     was made stays, and `--resume` goes on from there.
 
     Args:
@@ -77,7 +77,7 @@ class _Showing:
         self._print(plan_text(header.plan))
         left = len(self._run.sweep.left())
         if left < len(header.plan.order):
-            self._print(f"{left:,} of them left to be made")
+            self._print(f"{left:,} of them left")
         making = asyncio.ensure_future(self._run.run())
         leaving = asyncio.ensure_future(self._left.wait())
         await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)

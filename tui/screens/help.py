@@ -32,8 +32,8 @@ class HelpScreen(Screen[None]):
         Binding("down,j", "scroll(1)", "Scroll down", show=False),
         Binding("pageup", "page(-1)", "A page up", show=False),
         Binding("pagedown,space", "page(1)", "A page down", show=False),
-        Binding("home", "page(-1000)", "To the begin", show=False),
-        Binding("end", "page(1000)", "To the end", show=False),
+        Binding("home", "page(-1000)", "Go to start", show=False),
+        Binding("end", "page(1000)", "Go to end", show=False),
     ]
 
     def __init__(

@@ -23,7 +23,7 @@ class StartingScreen(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit", tooltip="Don't wait; what has not begun is not trained then"),
+        Binding("q", "leave", "Quit", tooltip="Don't wait; what has not started is not trained"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (

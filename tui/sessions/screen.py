@@ -82,7 +82,7 @@ class SessionsScreen(Screen[None]):
         (
             "status",
             "completed, stopped by a person, or failed; running; interrupted when what watched "
-            "over it vanished; unknown where that can't be told, as of another machine's session.",
+            "over it vanished; unknown where that can't be known, as of another machine's session.",
         ),
         (
             "time",

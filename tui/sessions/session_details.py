@@ -24,7 +24,7 @@ from tui.widgets.rows import Row
 _UNFINISHED = {
     RUNNING: "still running: Enter shows it as it goes on",
     "interrupted": "its supervisor is gone and left no result; Enter shows what was recorded",
-    "unknown": "recorded on another machine: whether it still runs can't be told from here",
+    "unknown": "recorded on another machine: whether it still runs can't be seen from here",
 }
 
 

@@ -58,7 +58,7 @@ class SweepForm(ModalScreen[Plan]):
                 yield TextField(placeholder="batch_size=32,64,128 threads=1,2", id="vary")
             with Horizontal():
                 yield Label("Runs of each")
-                yield TextField(placeholder="1; three tell how sure a figure is", id="repeats")
+                yield TextField(placeholder="1; three show how sure a figure is", id="repeats")
             yield Static(id="told")
         yield KeyFooter()
 

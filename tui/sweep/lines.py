@@ -51,7 +51,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "Last line",
-        "The run that is being made: what it is doing, its throughput in the last seconds, how "
+        "The current run: what it is doing, its throughput in the last seconds, how "
         "busy the machine is, and how far the epoch is. More epochs follow those that were asked "
         "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them.",
     ),
@@ -63,7 +63,7 @@ class Standing:
     """How far a sweep is, as its screen tells it.
 
     `state` is a word: running, stopping, completed, stopped or failed. `slot` is
-    the run that is being made, and `last_run` says that none will follow it.
+    the current run, and `last_run` says that none will follow it.
     """
 
     sweep: Sweep
@@ -134,7 +134,7 @@ class SweepFindings(GrowingLines):
 
 
 class SweepRunLine(Lines):
-    """One row: the run that is being made, or why none is."""
+    """One row: the current run, or why none is."""
 
     DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
 
@@ -182,7 +182,7 @@ def _how_far(standing: Standing, ascii: bool) -> Row:
     if standing.state not in ("running", "stopping"):
         style = GOOD if standing.state == "completed" else BAD
         runs.append((standing.state, style))
-        runs.append((f"  {done} of {len(plan.order)} runs made", PLAIN))
+        runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
         return (*runs, (f"  {units.clock(standing.elapsed_s)}", PLAIN))
     if standing.state == "stopping" or standing.last_run:
         told = "stopping" if standing.state == "stopping" else "stops after this run"

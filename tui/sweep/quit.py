@@ -20,7 +20,7 @@ class SweepQuitScreen(QuitScreen, inherit_bindings=False):
         ("stay", "Stay (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Now", "the run that is being made counts as not run"),
+        ("Now", "the current run counts as not run"),
         ("After", "this run ends as it would, and no further one begins"),
         ("Stay", "nothing changes"),
         ("", "What is left is run by  dlmon sweep --resume last"),
@@ -67,7 +67,7 @@ class SweepGoOnScreen(QuitScreen, inherit_bindings=False):
         ("stay", "As it is (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Now", "the run that is being made counts as not run"),
+        ("Now", "the current run counts as not run"),
         ("All", "the sweep goes on after this run"),
         ("As is", "this run ends as it would, and no further one begins"),
     )

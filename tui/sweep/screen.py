@@ -1,4 +1,4 @@
-"""The screen of a sweep: its table and its chart as they grow, and the run that is being made."""
+"""The screen of a sweep: its table and its chart as they grow, and the current run."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class SweepScreen(Screen[None]):
             line.show_sentence(run.trouble, wrong=True)
         elif run.ended:
             left = len(run.sweep.left())
-            done = "all runs are made" if not left else f"{left} left for --resume"
+            done = "all runs done" if not left else f"{left} left for --resume"
             line.show_sentence(f"{run.sweep.closed or 'ended'}: {done}; q leaves")
         elif slot is not None:
             plan = run.sweep.plan

@@ -27,7 +27,7 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("utilisation", "The share of time in which the GPU, or the CPU's cores, computed at all."),
     (
         "temperature",
-        "Now, of the temperature from which the GPU slows itself down, where it tells that.",
+        "Now, of the temperature from which the GPU slows itself down, where it reports that.",
     ),
     ("SM clock", "How fast the GPU's processors run now, of the fastest that they can."),
     (
@@ -52,7 +52,7 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
         "What the GPU took since the session began, or the home or watch screen that this one "
         "was opened from; and in all since its driver was loaded.",
     ),
-    ("MIG", "On where the card is divided into instances; then it tells no utilisation."),
+    ("MIG", "On where the card is divided into instances; then it reports no utilisation."),
     (
         "load average",
         "How many processes ran or waited for a core or a disk, over the last minute.",

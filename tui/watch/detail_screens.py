@@ -112,7 +112,7 @@ class GpusScreen(MachineScreen):
         Binding("pageup", "scroll_page(-1)", "A page up", show=False),
         Binding("pagedown,space", "scroll_page(1)", "A page down", show=False),
         Binding("home", "scroll_page(-1000)", "To the top", show=False),
-        Binding("end", "scroll_page(1000)", "To the end", show=False),
+        Binding("end", "scroll_page(1000)", "Go to end", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
 
@@ -161,7 +161,7 @@ class ProcessesScreen(MachineScreen):
             "Sort",
             tooltip="Sort by the next column; < goes back, a click sorts as well",
         ),
-        Binding("i", "turn_round", "Reverse", tooltip="Turn the order round"),
+        Binding("i", "turn_round", "Reverse", tooltip="Reverse the order"),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
         Binding("f6", "sort(1)", "Sort", show=False),
@@ -256,7 +256,7 @@ class ProcessesScreen(MachineScreen):
         self._table.sort_by_next(step)
 
     def action_turn_round(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self._table.turn_round()
 
     def action_move(self, steps: int) -> None:

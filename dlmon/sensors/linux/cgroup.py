@@ -22,7 +22,7 @@ from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 Limit = TypeVar("Limit", int, float)
 
 UNIFIED = ""
-MACHINE_ONLY = "told for the whole machine only"
+MACHINE_ONLY = "reported for the whole machine only"
 
 
 @dataclass(frozen=True)

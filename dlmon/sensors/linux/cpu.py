@@ -91,7 +91,7 @@ class CpuProvider:
     def _steal_pct(self, t: int) -> float:
         """Return the share of all cores' time that was stolen, by the counts read last."""
         if self._stolen is None:
-            raise ValueError("not told by this system")
+            raise ValueError("not reported here")
         (stolen_s_per_s,) = self._steal.per_second(t, round(self._stolen * 1e9))
         return min(100.0, round(stolen_s_per_s / 1e7 / len(self._last), 1))
 
@@ -100,7 +100,7 @@ class CpuProvider:
             key, _, value = line.partition(":")
             if key.strip() in _MODEL_KEYS and value.strip():
                 return " ".join(value.split())
-        raise ValueError("not told by this system")
+        raise ValueError("not reported here")
 
     def _governor(self) -> str:
         return kernel_files.read(
@@ -193,18 +193,18 @@ def _physical_cores() -> int:
 
 def _counted(cores: int | None) -> int:
     if cores is None:
-        raise ValueError("not told by this system")
+        raise ValueError("not reported here")
     return cores
 
 
 def _on_battery() -> bool:
     if not hasattr(psutil, "sensors_battery"):
-        raise ValueError("not told by this system")
+        raise ValueError("not reported here")
     battery = psutil.sensors_battery()
     if battery is None:
         return False
     if battery.power_plugged is None:
-        raise ValueError("the battery does not tell")
+        raise ValueError("the battery does not report it")
     return not battery.power_plugged
 
 
@@ -219,5 +219,5 @@ def _highest(paths: Sequence[str]) -> int:
 
 def _numbers(paths: Sequence[str]) -> list[int]:
     if not paths:
-        raise ValueError("not told by this system")
+        raise ValueError("not reported here")
     return [int(kernel_files.read(path)) for path in paths]

@@ -90,5 +90,5 @@ def counts(text: str, names: tuple[str, ...]) -> dict[str, int]:
         if name in names:
             found[name] = int(rest.strip().partition(" ")[0])
     if len(found) < len(names):
-        raise ValueError("not told by this system")
+        raise ValueError("not reported here")
     return found

@@ -75,4 +75,4 @@ def waited_us(text: str) -> int:
             counts = dict(pair.split("=", 1) for pair in line.split()[1:])
             if "total" in counts:
                 return int(counts["total"])
-    raise ValueError("not told by this system")
+    raise ValueError("not reported here")

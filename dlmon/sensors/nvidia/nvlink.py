@@ -53,7 +53,7 @@ class NvLinks:
             raise nvml.NVMLError(told.nvmlReturn)
         kib = told.value.ullVal
         if kib >= _NOT_AVAILABLE:
-            raise ValueError("the driver told no possible value")
+            raise ValueError("the driver reported an impossible value")
         (kib_s,) = rates.per_second(self._clock(), kib)
         return mib_per_second(kib_s * _BYTES_IN_KIB)
 

@@ -52,7 +52,7 @@ THROTTLE_WORDS = {
 
 # NVML does not tell them of a GPU that is divided (nvml.h, of each of these calls).
 NOT_UNDER_MIG = frozenset({"utilization_pct", "encoder_pct", "decoder_pct"})
-UNDER_MIG = "not told while MIG is on"
+UNDER_MIG = "not reported while MIG is on"
 
 _MIB_LARGEST = 2**26
 _MHZ_LARGEST = 100_000
@@ -77,7 +77,7 @@ class Question:
             ValueError: it is one.
         """
         if self.largest is not None and not self.smallest <= value <= self.largest:
-            raise ValueError("the driver told no possible value")
+            raise ValueError("the driver reported an impossible value")
 
 
 def words(error: Exception) -> str:

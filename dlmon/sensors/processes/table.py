@@ -22,12 +22,12 @@ from dlmon.sensors.rates import BYTES_IN_MIB
 MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 COMMAND_CHARACTERS = 120
 
-HOSTS_PID = "the driver tells the host's pid, which this container can't see"
-WINDOWS_PID = "the driver tells Windows' pid, which WSL can't see"
-HAS_ENDED = "the process has ended, but the driver still tells of it"
+HOSTS_PID = "the driver reports the host's pid, which this container can't see"
+WINDOWS_PID = "the driver reports Windows' pid, which WSL can't see"
+HAS_ENDED = "the process has ended, but the driver still lists it"
 HIDDEN = "this system hides other users' processes"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
-UNTOLD = "not told by the driver"
+UNTOLD = "not reported by the driver"
 # These begin the reasons for no GPUs that leave no doubt that nothing runs on one.
 NO_DRIVER = ("no NVIDIA driver", "the NVIDIA driver is not loaded")
 ON_GPUS = ("gpus", "gpu_memory_mib")

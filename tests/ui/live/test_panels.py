@@ -366,7 +366,7 @@ def test_in_80_columns_our_name_gives_way_to_the_batch_size():
 
 def test_without_readings_in_steady_training_it_doesnt_wait_for_that():
     told = shown(LimitLine(), replace(TRAINING, limit=None), width=120, height=2)
-    assert told == ["What limits it  too few readings of the machine in steady training to tell"]
+    assert told == ["What limits it  too few readings of the machine in steady training"]
 
 
 def test_what_limits_it_is_told_in_one_row_where_it_fits():

@@ -124,7 +124,7 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
 async def test_of_another_host_it_cant_be_told_whether_a_session_runs(show_session):
     async with show_session(recorded_session("training"), running=False) as shown:
         assert "unknown" in shown.rows("TopLine")[0]
-        told = f"recorded on {HOST}: whether it still runs can't be told from here"
+        told = f"recorded on {HOST}: whether it still runs can't be seen from here"
         assert shown.rows("ProgressLine") == [told]
         assert shown.footer.startswith("l Log  ? Help  q Quit")
 

@@ -365,7 +365,7 @@ async def test_q_leaves_a_sweep_that_is_over(make_run, show):
     async with show(run) as shown:
         run.end()
         await shown.settle()
-        assert "completed: all runs are made" in shown.text
+        assert "completed: all runs done" in shown.text
         await shown.press("q")
         assert shown.left == [False]
 

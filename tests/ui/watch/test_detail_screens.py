@@ -548,10 +548,10 @@ async def test_what_is_unknown_of_ones_own_is_a_dash_in_another_namespace():
 async def test_a_pid_of_another_namespace_says_why_nothing_else_is_known():
     async with shown("other-namespace", size=WIDE) as stage:
         (row,) = (row for row in rows(stage, ProcessTable) if "48211" in row)
-        assert "4.6 GiB (the driver tells the host's pid" in row
+        assert "4.6 GiB (the driver reports the host's pid" in row
         assert "●" not in row
         await stage.press("down")
-        assert "of this run" in "".join(rows(stage, ProcessDetails))
+        assert "of this run" in " ".join(rows(stage, ProcessDetails))
 
 
 async def test_until_processes_are_read_that_is_said():

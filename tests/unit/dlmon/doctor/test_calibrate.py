@@ -68,7 +68,7 @@ def test_lines_that_are_not_understood_are_told_and_harm_nothing():
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (child(), "it told nothing"),
+        (child(), "it reported nothing"),
         (child({"type": "failed", "text": "no TensorFlow"}, ending="exit(1)"), "no TensorFlow$"),
         (child(ending="raise RuntimeError('boom')"), "exit code 1: RuntimeError: boom"),
         (child(ending="import os; os.kill(os.getpid(), 9)"), "killed, probably because memory"),

@@ -191,5 +191,5 @@ def test_a_missing_proc_file_is_a_reason(tmp_path: Path):
     provider = NetworkProvider(tmp_path)
     provider.facts()
     assert provider.fast(0).network == Network(
-        why=dict.fromkeys(("receive_mib_s", "send_mib_s"), "not told by this system")
+        why=dict.fromkeys(("receive_mib_s", "send_mib_s"), "not reported here")
     )

@@ -131,7 +131,7 @@ def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch)
     viewer.poll()
     assert (viewer.status, viewer.running) == (UNKNOWN, False)
     assert viewer.trouble == (
-        "recorded on elsewhere: whether it still runs can't be told from here"
+        "recorded on elsewhere: whether it still runs can't be seen from here"
     )
 
 

@@ -341,7 +341,7 @@ def test_another_program_on_the_gpu_is_named():
     assert limit.text.endswith("Another program has 3.2 GiB on GPU 0 (blender, pid 4711).")
     for changes in (
         {"of_run": True},
-        {"of_run": None, "why": {"of_run": "the driver tells the host's pid"}},
+        {"of_run": None, "why": {"of_run": "the driver reports the host's pid"}},
         {"gpus": (1,)},
         {"gpu_memory_mib": 40},
         {"gpu_memory_mib": None},
@@ -394,7 +394,7 @@ def test_each_of_the_machines_troubles_is_stated_as_it_was_measured(sample, rule
         replace(IDLE, cpu=replace(IDLE.cpu, steal_pct=2.0)),
         replace(IDLE, memory=Memory(swap_mib_s=0.2)),
         replace(IDLE, pressure=Pressure(memory_pct=1.0, io_pct=5.0, cpu_pct=100.0)),
-        replace(IDLE, pressure=Pressure(why={"io_pct": "not told by this system"})),
+        replace(IDLE, pressure=Pressure(why={"io_pct": "not reported here"})),
     ],
 )
 def test_little_trouble_is_no_evidence(sample):

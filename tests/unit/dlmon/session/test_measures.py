@@ -138,7 +138,7 @@ def test_a_gpu_without_a_number_is_the_only_one_there_is():
     for t in range(11, 22):
         meter.fold(sample(t, gpu0=300.0 * t, gpu1=0.0))
     found = measured(unnumbered, [epoch(0, 1, 9)], meter)
-    assert "which GPU was trained on is not told" in found.why["energy_j_per_epoch"]
+    assert "which GPU was trained on is not known" in found.why["energy_j_per_epoch"]
 
 
 @pytest.mark.parametrize(

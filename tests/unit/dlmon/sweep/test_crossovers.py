@@ -3,7 +3,7 @@ from fakes.sweeps import completed, plan_of, sweep_of
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.results import rows_of
 
-UNSURE = "(single runs; --repeat 3 would tell)"
+UNSURE = "(single runs; --repeat 3 would show)"
 
 
 def devices(times, sizes=(32, 64, 128), **plan):
@@ -69,7 +69,7 @@ def test_nobody_leads_while_fewer_than_three_of_the_runs_have_ended():
 
 def test_two_runs_of_each_do_not_show_a_lead_either():
     told = of_two_devices([0.20, 0.21], [0.40, 0.41], repeats=2)
-    assert told == ["less time at every batch: cpu (2 runs of each; --repeat 3 would tell)"]
+    assert told == ["less time at every batch: cpu (2 runs of each; --repeat 3 would show)"]
 
 
 def test_workloads_take_the_place_of_the_axis_where_none_is_varied():

@@ -139,7 +139,7 @@ def test_a_price_brings_a_column():
 
 def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
     assert findings(once(0.5, 0.2, 0.3)) == [
-        "best: batch 64, 5,000 samples/s; --repeat 3 would tell how sure that is"
+        "best: batch 64, 5,000 samples/s; --repeat 3 would show how sure that is"
     ]
 
 
@@ -179,7 +179,7 @@ def test_a_longer_run_is_not_the_dearer_one():
 def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
     vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
-    unsure = "; --repeat 3 would tell how sure that is"
+    unsure = "; --repeat 3 would show how sure that is"
     assert findings(sweep, ascii) == [
         f"train: best: jax, 2,500 samples/s{unsure}",
         f"inference: best: tensorflow, 10,000 samples/s{unsure}",
@@ -225,7 +225,7 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
 def test_where_one_device_overtakes_the_other_is_told():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
     told = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
-    unsure = "(single runs; --repeat 3 would tell)"
+    unsure = "(single runs; --repeat 3 would show)"
     assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in told
 
 
@@ -233,7 +233,7 @@ def test_which_workload_is_for_which_device_is_told():
     names = ("mnist-mlp-small", "mnist-mlp-wide")
     sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
     told = findings(sweep)
-    unsure = "(single runs; --repeat 3 would tell)"
+    unsure = "(single runs; --repeat 3 would show)"
     assert told[-1] == f"less time: cpu on mnist-mlp-small; gpu on mnist-mlp-wide {unsure}"
     assert told[0].startswith("mnist-mlp-small: best: cpu, ")
 

@@ -281,7 +281,7 @@ def test_a_group_whose_time_is_not_told_says_so(tmp_path: Path):
     provider.facts()
     provider.fast(0)
     assert provider.fast(SECOND).cpu == Cpu(
-        throttled_pct=0.0, why={"limit_used_pct": "not told by this system"}
+        throttled_pct=0.0, why={"limit_used_pct": "not reported here"}
     )
 
 
@@ -350,7 +350,7 @@ def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):
     provider.facts()
     told = provider.slow(0).memory
     assert told is not None
-    assert told.why["swap_used_mib"] == "not told by this system"
+    assert told.why["swap_used_mib"] == "not reported here"
     assert "doesn't count" in told.why["major_faults_s"]
 
 
@@ -395,9 +395,9 @@ def test_swap_limits_of_version_1_hold_for_memory_and_swap_together(
 def test_a_machine_without_proc_says_so(tmp_path: Path):
     provider = CgroupProvider(tmp_path)
     assert provider.facts().why == dict.fromkeys(
-        ("cpu_limit", "memory_limit_mib"), "not told by this system"
+        ("cpu_limit", "memory_limit_mib"), "not reported here"
     )
-    assert provider.fast(0).cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not told by this system"))
+    assert provider.fast(0).cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not reported here"))
 
 
 def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
@@ -411,5 +411,5 @@ def test_a_group_that_vanishes_is_a_reason_and_no_error(tmp_path: Path):
     provider = CgroupProvider(root)
     provider.facts()
     reading = provider.fast(0)
-    assert reading.cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not told by this system"))
-    assert reading.memory == Memory(why={"used_mib": "not told by this system"})
+    assert reading.cpu == Cpu(why=dict.fromkeys(CPU_FIELDS, "not reported here"))
+    assert reading.memory == Memory(why={"used_mib": "not reported here"})

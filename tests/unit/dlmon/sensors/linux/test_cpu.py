@@ -51,7 +51,7 @@ def test_a_system_that_counts_no_steal_says_so(tmp_path: Path):
     for t in (0, 5_000_000_000):
         provider.fast(t)
         cpu = provider.slow(t).cpu
-    assert (cpu.steal_pct, cpu.why["steal_pct"]) == (None, "not told by this system")
+    assert (cpu.steal_pct, cpu.why["steal_pct"]) == (None, "not reported here")
 
 
 @given(
@@ -161,10 +161,10 @@ def test_what_is_not_there_has_its_reason(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "getloadavg", unobtainable)
     provider = CpuProvider(tmp_path)
     facts = provider.facts()
-    assert facts.why["cpu_model"] == facts.why["governor"] == "not told by this system"
+    assert facts.why["cpu_model"] == facts.why["governor"] == "not reported here"
     assert provider.slow(0).cpu == Cpu(
         why={
-            **dict.fromkeys(("mhz", "temperature_c", "steal_pct"), "not told by this system"),
+            **dict.fromkeys(("mhz", "temperature_c", "steal_pct"), "not reported here"),
             "load_1m": "the load average was unobtainable",
         }
     )
@@ -218,9 +218,7 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
     provider = MemoryProvider(tmp_path)
     told = provider.slow(0).memory
     assert told == Memory(
-        why=dict.fromkeys(
-            ("swap_used_mib", "swap_mib_s", "major_faults_s"), "not told by this system"
-        )
+        why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "not reported here")
     )
     monkeypatch.setattr(psutil, "virtual_memory", refused)
     monkeypatch.setattr(psutil, "swap_memory", refused)

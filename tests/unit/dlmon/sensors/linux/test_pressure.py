@@ -57,7 +57,7 @@ def test_the_pressure_of_our_own_control_group_counts(tmp_path: Path):
 def test_a_system_without_pressure_says_so_for_each(tmp_path: Path):
     provider = PressureProvider(tmp_path)
     provider.facts()
-    why = dict.fromkeys(("cpu_pct", "memory_pct", "io_pct"), "not told by this system")
+    why = dict.fromkeys(("cpu_pct", "memory_pct", "io_pct"), "not reported here")
     assert provider.slow(0).pressure == Pressure(why=why)
 
 

@@ -230,7 +230,7 @@ def test_a_number_that_cannot_be_true_is_no_reading(value, number, field):
     provider, _ = opened(module)
     told = merge(provider.fast(0), provider.slow(0)).gpus[0]
     assert getattr(told, field) is None
-    assert told.why[field] == "the driver told no possible value"
+    assert told.why[field] == "the driver reported an impossible value"
 
 
 def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
@@ -403,7 +403,7 @@ def test_a_divided_gpu_says_so_where_its_utilisation_would_stand():
     provider, _ = opened(module)
     told = merge(provider.fast(0), provider.slow(0)).gpus[0]
     assert told.mig is True
-    of_mig = {name for name, reason in told.why.items() if reason == "not told while MIG is on"}
+    of_mig = {name for name, reason in told.why.items() if reason == "not reported while MIG is on"}
     assert of_mig == {"utilization_pct", "encoder_pct", "decoder_pct"}
     assert told.power_w == 118.0
     assert ("utilization", "a") not in module.calls

@@ -326,7 +326,7 @@ def test_without_a_driver_nothing_can_be_on_a_gpu(machine: Machine, monkeypatch)
 
 def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
     machine = Machine(tmp_path / "absent")
-    assert machine.look() == Reading(why={"processes": "not told by this system"})
+    assert machine.look() == Reading(why={"processes": "not reported here"})
 
 
 def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, monkeypatch):

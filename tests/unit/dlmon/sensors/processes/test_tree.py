@@ -197,7 +197,7 @@ def test_a_pid_that_never_was_is_said_so(proc: Proc):
 def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):
     provider = ProcessProvider(tmp_path / "absent")
     provider.watch(1, 0)
-    assert tree(provider, SECOND).why["cpu_pct"] == "not told by this system"
+    assert tree(provider, SECOND).why["cpu_pct"] == "not reported here"
 
 
 def test_the_busiest_thread_is_measured_between_slow_readings(proc: Proc):

@@ -15,7 +15,7 @@ import dlmon
 from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.device_files import read_device_files
-from dlmon.doctor.finding import Finding as Finding
+from dlmon.doctor.finding import Finding
 from dlmon.doctor.framework_gpus import HIDDEN, compare_sight
 from dlmon.doctor.frameworks import Framework
 from dlmon.host import is_wsl

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import CalibrationError, calibration_path
 from dlmon.doctor.calibrate import calibrate
-from dlmon.doctor.checks import BUSY_PCT, Finding, any_asleep, examine
+from dlmon.doctor.checks import BUSY_PCT, any_asleep, examine
+from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
 from dlmon.launch.sensing import Sensing
 from dlmon.records import TITLES, Facts

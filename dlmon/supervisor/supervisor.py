@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import json
 import os
 import platform
 import signal
-import subprocess
 import sys
 import time
 from collections import deque
@@ -26,7 +23,7 @@ from typing import Any
 import dlmon
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group, end_process
+from dlmon.launch.children import end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
@@ -49,30 +46,20 @@ from dlmon.log.folder import LogError, new_session_id
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
-    Batches,
-    BatchSummary,
-    Epoch,
-    Evaluation,
     Facts,
-    Failure,
     Machine,
     MachineFacts,
-    Model,
     Notice,
     Output,
-    Phase,
     Record,
-    RecordError,
     Result,
     SessionHeader,
-    decode,
 )
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
-from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.verdict import Ending, make_result, measure_session, oom_kills
+from dlmon.supervisor.workload import Workload
 
-RECORDS_FD = "DLMON_RECORDS_FD"
 WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
 FACTS_S = 25.0
@@ -80,13 +67,6 @@ NO_FACTS = "the sensors did not answer"
 END_S = 1.0
 # Lines of output that may say what a crash was.
 LAST_WORDS = 50
-PIPE_BYTES = 1 << 20
-READ_BYTES = 1 << 18
-LINE_BYTES = 16 << 20
-_F_SETPIPE_SZ = 1031
-
-# What a workload may tell; everything else in a log is the supervisor's own word.
-WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
 
 
 class Supervisor:
@@ -115,15 +95,8 @@ class Supervisor:
         self._session: Session | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
-        self._workload: subprocess.Popen[bytes] | None = None
-        self._reaped = asyncio.Event()
-        self._open_pipes: dict[int, str] = {}
-        self._records_left = b""
-        self._refused_records = 0
-        self._not_finite: set[str] = set()
-        self._output = OutputLog()
+        self._workload = Workload(self._write, self._notice)
         self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self._failure: str | None = None
         self._words_left = b""
         self._detached = job.outlives_viewer
         self._stop_asked: str | None = None
@@ -247,19 +220,20 @@ class Supervisor:
 
     async def _supervise(self, command: list[str], device: DeviceChoice) -> None:
         assert self._writer is not None
-        self._spawn(command, device)
+        self._workload.start(command, self._job, device)
+        if self._workload.pid is not None:
+            self._sensing.watch(self._workload.pid)
         ticking = asyncio.create_task(self._tick())
-        await self._reaped.wait()
+        await self._workload.ended.wait()
         self._ended = True
         if self._stop_timer is not None:
             self._stop_timer.cancel()
-        self._drain()
+        self._workload.drain()
         await self._end_descendants()
         ticking.cancel()
         now = time.monotonic_ns()
-        for line in self._output.tick(now, final=True):
-            self._write(line)
-        self._tell_refused_records()
+        self._workload.tick(now, final=True)
+        self._workload.tell_refused_records()
         self._tell_lost_lines()
         self._keep_log()
         path, result = self._writer.path, self._result(now)
@@ -275,119 +249,6 @@ class Supervisor:
             self._say(Notice(now, why))
             self._say(result)
         self._writer.close()
-
-    def _spawn(self, command: list[str], device: DeviceChoice) -> None:
-        """Start the workload with a pipe for its records, and read all that it says."""
-        job = self._job
-        records_fd, child_fd = os.pipe()
-        _enlarge(records_fd)
-        environment = {
-            **os.environ,
-            "PYTHONUNBUFFERED": "1",
-            **SAFE_PATH,
-            **job.environment,
-            **device.environment,
-            RECORDS_FD: str(child_fd),
-        }
-        options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
-        try:
-            self._workload = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                pass_fds=(child_fd,),
-                start_new_session=True,
-                preexec_fn=die_with_parent(os.getpid()),
-            )
-        except OSError as error:
-            os.close(records_fd)
-            self._failure = f"{command[0]} could not be started: {error.strerror}"
-            self._reaped.set()
-            return
-        finally:
-            os.close(child_fd)
-        workload = self._workload
-        assert workload.stdin is not None
-        assert workload.stdout is not None
-        assert workload.stderr is not None
-        # The options fit the pipe's buffer, so this can't block.
-        with contextlib.suppress(BrokenPipeError):
-            workload.stdin.write(json.dumps(options).encode() + b"\n")
-            workload.stdin.close()
-        loop = asyncio.get_running_loop()
-        for fd, name in (
-            (records_fd, "records"),
-            (workload.stdout.fileno(), "stdout"),
-            (workload.stderr.fileno(), "stderr"),
-        ):
-            os.set_blocking(fd, False)
-            self._open_pipes[fd] = name
-            loop.add_reader(fd, self._read_pipe, fd)
-        self._sensing.watch(workload.pid)
-
-    def _read_pipe(self, fd: int) -> int:
-        """Take what one read gives; return how many bytes that were, 0 at the pipe's end too."""
-        try:
-            data = os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
-        name = self._open_pipes[fd]
-        if not data:
-            self._close_pipe(fd)
-        elif name == "records":
-            self._take_records(data)
-        else:
-            for line in self._output.feed(name, data, time.monotonic_ns()):
-                self._write(line)
-        return len(data)
-
-    def _close_pipe(self, fd: int) -> None:
-        asyncio.get_running_loop().remove_reader(fd)
-        # The others belong to the workload's Popen.
-        if self._open_pipes.pop(fd) == "records":
-            os.close(fd)
-
-    def _take_records(self, data: bytes) -> None:
-        *lines, self._records_left = (self._records_left + data).split(b"\n")
-        if len(self._records_left) > LINE_BYTES:
-            self._records_left = b""
-            self._refuse_record(f"a line of more than {LINE_BYTES >> 20} MiB")
-        for line in lines:
-            try:
-                record = decode(line)
-            except RecordError as error:
-                self._refuse_record(str(error))
-                continue
-            if isinstance(record, WORKLOAD_RECORDS):
-                self._take_record(record)
-            elif record is not None:
-                self._refuse_record(f"a {record.TYPE} record, which it must not send")
-
-    def _take_record(self, record: Record) -> None:
-        if isinstance(record, Failure):
-            self._failure = record.text
-        self._write(record)
-        if isinstance(record, Epoch):
-            self._tell_not_finite(record)
-
-    def _tell_not_finite(self, epoch: Epoch) -> None:
-        """Tell once of each metric that became NaN or infinite."""
-        for name, reason in epoch.why.items():
-            if reason in ("NaN", "infinite") and name not in self._not_finite:
-                self._not_finite.add(name)
-                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
-
-    def _refuse_record(self, reason: str) -> None:
-        """Tell the first line that is no record, and count the others."""
-        if self._refused_records == 0:
-            self._notice(f"the workload sent something that is no record: {reason}")
-        self._refused_records += 1
-
-    def _tell_refused_records(self) -> None:
-        if self._refused_records > 1:
-            self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
 
     def _take_facts(self, facts: Facts) -> None:
         if self._writer is not None:
@@ -425,8 +286,7 @@ class Supervisor:
         assert self._writer is not None
         while True:
             await asyncio.sleep(1.0)
-            for line in self._output.tick(time.monotonic_ns()):
-                self._write(line)
+            self._workload.tick(time.monotonic_ns())
             self._keep_log()
             if self._writer.retry():
                 self._tell_lost_lines()
@@ -495,7 +355,7 @@ class Supervisor:
         elif self._stop_asked is None:
             self._stop_asked = reason
             self._stopping.set()
-            if self._workload is not None:
+            if self._workload.pid is not None:
                 self._press_on(self._workload.pid, reason)
 
     def _press_on(self, pid: int, reason: str) -> None:
@@ -525,31 +385,17 @@ class Supervisor:
             if pid == 0:
                 return
             exit_code = os.waitstatus_to_exitcode(status)
-            if self._workload is not None and pid == self._workload.pid:
-                self._workload.returncode = exit_code
-                self._reaped.set()
+            if pid == self._workload.pid:
+                self._workload.reaped(exit_code)
             else:
                 self._sensing.reaped(pid, exit_code)
-
-    def _drain(self) -> None:
-        """Read what the pipes held when the workload ended.
-
-        A helper that holds them open may write on for ever, so no more than
-        they can hold is read.
-        """
-        for fd in list(self._open_pipes):
-            left = PIPE_BYTES
-            while left > 0 and (count := self._read_pipe(fd)):
-                left -= count
-            if fd in self._open_pipes:
-                self._close_pipe(fd)
 
     async def _end_descendants(self) -> None:
         """End what the workload left behind: its group, and orphans that we adopted.
 
         An orphan's own children become ours when it ends, so look until there are none.
         """
-        if self._workload is None:
+        if self._workload.pid is None:
             return
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
@@ -573,9 +419,9 @@ class Supervisor:
         assert self._writer is not None
         before, after = self._oom_kills, oom_kills()
         ending = Ending(
-            exit_code=self._workload.returncode if self._workload is not None else None,
+            exit_code=self._workload.exit_code,
             stop_asked=self._stop_asked is not None,
-            failure=self._failure,
+            failure=self._workload.failure,
             out_of_memory=before is not None and after is not None and after > before,
             last_words=tuple(self._last_words),
         )
@@ -615,12 +461,6 @@ def _versions(
         if found[module] is None
     }
     return versions, why
-
-
-def _enlarge(fd: int) -> None:
-    """Make a pipe hold more than the usual 64 KiB, where the system allows it."""
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _children() -> set[int]:

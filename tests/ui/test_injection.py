@@ -11,7 +11,7 @@ from rich.segment import Segment
 from textual import events
 
 import tui.app
-from dlmon.doctor.checks import Finding
+from dlmon.doctor.finding import Finding
 from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result

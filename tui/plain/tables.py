@@ -12,7 +12,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from dlmon.doctor.checks import Finding
+from dlmon.doctor.finding import Finding
 from dlmon.log.directory import SessionEntry
 from dlmon.records import to_json
 from dlmon.records.sanitize import clean, shown_path

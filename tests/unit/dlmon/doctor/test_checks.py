@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlmon.comparison.peaks import Peak, write_peaks
-from dlmon.doctor.checks import LONGEST_TEXT, Finding, any_asleep, examine, installed_version
+from dlmon.doctor.checks import LONGEST_TEXT, any_asleep, examine, installed_version
+from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework
 from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
 

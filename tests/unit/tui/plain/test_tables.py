@@ -9,7 +9,7 @@ from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
 from rich.console import Console
 
-from dlmon.doctor.checks import Finding
+from dlmon.doctor.finding import Finding
 from dlmon.log.directory import list_sessions
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from dlmon.sweep.plan import Slot

@@ -1,0 +1,214 @@
+"""The child that trains: its process, and the pipes by which it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+
+from dlmon.launch.children import SAFE_PATH, die_with_parent
+from dlmon.launch.device import DeviceChoice
+from dlmon.launch.job import Job
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Failure,
+    Model,
+    Notice,
+    Phase,
+    Record,
+    RecordError,
+    decode,
+)
+from dlmon.supervisor.output import OutputLog
+
+RECORDS_FD = "DLMON_RECORDS_FD"
+PIPE_BYTES = 1 << 20
+READ_BYTES = 1 << 18
+LINE_BYTES = 16 << 20
+_F_SETPIPE_SZ = 1031
+
+# What a workload may tell; everything else in a log is the supervisor's own word.
+WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
+
+
+class Workload:
+    """The process that trains, from its start until its pipes are read.
+
+    Args:
+        write: takes the records that it tells, and the lines that it prints.
+        notice: takes, in words, what a person should know of it.
+    """
+
+    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        self._write = write
+        self._notice = notice
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ended = asyncio.Event()
+        """Set once it has ended, or could not be started."""
+        self.failure: str | None = None
+        """Why it gave up, or could not be started, in words."""
+        self._open_pipes: dict[int, str] = {}
+        self._records_left = b""
+        self._refused_records = 0
+        self._not_finite: set[str] = set()
+        self._output = OutputLog()
+
+    @property
+    def pid(self) -> int | None:
+        """Its pid; None where it was not started."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with; None before."""
+        return None if self._process is None else self._process.returncode
+
+    def reaped(self, exit_code: int) -> None:
+        """Take note that it has ended."""
+        assert self._process is not None
+        self._process.returncode = exit_code
+        self.ended.set()
+
+    def tick(self, now: int, final: bool = False) -> None:
+        """Write the lines of output that have waited long enough for their end; at last all."""
+        for line in self._output.tick(now, final=final):
+            self._write(line)
+
+    def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
+        """Start it with a pipe for its records, and read all that it says."""
+        records_fd, child_fd = os.pipe()
+        _enlarge(records_fd)
+        environment = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            **SAFE_PATH,
+            **job.environment,
+            **device.environment,
+            RECORDS_FD: str(child_fd),
+        }
+        options = {**job.options, "device": device.wanted, "gpu_index": device.gpu_index}
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                pass_fds=(child_fd,),
+                start_new_session=True,
+                preexec_fn=die_with_parent(os.getpid()),
+            )
+        except OSError as error:
+            os.close(records_fd)
+            self.failure = f"{command[0]} could not be started: {error.strerror}"
+            self.ended.set()
+            return
+        finally:
+            os.close(child_fd)
+        workload = self._process
+        assert workload.stdin is not None
+        assert workload.stdout is not None
+        assert workload.stderr is not None
+        # The options fit the pipe's buffer, so this can't block.
+        with contextlib.suppress(BrokenPipeError):
+            workload.stdin.write(json.dumps(options).encode() + b"\n")
+            workload.stdin.close()
+        loop = asyncio.get_running_loop()
+        for fd, name in (
+            (records_fd, "records"),
+            (workload.stdout.fileno(), "stdout"),
+            (workload.stderr.fileno(), "stderr"),
+        ):
+            os.set_blocking(fd, False)
+            self._open_pipes[fd] = name
+            loop.add_reader(fd, self._read_pipe, fd)
+
+    def _read_pipe(self, fd: int) -> int:
+        """Take what one read gives; return how many bytes that were, 0 at the pipe's end too."""
+        try:
+            data = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return 0
+        name = self._open_pipes[fd]
+        if not data:
+            self._close_pipe(fd)
+        elif name == "records":
+            self._take_records(data)
+        else:
+            for line in self._output.feed(name, data, time.monotonic_ns()):
+                self._write(line)
+        return len(data)
+
+    def _close_pipe(self, fd: int) -> None:
+        asyncio.get_running_loop().remove_reader(fd)
+        # The others belong to the workload's Popen.
+        if self._open_pipes.pop(fd) == "records":
+            os.close(fd)
+
+    def _take_records(self, data: bytes) -> None:
+        *lines, self._records_left = (self._records_left + data).split(b"\n")
+        if len(self._records_left) > LINE_BYTES:
+            self._records_left = b""
+            self._refuse_record(f"a line of more than {LINE_BYTES >> 20} MiB")
+        for line in lines:
+            try:
+                record = decode(line)
+            except RecordError as error:
+                self._refuse_record(str(error))
+                continue
+            if isinstance(record, WORKLOAD_RECORDS):
+                self._take_record(record)
+            elif record is not None:
+                self._refuse_record(f"a {record.TYPE} record, which it must not send")
+
+    def _take_record(self, record: Record) -> None:
+        if isinstance(record, Failure):
+            self.failure = record.text
+        self._write(record)
+        if isinstance(record, Epoch):
+            self._tell_not_finite(record)
+
+    def _tell_not_finite(self, epoch: Epoch) -> None:
+        """Tell once of each metric that became NaN or infinite."""
+        for name, reason in epoch.why.items():
+            if reason in ("NaN", "infinite") and name not in self._not_finite:
+                self._not_finite.add(name)
+                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
+
+    def _refuse_record(self, reason: str) -> None:
+        """Tell the first line that is no record, and count the others."""
+        if self._refused_records == 0:
+            self._notice(f"the workload sent something that is no record: {reason}")
+        self._refused_records += 1
+
+    def tell_refused_records(self) -> None:
+        """Tell how many lines were no records."""
+        if self._refused_records > 1:
+            self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
+
+    def drain(self) -> None:
+        """Read what the pipes held when it ended.
+
+        A helper that holds them open may write on for ever, so no more than
+        they can hold is read.
+        """
+        for fd in list(self._open_pipes):
+            left = PIPE_BYTES
+            while left > 0 and (count := self._read_pipe(fd)):
+                left -= count
+            if fd in self._open_pipes:
+                self._close_pipe(fd)
+
+
+def _enlarge(fd: int) -> None:
+    """Make a pipe hold more than the usual 64 KiB, where the system allows it."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_BYTES)

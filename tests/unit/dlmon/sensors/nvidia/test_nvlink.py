@@ -70,7 +70,7 @@ def test_a_counter_that_is_not_available_is_no_rate():
     module.values["sent"] = 2**64 - 1
     links = NvLinks(Clock())
     asked(links, module, "nvlinks")
-    with pytest.raises(ValueError, match="no possible value"):
+    with pytest.raises(ValueError, match="an impossible value"):
         asked(links, module, "nvlink_send_mib_s")
 
 

@@ -11,6 +11,7 @@ import asyncio
 import textual.pilot
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets import Input
 
 # A timer that is due so soon belongs to what a test has just done, such as Textual's own before
 # it lays out a screen of another size.
@@ -58,6 +59,7 @@ def _has_work(screen: Screen[object]) -> bool:
 
 
 def install(monkeypatch) -> None:
-    """Have every pilot wait so."""
+    """Have every pilot wait so, and no cursor blink."""
+    monkeypatch.setattr(Input.cursor_blink, "_default", False)
     monkeypatch.setattr(textual.pilot, "wait_for_idle", until_idle)
     monkeypatch.setattr(Pilot, "pause", pause)

@@ -779,7 +779,7 @@ async def test_bell_and_notification_are_switched_by_command(log_dir, sensing):
         commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
         commands["Turn the bell on"]()
         commands["Turn the desktop notification on"]()
-        await until(pilot, lambda: "desktop notification tells" in screen_text(app))
+        await until(pilot, lambda: "notification at the end of a run: yes" in screen_text(app))
         titles = {c.title for c in app.get_system_commands(app.screen)}
         assert {"Turn the bell off", "Turn the desktop notification off"} <= titles
 

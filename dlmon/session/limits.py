@@ -459,7 +459,10 @@ def _gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence |
 def _not_clear(use: _CpuUse | None, samples: Sequence[Machine], gpus: Sequence[Gpu]) -> str:
     figures: list[str] = []
     if use is not None and use.own is not None:
-        figures.append(f"this run {use.own:.1f} of {_cores(use.cores)}")
+        of_which = _cores(use.cores)
+        if use.allowed < use.cores:
+            of_which = f"the {_cores(use.allowed)} that it may use"
+        figures.append(f"this run {use.own:.1f} of {of_which}")
     if use is not None and use.others is not None:
         figures.append(f"everything else {use.others:.1f}")
     else:

@@ -168,7 +168,8 @@ def test_a_run_that_fills_its_one_allowed_cpu_is_held_against_that():
 def test_a_run_that_takes_a_part_of_its_allowed_cpus_is_not_limited_by_them():
     limit = told(on_cores(4, run=1.0, others=0.1), gpu_index=None, cpus=2)
     assert limit.text == (
-        "Not clear: this run 1.0 of 4 cores, everything else 0.1, busiest thread 50 % of a core."
+        "Not clear: this run 1.0 of the 2 cores that it may use, everything else 0.1, "
+        "busiest thread 50 % of a core."
     )
 
 

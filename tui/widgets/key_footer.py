@@ -2,36 +2,172 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import groupby
+from typing import ClassVar, NamedTuple
 
+from textual import events
+from textual.binding import ActiveBinding
+from textual.content import Content
+from textual.screen import Screen
+from textual.style import Style
 from textual.widget import Widget
-from textual.widgets import Footer
-from textual.widgets._footer import FooterLabel
 
 
-class KeyFooter(Footer):
-    """Textual's own footer, less the key that would be cut at the right end."""
+class _Key(NamedTuple):
+    """A key as the row shows it: a press of the mouse on it is a press of the key."""
+
+    key: str
+    text: str
+    description: str
+    enabled: bool
+    tooltip: str
+
+
+class _Part(NamedTuple):
+    """What takes a stretch of the row: a key, or the name of a group of keys."""
+
+    width: int
+    key: _Key | None
+    content: Content
+
+
+class KeyFooter(Widget):
+    """One row of keys and what they do; one that would be cut at the right end is left out.
+
+    It looks as Textual's own footer does, which is a widget for each key, made anew
+    whenever the focus moves.
+    """
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "key-footer--key",
+        "key-footer--description",
+        "key-footer--hover",
+    }
+    DEFAULT_CSS = """
+    KeyFooter {
+        dock: bottom;
+        height: 1;
+        color: $footer-foreground;
+        background: $footer-background;
+
+        & > .key-footer--key {
+            color: $footer-key-foreground;
+            background: $footer-key-background;
+            text-style: bold;
+        }
+        & > .key-footer--description {
+            color: $footer-description-foreground;
+            background: $footer-description-background;
+        }
+        & > .key-footer--hover {
+            color: $footer-key-foreground;
+            background: $block-hover-background;
+        }
+    }
+    """
 
     def __init__(self) -> None:
-        """Leave the key of the command palette to the screens."""
-        super().__init__(show_command_palette=False)
+        super().__init__()
+        self.offered: list[ActiveBinding] = []
+        """What can be pressed now, with or without room for it."""
+        self._parts: list[_Part] = []
+        self._pointed: _Key | None = None
 
-    async def recompose(self) -> None:
-        """Offer other keys."""
-        await super().recompose()
-        self.call_after_refresh(self._hide_what_is_cut)
+    def on_mount(self) -> None:
+        """Follow what the keys of the screen are."""
+        self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
 
-    def on_resize(self) -> None:
-        """Offer as many as have room now."""
-        self.call_after_refresh(self._hide_what_is_cut)
+    def _show_keys(self, screen: Screen[object]) -> None:
+        if not screen.app.app_focus or screen is not self.screen:
+            return
+        offered = [active for active in screen.active_bindings.values() if active.binding.show]
+        if offered != self.offered:
+            self.offered = offered
+            self.refresh()
 
-    def _hide_what_is_cut(self) -> None:
-        keys = list(self.children)
-        for key, after in zip_longest(keys, keys[1:]):
-            # The name of a group stands after its keys.
-            named = not isinstance(after, FooterLabel) or self._fits(after)
-            key.visible = self._fits(key) and named
+    def render(self) -> Content:
+        """Draw the keys that fit."""
+        self._parts = self._fitting()
+        return Content("").join(part.content for part in self._parts)
 
-    def _fits(self, key: Widget) -> bool:
-        blank = 0 if isinstance(key, FooterLabel) else 1
-        return key.region.right - blank <= self.region.right
+    def _fitting(self) -> list[_Part]:
+        """Return what the row has room for; the name of a group stands after its keys."""
+        fitting: list[_Part] = []
+        left = self.size.width
+        for together in self._groups():
+            # The blank after the last key may be cut.
+            if sum(part.width for part in together) - 1 > left:
+                break
+            left -= sum(part.width for part in together)
+            fitting += together
+        return fitting
+
+    def _groups(self) -> list[list[_Part]]:
+        """Return what is shown or left out together, in the order of the bindings."""
+        first_of: dict[str, ActiveBinding] = {}
+        for active in self.offered:
+            first_of.setdefault(active.binding.action, active)
+        parts = []
+        for group, members in groupby(first_of.values(), lambda active: active.binding.group):
+            keys = [self._key(active) for active in members]
+            if group is None or len(keys) == 1:
+                parts += [[self._part(f" {key.text} ", key, f"{key.description} ")] for key in keys]
+                continue
+            together = [self._part(key.text, key) for key in keys]
+            blank = _Part(1, None, Content(" "))
+            parts.append([blank, *together, blank, self._part("", None, f"{group.description} ")])
+        return parts
+
+    def _key(self, active: ActiveBinding) -> _Key:
+        binding = active.binding
+        return _Key(
+            binding.key,
+            self.app.get_key_display(binding),
+            binding.description,
+            active.enabled,
+            active.tooltip or binding.description,
+        )
+
+    def _part(self, text: str, key: _Key | None, description: str = "") -> _Part:
+        dim = Style(dim=True) if key is not None and not key.enabled else Style()
+        if key is not None and key == self._pointed:
+            styles = [self.get_visual_style("key-footer--hover")] * 2
+        else:
+            styles = [
+                self.get_visual_style("key-footer--key"),
+                self.get_visual_style("key-footer--description"),
+            ]
+        content = Content.assemble((text, styles[0] + dim), (description, styles[1] + dim))
+        return _Part(content.cell_length, key, content)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that lies under the mouse."""
+        key = self._key_at(event.x)
+        if key is None:
+            return
+        if key.enabled:
+            self.app.simulate_key(key.key)
+        else:
+            self.app.bell()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Explain the key that lies under the mouse."""
+        self._point_at(self._key_at(event.x))
+
+    def on_leave(self) -> None:
+        """Explain none."""
+        self._point_at(None)
+
+    def _point_at(self, key: _Key | None) -> None:
+        if key != self._pointed:
+            self._pointed = key
+            self.tooltip = None if key is None else key.tooltip
+            self.refresh()
+
+    def _key_at(self, column: int) -> _Key | None:
+        for part in self._parts:
+            if column < part.width:
+                return part.key
+            column -= part.width
+        return None

@@ -8,7 +8,6 @@ from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
 from textual.events import Key, MouseScrollDown, Paste
 from textual.widgets import Static
-from textual.widgets._footer import FooterKey
 
 import tui.home.screen
 from dlmon.log.directory import list_sessions
@@ -21,6 +20,7 @@ from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
 from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
+from tui.widgets.key_footer import KeyFooter
 from tui.widgets.lines import row_width
 from workloads.catalog import WORKLOADS
 
@@ -94,7 +94,7 @@ def show_home(home):
         shown = home(**options)
         async with shown.app.run_test(size=size) as pilot:
             # The keys in the footer are what comes last.
-            while not shown.screen.query(FooterKey):
+            while not any(footer.offered for footer in shown.screen.query(KeyFooter)):
                 await pilot.pause()
             await pilot.pause()
             shown.pilot = pilot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlmon.records import Result
-from dlmon.sweep.plan import Plan, Slot
+from dlmon.records import Began, Closed, Ended, Outcome, Record, Result, Resumed, Slot
+from dlmon.sweep.plan import Plan
 
 COMPLETED, FAILED, OUT_OF_MEMORY = "completed", "failed", "out of memory"
 IMPOSSIBLE, NOT_RUN = "impossible", "not run"
@@ -16,61 +16,6 @@ STATUSES = (COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN)
 WORKLOAD_REFUSED = 69
 # How a workload, or the kernel's verdict on it, tells that memory ran out.
 _MEMORY_RAN_OUT = "memory ran out"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one run ended.
-
-    Attributes:
-        status: one of `STATUSES`; `not run` also for one that was stopped or interrupted.
-        reason: why it did not complete; None where it did.
-        session: the id of its session; None where there was none.
-        result: what the session ended with; None where it reported nothing.
-        took_s: from its launch to its end.
-    """
-
-    status: str
-    reason: str | None = None
-    session: str | None = None
-    result: Result | None = None
-    took_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Began:
-    """A run that has begun, in a session."""
-
-    slot: Slot
-    session: str
-    wall: float
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that is over."""
-
-    slot: Slot
-    outcome: Outcome
-    wall: float
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """The sweep was taken up again."""
-
-    wall: float
-
-
-@dataclass(frozen=True)
-class Closed:
-    """The sweep went no further: `completed`, or `stopped`."""
-
-    status: str
-    wall: float
-
-
-Event = Began | Ended | Resumed | Closed
 
 
 @dataclass
@@ -90,13 +35,13 @@ class Sweep:
     running: Began | None = None
     closed: str | None = None
 
-    def fold(self, event: Event) -> None:
-        """Take what was told next; runs that the plan doesn't know are passed over."""
+    def fold(self, event: Record) -> None:
+        """Take what its log says next; runs that the plan doesn't know are passed over."""
         match event:
             case Began(slot=slot) if slot in self._slots:
                 self.running = event
                 self.sessions[event.session] = slot
-            case Ended(slot=slot, outcome=outcome) if slot in self._slots:
+            case Ended(slot=slot, outcome=outcome) if self._knows(slot, outcome):
                 self.outcomes[slot] = outcome
                 if self.running is not None and self.running.slot == slot:
                     self.running = None
@@ -160,6 +105,9 @@ class Sweep:
                 takes_s = max(0.0, takes_s - running_for_s)
             total += takes_s
         return total
+
+    def _knows(self, slot: Slot, outcome: Outcome) -> bool:
+        return slot in self._slots and outcome.status in STATUSES
 
     @cached_property
     def _slots(self) -> frozenset[Slot]:

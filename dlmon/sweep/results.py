@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlmon.records import Result
+from dlmon.records import Outcome, Result, Slot, Value
 from dlmon.statistics.repeats import Speedup, Spread, faster, spread_of_repeats, time_of
-from dlmon.sweep.plan import Combination, Slot, Value
+from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
     IMPOSSIBLE,
     NOT_RUN,
     OUT_OF_MEMORY,
-    Outcome,
     Sweep,
 )
 

@@ -10,20 +10,16 @@ from pathlib import Path
 from dlmon.launch.job import Job, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import RUNNING, read_entry
-from dlmon.log.folder import LogError, log_of
+from dlmon.log.folder import LogError, log_directory_of, log_of
+from dlmon.records import Began, Closed, Ended, Event, Outcome, Slot
 from dlmon.session.follower import Viewer
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
-from dlmon.sweep.plan import Combination, Slot, SweepError
+from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import (
     COMPLETED,
     IMPOSSIBLE,
     NOT_RUN,
-    Began,
-    Closed,
-    Ended,
-    Event,
-    Outcome,
     Sweep,
     outcome_of,
 )
@@ -79,7 +75,7 @@ class SweepRun:
     @property
     def directory(self) -> Path:
         """Where the sessions lie, and the sweep beside them."""
-        return self.writer.path.parent.parent
+        return log_directory_of(self.writer.path)
 
     @property
     def running_for_s(self) -> float:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dlmon.records import Result, RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
-from dlmon.sweep.plan import Combination, Plan, Slot, Variation, combinations_of, fair_order
-from dlmon.sweep.progress import COMPLETED, Outcome, Sweep
+from dlmon.records import (
+    Outcome,
+    Result,
+    RunSeconds,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    Slot,
+    StepTime,
+    Variation,
+)
+from dlmon.sweep.plan import Combination, Plan, combinations_of, fair_order
+from dlmon.sweep.progress import COMPLETED, Sweep
 
 SMALL = "mnist-mlp-small"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dlmon.log.directory import find_session, list_sessions
+from dlmon.records import Slot, decode
 from dlmon.session.follower import Viewer
 from dlmon.sweep.log import find_sweep, list_sweeps
-from dlmon.sweep.plan import Slot
 from tui.options.settings import read_settings
 
 DATA = Path(__file__).parents[1] / "data"
@@ -22,6 +22,12 @@ MEMORY = "memory ran out with batch size 512 (MemoryError: Unable to allocate 1.
 def sessions(request, tmp_path):
     """Return a copy of what a version recorded, which a test may write to."""
     return Path(shutil.copytree(request.param / "sessions", tmp_path / "sessions"))
+
+
+def test_each_line_is_a_record(sessions):
+    for path in sessions.rglob("*.jsonl"):
+        for line in path.read_bytes().splitlines():
+            assert decode(line) is not None, line[:100]
 
 
 def test_its_sessions_are_listed_and_folded(sessions):

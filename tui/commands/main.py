@@ -24,7 +24,7 @@ from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import (
     RUNNING,
-    NoSuchSession,
+    NoSuchLog,
     find_session,
     list_sessions,
     read_entry,
@@ -420,7 +420,7 @@ def _find_workload(name: str) -> Workload:
 def _find(session: str, log_dir: Path | None) -> Path:
     try:
         return find_session(session, _log_directory(log_dir))
-    except NoSuchSession as error:
+    except NoSuchLog as error:
         raise UserError(str(error)) from None
 
 
@@ -484,7 +484,7 @@ def _run(arguments: list[str]) -> int:
         return leaving.exit_code
     except UserError as error:
         return _complain(str(error), error.exit_code)
-    except (LogError, NoSuchSession, SettingsError) as error:
+    except (LogError, NoSuchLog, SettingsError) as error:
         return _complain(str(error), WRONG_ARGUMENTS)
     except _UsageError as error:
         return _complain(_sentence(error), WRONG_ARGUMENTS)

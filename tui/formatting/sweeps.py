@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.records import to_json
+from dlmon.records import Outcome, SweepHeader, to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
-from dlmon.sweep.codec import SweepHeader
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import Combination, Plan
-from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Outcome, Sweep
+from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
     Row,

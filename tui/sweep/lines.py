@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dlmon.records import Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
-from dlmon.sweep.plan import Slot
 from dlmon.sweep.progress import IMPOSSIBLE, Sweep
 from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows

@@ -20,10 +20,11 @@ import dlmon.sweep.log
 import tui.app
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
+from dlmon.records import Began, Closed, Ended, Outcome
 from dlmon.session.follower import Viewer
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, OUT_OF_MEMORY, Began, Closed, Ended, Outcome
+from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, OUT_OF_MEMORY
 from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text

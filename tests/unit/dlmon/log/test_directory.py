@@ -14,7 +14,7 @@ from dlmon.log.directory import (
     INTERRUPTED,
     RUNNING,
     UNKNOWN,
-    NoSuchSession,
+    NoSuchLog,
     SessionEntry,
     find_session,
     list_sessions,
@@ -230,7 +230,7 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
     ],
 )
 def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complaint):
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session(name, tmp_path)
     assert complaint in str(error.value)
 
@@ -238,12 +238,12 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
 def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     for number in range(9):
         log_of(tmp_path, f"run-{number}")
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 9 sessions: run-0, run-1, run-2, run-3, …")
     for number in range(4, 9):
         (tmp_path / f"run-{number}" / LOG_NAME).unlink()
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 4 sessions: run-0, run-1, run-2, run-3")
 
@@ -258,7 +258,7 @@ def test_no_log_is_left_open(tmp_path, three):
 
 @pytest.mark.parametrize("name", ["last", "anything"])
 def test_an_empty_directory_is_said_to_be_one(tmp_path, name):
-    with pytest.raises(NoSuchSession, match="there are no sessions"):
+    with pytest.raises(NoSuchLog, match="there are no sessions"):
         find_session(name, tmp_path)
 
 

@@ -5,7 +5,7 @@ from fakes.sweeps import completed, plan_of, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.sweep.plan import Slot
+from dlmon.records import Began, Closed, Ended, Outcome, Resumed, Slot
 from dlmon.sweep.progress import (
     COMPLETED,
     FAILED,
@@ -13,11 +13,6 @@ from dlmon.sweep.progress import (
     NOT_RUN,
     OUT_OF_MEMORY,
     WORKLOAD_REFUSED,
-    Began,
-    Closed,
-    Ended,
-    Outcome,
-    Resumed,
     Sweep,
     outcome_of,
 )

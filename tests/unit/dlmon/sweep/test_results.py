@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.sweep.progress import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY, Outcome
+from dlmon.records import Outcome
+from dlmon.sweep.progress import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY
 from dlmon.sweep.results import axis_of, best_of, label, lead, of_workload, rows_of
 
 OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)

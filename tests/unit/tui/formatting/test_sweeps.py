@@ -8,17 +8,9 @@ from dataclasses import replace
 import pytest
 from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
+from dlmon.records import Began, Outcome, Slot
 from dlmon.sweep.log import new_header
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import (
-    COMPLETED,
-    FAILED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    OUT_OF_MEMORY,
-    Began,
-    Outcome,
-)
+from dlmon.sweep.progress import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY
 from tui.formatting.sweeps import findings, outcome_text, plan_text, slot_text, sweep_json, table_of
 from tui.sweep.picture import picture_of
 

@@ -9,7 +9,8 @@ from fakes.sweeps import completed, plan_of, sweep_of
 from rich.console import Console
 
 import tui.plain.sweep
-from dlmon.sweep.progress import IMPOSSIBLE, Outcome
+from dlmon.records import Outcome
+from dlmon.sweep.progress import IMPOSSIBLE
 from tui.plain.sweep import print_results
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"

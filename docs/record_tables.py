@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dlmon.records import PHASES, Record
+from dlmon.records import PHASES, Record, Word
 from dlmon.records.sweep import WITHIN, Value
 
 PAGE = Path(__file__).with_name("logs.md")
@@ -141,6 +141,8 @@ def _parts(hint: Any) -> list[type[Any]]:
 def _json_type(hint: Any) -> str:
     if hint in JSON_TYPES:
         return JSON_TYPES[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return "string"
     if isinstance(hint, type) and is_dataclass(hint):
         return f"object: [{hint.__name__}](#{hint.__name__.lower()})"
     arguments = get_args(hint)

@@ -23,7 +23,7 @@ from dlmon.instrument.minimum_time import LeastTime
 from dlmon.records import GRADIENTS_PHASE, Failure, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend, prepare
 from workloads.catalog import Workload, find
-from workloads.failure import Refused, in_words
+from workloads.failure import Refused, in_words, kind_of
 
 if TYPE_CHECKING:
     # NumPy sizes its threads when it is imported, so that has to wait for `prepare`.
@@ -272,7 +272,7 @@ def main() -> int:
         if not isinstance(error, Refused):
             traceback.print_exc()
         words = in_words(error, run.batch_size, run.device)
-        emitter.send(Failure(time.monotonic_ns(), words))
+        emitter.send(Failure(time.monotonic_ns(), words, kind_of(error)))
         return REFUSED if isinstance(error, Refused) else 1
     finally:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from dlmon.comparison.conditions import (
@@ -34,6 +34,7 @@ from dlmon.records import (
     SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
+    Status,
     StepTime,
 )
 from dlmon.statistics.claims import Interval
@@ -165,7 +166,7 @@ def _year(wall: float | None) -> int | None:
     if wall is None:
         return None
     try:
-        return datetime.fromtimestamp(wall, UTC).year
+        return datetime.fromtimestamp(wall, timezone.utc).year
     except (OverflowError, OSError, ValueError):  # a foreign log may name any time
         return None
 
@@ -342,7 +343,7 @@ def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
 def _is_earlier(result: Result, workload: str, this: Run | None) -> bool:
     return (
         result.workload == workload
-        and result.status in ("completed", "stopped")
+        and result.status in (Status.COMPLETED, Status.STOPPED)
         and (this is None or result.session != this.session)
     )
 
@@ -351,7 +352,7 @@ def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
     """Say where a recorded run ended too soon for its value to be compared."""
     if timing.projected and result.step_ms is None:
         return ("ended before it was steady",)
-    if isinstance(timing, RunSeconds) and result.status == "stopped" and not timing.projected:
+    if isinstance(timing, RunSeconds) and result.status == Status.STOPPED and not timing.projected:
         return ("stopped early",)
     return ()
 

@@ -16,11 +16,10 @@ from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import Header, LogError, id_of, log_of
 from dlmon.log.follower import LogFollower, RecordFollower
-from dlmon.records import Record, RecordError, Result, SessionHeader, SweepHeader, decode
+from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.sanitize import quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
-RUNNING, INTERRUPTED, UNKNOWN = "running", "interrupted", "unknown"
 _TAIL_BYTES = 1 << 16
 _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
@@ -51,7 +50,7 @@ class SessionEntry:
 
     header: SessionHeader
     path: Path
-    status: str
+    status: Status
     result: Result | None
     pid: int | None
 
@@ -111,19 +110,19 @@ def read_entry(path: Path) -> SessionEntry:
         follower.close()
 
 
-def standing_without_result(follower: RecordFollower[Header]) -> tuple[str, int | None]:
+def standing_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
     """Return running, interrupted or unknown for a log without an end, and its writer."""
     try:
         pid = follower.writer_pid()
     except OSError:
         # A file system without locks, or a server that is gone.
-        return UNKNOWN, None
+        return Status.UNKNOWN, None
     if pid is not None:
-        return RUNNING, pid
+        return Status.RUNNING, pid
     if follower.header.host != host_name():
         # A lock taken on another host may not show here (a shared home).
-        return UNKNOWN, None
-    return INTERRUPTED, None
+        return Status.UNKNOWN, None
+    return Status.INTERRUPTED, None
 
 
 def find_session(name: str, directory: Path) -> Path:

@@ -64,6 +64,7 @@ from dlmon.records.training import (
     Phase,
     Validation,
 )
+from dlmon.records.words import FailureKind, RunStatus, Status, Word
 
 __all__ = [
     "ANY",
@@ -86,6 +87,7 @@ __all__ = [
     "Event",
     "Facts",
     "Failure",
+    "FailureKind",
     "Gpu",
     "GpuFacts",
     "Machine",
@@ -105,16 +107,19 @@ __all__ = [
     "Result",
     "Resumed",
     "RunSeconds",
+    "RunStatus",
     "SamplesPerSecond",
     "SecondsPerEpoch",
     "SessionHeader",
     "Slot",
+    "Status",
     "StepTime",
     "SweepHeader",
     "SweptWorkload",
     "Validation",
     "Value",
     "Variation",
+    "Word",
     "decode",
     "encode",
     "filled",

@@ -19,11 +19,13 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from dlmon.records.earlier import failure_kind
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
 from dlmon.records.sweep import Began, Closed, Ended, Resumed, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, Epoch, Evaluation, Model, Phase
+from dlmon.records.words import Word
 
 SCHEMA = 1
 LARGEST = 2**63 - 1
@@ -222,6 +224,8 @@ def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
         values[name] = parse(loaded, where)
     if "why" in parsers and "why" not in loaded:
         values["why"] = {}
+    if cls is Result and values["failure"] is None:
+        values["failure"] = failure_kind(values)
     return filled(cls, values)
 
 
@@ -240,6 +244,8 @@ def _parser(hint: Any) -> _Parser:
     """Build the check for one annotation; the kinds are those that records have."""
     if hint in _SIMPLE:
         return _SIMPLE[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return _word(hint)
     if hasattr(hint, "__dataclass_fields__"):
         return lambda value, where: _parse_object(hint, value, where)
     options = get_args(hint)
@@ -285,6 +291,17 @@ def _mapping(parse_value: _Parser) -> _Parser:
         if not isinstance(value, dict):
             raise RecordError(f"{where}: an object was expected")
         return {clean(k, 200): parse_value(v, f"{where}.{clean(k, 40)}") for k, v in value.items()}
+
+    return parse
+
+
+def _word(kind: type[Word]) -> _Parser:
+    def parse(value: Any, where: str) -> Word:
+        text = _text(value, where)
+        try:
+            return kind(text)
+        except ValueError:
+            raise RecordError(f"{where}: one of {', '.join(kind)} was expected") from None
 
     return parse
 

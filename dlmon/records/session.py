@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
+from dlmon.records.words import FailureKind, Status
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,14 @@ class Failure:
 
     Attributes:
         text: a sentence.
+        kind: what made it fail: refused, out_of_memory, exception, killed, signal, not_started or
+            unknown.
     """
 
     TYPE: ClassVar[str] = "failure"
     t: int
     text: str
+    kind: FailureKind | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,8 @@ class Result:
         device_name: the product's name of the device.
         data: what the samples were: real or synthetic.
         error: why it failed, in words.
+        failure: what made it fail: refused, out_of_memory, exception, killed, signal, not_started
+            or unknown; older logs lack it.
         exit_code: of the workload's process; negative: the signal that ended it.
         epochs: how many epochs ended.
         batches: how many training batches ended.
@@ -207,7 +213,7 @@ class Result:
     """
 
     TYPE: ClassVar[str] = "result"
-    status: str
+    status: Status
     session: str
     log: str
     workload: str
@@ -222,6 +228,7 @@ class Result:
     device_name: str | None = None
     data: str | None = None
     error: str | None = None
+    failure: FailureKind | None = None
     exit_code: int | None = None
     epochs: int | None = None
     batches: int | None = None

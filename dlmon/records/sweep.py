@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dlmon.records.session import Result
+from dlmon.records.words import RunStatus, Status
 
 Value = str | int | float
 """A value that an option of `run` can have."""
@@ -101,7 +102,7 @@ class Outcome:
         took_s: from its launch to its end.
     """
 
-    status: str
+    status: RunStatus
     reason: str | None = None
     session: str | None = None
     result: Result | None = None
@@ -149,7 +150,7 @@ class Closed:
     """
 
     TYPE: ClassVar[str] = "closed"
-    status: str
+    status: Status
     wall: float
 
 

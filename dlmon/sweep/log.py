@@ -16,7 +16,6 @@ from pathlib import Path
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
-    RUNNING,
     find_log,
     list_logs,
     log_paths,
@@ -26,7 +25,7 @@ from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, 
 from dlmon.log.follower import RecordFollower
 from dlmon.log.lock import writer_pid
 from dlmon.log.writer import make_log
-from dlmon.records import SCHEMA, Event, Resumed, SweepHeader, SweptWorkload, encode
+from dlmon.records import SCHEMA, Event, Resumed, Status, SweepHeader, SweptWorkload, encode
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
 
@@ -49,7 +48,7 @@ class SweepEntry:
     header: SweepHeader
     path: Path
     sweep: Sweep
-    status: str
+    status: Status
     pid: int | None
 
     @property
@@ -225,12 +224,12 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
 def _read_entry(path: Path) -> SweepEntry:
     held = _held_here(path)
     if held is not None:
-        return SweepEntry(held.header, path, held.sweep, RUNNING, os.getpid())
+        return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         # The lock first: an end that is written between the two is then found.
         status, pid = standing_without_result(follower)
         header, sweep = _folded(follower)
-    if status != RUNNING and sweep.closed is not None:
+    if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed
     return SweepEntry(header, path, sweep, status, pid)
 

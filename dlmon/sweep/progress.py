@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlmon.records import Began, Closed, Ended, Outcome, Record, Result, Resumed, Slot
+from dlmon.records import (
+    Began,
+    Closed,
+    Ended,
+    FailureKind,
+    Outcome,
+    Record,
+    Result,
+    Resumed,
+    RunStatus,
+    Slot,
+    Status,
+)
 from dlmon.sweep.plan import Plan
 
-COMPLETED, FAILED, OUT_OF_MEMORY = "completed", "failed", "out of memory"
-IMPOSSIBLE, NOT_RUN = "impossible", "not run"
-STATUSES = (COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN)
-
-# With what a workload ends whose options can't be run where it is.
-WORKLOAD_REFUSED = 69
-# How a workload, or the kernel's verdict on it, tells that memory ran out.
-_MEMORY_RAN_OUT = "memory ran out"
+_STATUS_OF_FAILURE = {
+    FailureKind.OUT_OF_MEMORY: RunStatus.OUT_OF_MEMORY,
+    FailureKind.REFUSED: RunStatus.IMPOSSIBLE,
+}
 
 
 @dataclass
@@ -33,7 +41,7 @@ class Sweep:
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
     sessions: dict[str, Slot] = field(default_factory=dict)
     running: Began | None = None
-    closed: str | None = None
+    closed: Status | None = None
 
     def fold(self, event: Record) -> None:
         """Take what its log says next; runs that the plan doesn't know are passed over."""
@@ -41,7 +49,7 @@ class Sweep:
             case Began(slot=slot) if slot in self._slots:
                 self.running = event
                 self.sessions[event.session] = slot
-            case Ended(slot=slot, outcome=outcome) if self._knows(slot, outcome):
+            case Ended(slot=slot, outcome=outcome) if slot in self._slots:
                 self.outcomes[slot] = outcome
                 if self.running is not None and self.running.slot == slot:
                     self.running = None
@@ -56,7 +64,7 @@ class Sweep:
         self.outcomes = {
             slot: outcome
             for slot, outcome in self.outcomes.items()
-            if outcome.status != IMPOSSIBLE or outcome.session is not None
+            if outcome.status != RunStatus.IMPOSSIBLE or outcome.session is not None
         }
 
     def left(self) -> list[Slot]:
@@ -74,7 +82,7 @@ class Sweep:
     def is_over(self, slot: Slot) -> bool:
         """Tell whether a run needs not be made any more."""
         outcome = self.outcomes.get(slot)
-        return outcome is not None and outcome.status != NOT_RUN
+        return outcome is not None and outcome.status != RunStatus.NOT_RUN
 
     def seconds_left(self, running_for_s: float = 0.0) -> float | None:
         """Return how long the rest will take, None before anything can be told.
@@ -88,7 +96,7 @@ class Sweep:
         known: dict[object, list[float]] = {}
         combinations = self.plan.combinations
         for slot, outcome in self.outcomes.items():
-            if outcome.took_s is None or outcome.status != COMPLETED:
+            if outcome.took_s is None or outcome.status != RunStatus.COMPLETED:
                 continue
             workload = combinations[slot.combination].workload
             for key in (slot.combination, workload, None):
@@ -105,9 +113,6 @@ class Sweep:
                 takes_s = max(0.0, takes_s - running_for_s)
             total += takes_s
         return total
-
-    def _knows(self, slot: Slot, outcome: Outcome) -> bool:
-        return slot in self._slots and outcome.status in STATUSES
 
     @cached_property
     def _slots(self) -> frozenset[Slot]:
@@ -126,13 +131,14 @@ def outcome_of(
         trouble: why there is no result.
     """
     if result is None:
-        return Outcome(NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s)
-    if result.status == "completed":
-        return Outcome(COMPLETED, None, session, result, took_s)
-    if result.status == "stopped":
-        return Outcome(NOT_RUN, "stopped before its end", session, result, took_s)
+        return Outcome(
+            RunStatus.NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s
+        )
+    if result.status == Status.COMPLETED:
+        return Outcome(RunStatus.COMPLETED, None, session, result, took_s)
+    if result.status == Status.STOPPED:
+        return Outcome(RunStatus.NOT_RUN, "stopped before its end", session, result, took_s)
     reason = result.error or "it failed and gave no reason"
-    if _MEMORY_RAN_OUT in reason:
-        return Outcome(OUT_OF_MEMORY, reason, session, result, took_s)
-    status = IMPOSSIBLE if result.exit_code == WORKLOAD_REFUSED else FAILED
+    kind = result.failure or FailureKind.UNKNOWN
+    status = _STATUS_OF_FAILURE.get(kind, RunStatus.FAILED)
     return Outcome(status, reason, session, result, took_s)

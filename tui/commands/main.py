@@ -22,15 +22,9 @@ import typer
 from dlmon import __version__
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log.directory import (
-    RUNNING,
-    NoSuchLog,
-    find_session,
-    list_sessions,
-    read_entry,
-    stop_session,
-)
+from dlmon.log.directory import NoSuchLog, find_session, list_sessions, read_entry, stop_session
 from dlmon.log.folder import LogError
+from dlmon.records import Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from tui.commands.shared import (
     DONE,
@@ -274,7 +268,7 @@ def attach(
 def stop(session: SessionName, log_dir: LogDir = None) -> None:
     """Stop a session that runs on this machine."""
     entry = read_entry(_find(session, log_dir))
-    if entry.status != RUNNING:
+    if entry.status != Status.RUNNING:
         raise UserError(f"{entry.header.id} is not running: it is {entry.status}")
     try:
         stopping = stop_session(entry)

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.log.directory import RUNNING, SessionEntry
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Status
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
@@ -21,9 +22,9 @@ _IN_BRIEF = {
 }
 
 _NO_RESULT = {
-    RUNNING: "not over yet",
-    "interrupted": "left no result",
-    "unknown": "recorded on another machine",
+    Status.RUNNING: "not over yet",
+    Status.INTERRUPTED: "left no result",
+    Status.UNKNOWN: "recorded on another machine",
 }
 
 Recorded = SessionEntry | SweepEntry
@@ -129,7 +130,7 @@ def made_text(entry: SweepEntry) -> str:
 
 def can_be_resumed(entry: SweepEntry) -> bool:
     """Tell whether a sweep has runs left that nobody makes at present."""
-    return entry.status != RUNNING and bool(entry.sweep.left())
+    return entry.status != Status.RUNNING and bool(entry.sweep.left())
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:

@@ -26,9 +26,12 @@ from dlmon.records import (
     Output,
     RecordError,
     Result,
+    RunStatus,
     SecondsPerEpoch,
     SessionHeader,
     Slot,
+    Status,
+    Word,
     decode,
     encode,
     finite,
@@ -65,6 +68,8 @@ def of_hint(hint):
     }
     if hint in simple:
         return simple[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return st.sampled_from(list(hint))
     if is_dataclass(hint):
         return built(hint)
     options = typing.get_args(hint)
@@ -173,7 +178,8 @@ def test_the_round_trip_covers_a_record_with_nothing_optional(cls):
     }
     hints = typing.get_type_hints(cls)
     samples = {int: 1, float: 0.5, str: "text", bool: True, MachineFacts: MachineFacts()}
-    samples |= {Slot: Slot(1, 2), Outcome: Outcome("completed")}
+    samples |= {Slot: Slot(1, 2), Outcome: Outcome(RunStatus.COMPLETED)}
+    samples |= {Status: Status.COMPLETED}
     for name in required:
         hint = hints[name]
         if typing.get_origin(hint) is dict:

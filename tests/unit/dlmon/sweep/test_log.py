@@ -17,7 +17,7 @@ import dlmon.log.directory
 import dlmon.sweep.log
 from dlmon.log.directory import NoSuchLog, list_sessions
 from dlmon.log.folder import LogError
-from dlmon.records import Began, Closed, Ended, Outcome, Resumed, Slot
+from dlmon.records import Began, Closed, Ended, Outcome, Resumed, RunStatus, Slot
 from dlmon.sweep.log import (
     SWEEP_NAME,
     SweepWriter,
@@ -28,7 +28,7 @@ from dlmon.sweep.log import (
     refuse_second,
 )
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.progress import FAILED, NOT_RUN, Sweep
+from dlmon.sweep.progress import Sweep
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
 HOLD = """
@@ -92,7 +92,7 @@ def held():
 EVENTS = (
     Began(Slot(0, 0), "20261120-145600-mnist-mlp-small-7f3a", 2.0),
     Ended(Slot(0, 0), completed(0.41, cost_usd=0.02), 12.0),
-    Ended(Slot(1, 0), Outcome(FAILED, "ValueError: on purpose", "s", None, 1.5), 13.0),
+    Ended(Slot(1, 0), Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 1.5), 13.0),
     Resumed(20.0),
     Began(Slot(2, 1), "20261120-145700-mnist-mlp-small-7f3b", 21.0),
 )
@@ -313,7 +313,9 @@ def test_a_line_that_tells_nothing_is_passed_over(begin, line):
 
 def test_foreign_text_is_cleaned(begin):
     writer = begin()
-    writer.write(Ended(Slot(0, 0), Outcome(NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0))
+    writer.write(
+        Ended(Slot(0, 0), Outcome(RunStatus.NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0)
+    )
     writer.close()
     assert read_sweep(writer.path)[1].outcomes[Slot(0, 0)].reason == "redgnp"
 
@@ -382,5 +384,7 @@ def test_a_run_that_was_made_again_has_two_sessions(begin):
     slot = writer.sweep.left()[0]
     for session in ("stopped-one", "second-one"):
         writer.write(Began(slot, session, 1.0))
-        writer.write(Ended(slot, Outcome(NOT_RUN, "stopped before its end", session), 2.0))
+        writer.write(
+            Ended(slot, Outcome(RunStatus.NOT_RUN, "stopped before its end", session), 2.0)
+        )
     assert writer.sweep.sessions == {"stopped-one": slot, "second-one": slot}

@@ -252,7 +252,7 @@ class Sensing:
 
 
 def _answers(gpu: Gpu) -> bool:
-    return replace(gpu, why={}) != Gpu(gpu.index)
+    return replace(gpu, state=None, why={}) != Gpu(gpu.index)
 
 
 def _every_gpu_answers(sample: Machine) -> bool:

@@ -64,7 +64,7 @@ from dlmon.records.training import (
     Phase,
     Validation,
 )
-from dlmon.records.words import FailureKind, RunStatus, Status, Word
+from dlmon.records.words import FailureKind, GpuState, Lack, RunStatus, Status, Word
 
 __all__ = [
     "ANY",
@@ -90,6 +90,8 @@ __all__ = [
     "FailureKind",
     "Gpu",
     "GpuFacts",
+    "GpuState",
+    "Lack",
     "Machine",
     "MachineFacts",
     "Memory",

@@ -19,7 +19,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from dlmon.records.earlier import failure_kind
+from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
@@ -185,6 +185,7 @@ class _Form:
     within: dict[str, _Parser]
     required: tuple[str, ...]
     defaults: dict[str, Any]
+    complete: Callable[[dict[str, Any]], None] | None
 
 
 _FORMS: dict[type[Any], _Form] = {}
@@ -203,6 +204,7 @@ def _form_of(cls: type[Any]) -> _Form:
             if spec.default is MISSING and spec.default_factory is MISSING
         ),
         defaults={spec.name: None if spec.default is MISSING else spec.default for spec in specs},
+        complete=COMPLETE.get(cls),
     )
 
 
@@ -224,8 +226,8 @@ def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
         values[name] = parse(loaded, where)
     if "why" in parsers and "why" not in loaded:
         values["why"] = {}
-    if cls is Result and values["failure"] is None:
-        values["failure"] = failure_kind(values)
+    if form.complete is not None:
+        form.complete(values)
     return filled(cls, values)
 
 

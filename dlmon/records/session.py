@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
-from dlmon.records.words import FailureKind, Status
+from dlmon.records.words import FailureKind, Lack, Status
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,8 @@ class Result:
         peak_share: `effective_flop_s` as a share (0 to 1) of the matmul peak measured on that
             device in that precision.
         samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
+        lacking: what the run lacked for a figure that is null, by the figure's name: model (it was
+            not built) or steady_state; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -239,6 +241,7 @@ class Result:
     effective_flop_s: float | None = None
     peak_share: float | None = None
     samples_per_epoch: int | None = None
+    lacking: dict[str, Lack] | None = None
     t: int | None = None
     wall: float | None = None
     why: dict[str, str] = field(default_factory=dict)

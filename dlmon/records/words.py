@@ -38,6 +38,45 @@ class RunStatus(Word):
     RUNNING = "running"
 
 
+class Lack(Word):
+    """What a run lacked for a figure."""
+
+    MODEL = "model"
+    """It was not built."""
+    STEADY_STATE = "steady_state"
+
+
+class GpuState(Word):
+    """Whether a GPU answers, or all of them; else why not."""
+
+    ANSWERS = "answers"
+    ASLEEP = "asleep"
+    IDLE = "idle"
+    """Left alone, so that it can fall asleep."""
+    LOST = "lost"
+    """It answered before, and may come back."""
+    NO_DRIVER = "no_driver"
+    NO_PACKAGE = "no_package"
+    VERSIONS_DIFFER = "versions_differ"
+    """Of the driver and its library."""
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GpuState:
+        """Take what a newer version wrote as unknown."""
+        return cls.UNKNOWN
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is known of what it does meanwhile."""
+        return self not in (GpuState.ANSWERS, GpuState.ASLEEP, GpuState.IDLE)
+
+    @property
+    def may_answer_later(self) -> bool:
+        """Whether another try may reach it."""
+        return self in (GpuState.LOST, GpuState.ASLEEP)
+
+
 class FailureKind(Word):
     """What made a run fail."""
 

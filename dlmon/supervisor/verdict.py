@@ -10,10 +10,10 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
-from dlmon.records import Failure, FailureKind, Model, Result, Status
+from dlmon.records import Failure, FailureKind, Lack, Model, Result, Status
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT
+from dlmon.session.session import NEVER_STEADY, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
@@ -62,9 +62,10 @@ def make_result(
     """Return the result record of a session whose figures are in `snapshot` and `measures`."""
     header, model = snapshot.header, snapshot.model
     status, error, kind = _status(ending, _batch_size(job, model))
+    lacking = snapshot.lacking
+    unsteady = [name for name in lacking if lacking[name] == Lack.STEADY_STATE]
     too_short = _too_short(snapshot, status)
-    told = {**snapshot.why, **measures.why}
-    why = {name: too_short if why == NOT_STEADY else why for name, why in told.items()}
+    why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if model is None:
@@ -96,6 +97,7 @@ def make_result(
         effective_flop_s=measures.effective_flop_s,
         peak_share=measures.peak_share,
         samples_per_epoch=(model.samples_per_epoch or None) if model else None,
+        lacking=lacking or None,
         t=now_ns,
         wall=wall,
         why=why,

@@ -468,6 +468,7 @@ class _Recording:
             batches=snapshot.batches,
             stalls=snapshot.stalls,
             samples_per_epoch=snapshot.model.samples_per_epoch if snapshot.model else None,
+            lacking=snapshot.lacking or None,
             t=self._now,
             wall=self._wall_at(self._now),
             why=snapshot.why,

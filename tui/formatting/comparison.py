@@ -22,8 +22,16 @@ from dlmon.comparison.conditions import Conditions, busy_at_start
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS
 from dlmon.log.directory import SessionEntry
-from dlmon.records import TITLES, WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader, Status
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY
+from dlmon.records import (
+    TITLES,
+    WITHOUT_EPOCHS,
+    Lack,
+    Result,
+    SecondsPerEpoch,
+    SessionHeader,
+    Status,
+)
+from dlmon.session.session import NEVER_STEADY
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
@@ -280,12 +288,13 @@ _ENDED = {
 def why_no_time(snapshot: Snapshot, status: Status) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
     why = snapshot.why
-    reason = why.get("seconds_per_epoch") or why.get("run_seconds", "")
-    if metric_of(snapshot) == STEP_MS:
-        reason = why.get("step_ms", reason)
+    name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
+    if metric_of(snapshot) == STEP_MS and "step_ms" in why:
+        name = "step_ms"
+    reason = why.get(name, "")
     if status == Status.RUNNING:
         return reason
-    if reason == NOT_STEADY:
+    if snapshot.lacking.get(name) == Lack.STEADY_STATE:
         return NEVER_STEADY
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import dlmon
+from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.device_files import read_device_files
@@ -29,7 +30,6 @@ TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nigh
 # What the extra `tensorflow[and-cuda]` installs, by CUDA's major version.
 CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 NVIDIA_PCI_VENDOR = "0x10de"
-BUSY_PCT = 25.0
 # Twice what a day at one sample a second may take.
 LEAST_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
@@ -194,7 +194,7 @@ def _cpu(machine: MachineFacts) -> Finding:
 
 
 def _load(machine: MachineFacts) -> Iterator[Finding]:
-    if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_PCT:
+    if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_CPU_PCT:
         yield Finding(
             "load",
             "warning",

@@ -13,6 +13,9 @@ from dlmon.records.codec import (
 )
 from dlmon.records.machine import (
     ANY,
+    MOST_BUSIEST,
+    MOST_OF_RUN,
+    MOST_ON_GPUS,
     Cost,
     Cpu,
     Disk,
@@ -70,6 +73,9 @@ __all__ = [
     "ANY",
     "GRADIENTS_PHASE",
     "LARGEST",
+    "MOST_BUSIEST",
+    "MOST_OF_RUN",
+    "MOST_ON_GPUS",
     "PHASES",
     "SCHEMA",
     "TITLES",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import Machine
-from dlmon.records.changes import _merge_machine
+from dlmon.records.changes import merge_machine
 from dlmon.session.energy import EnergyMeter
 from dlmon.statistics.series import Series
 
@@ -48,7 +48,7 @@ class MachineHistory:
         # Up to two missed ticks are lateness, more is a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             begin = before.t
-        self.latest = told = _merge_machine(before, sample)
+        self.latest = told = merge_machine(before, sample)
         self.energy.fold(sample)
         if told.cpu is not None and told.cpu.pct is not None:
             self.cpu_pct.add(begin, sample.t, told.cpu.pct)

@@ -29,7 +29,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
 )
-from dlmon.records.changes import _newest_facts
+from dlmon.records.changes import newest_facts
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
@@ -113,7 +113,7 @@ class Session:
             self.machine.fold(record)
             self._keep_for_limit()
         elif isinstance(record, Facts):
-            self.facts = _newest_facts(self.facts, record.machine)
+            self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
             self._fold_phase(record)
         elif isinstance(record, Model):

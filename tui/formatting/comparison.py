@@ -15,7 +15,7 @@ from dlmon.comparison.compare import (
     cpus_of,
     factor,
     missing_part,
-    timing_of_step,
+    timing_by,
     usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions, busy_at_start
@@ -95,18 +95,12 @@ def metric_of(snapshot: Snapshot) -> str:
 
 def timing_of(snapshot: Snapshot) -> Timing | None:
     """Return the time that a session is compared by."""
-    metric = metric_of(snapshot)
-    if metric == STEP_MS:
-        return timing_of_step(snapshot.step_ms, snapshot.samples_per_second)
-    return snapshot.run_seconds if metric == "run_seconds" else snapshot.seconds_per_epoch
+    return timing_by(metric_of(snapshot), snapshot)
 
 
 def timing_of_result(result: Result, workload: str) -> Timing | None:
     """Return the time that a session is compared by, as it was recorded."""
-    metric = compared_metric(workload, mode_of(result.options))
-    if metric == STEP_MS:
-        return timing_of_step(result.step_ms, result.samples_per_second)
-    return result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
+    return timing_by(compared_metric(workload, mode_of(result.options)), result)
 
 
 def epoch_word(header: SessionHeader) -> str:

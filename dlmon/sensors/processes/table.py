@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dlmon.host import is_wsl
-from dlmon.records import GpuState, Process
+from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.lookups import Answers
@@ -19,7 +19,6 @@ from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
 
-MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 COMMAND_CHARACTERS = 120
 
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"

@@ -30,6 +30,8 @@ SIGNAL_WORDS = {
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
     signal.SIGTERM: "it was ended from outside (SIGTERM)",
 }
+# With what a workload ends that refuses its options.
+_REFUSED = 69
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -166,7 +168,7 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         return Status.FAILED, ending.failure.text, ending.failure.kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"
-        return Status.FAILED, why, FailureKind.UNKNOWN
+        return Status.FAILED, why, FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN
     size = f" (batch size {batch_size:,})" if isinstance(batch_size, int) else ""
     if -code == signal.SIGKILL and ending.out_of_memory:
         why = f"memory ran out{size} and the kernel killed it"

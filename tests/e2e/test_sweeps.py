@@ -17,7 +17,7 @@ from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Batches, RunStatus
 from dlmon.sweep.log import SWEEP_NAME, read_sweep
-from dlmon.sweep.progress import WORKLOAD_REFUSED
+from workloads.__main__ import REFUSED
 
 SMALL = "mnist-mlp-small"
 QUICK = {"epochs": 1, "steps": 12}
@@ -159,8 +159,8 @@ def test_json_is_all_that_stdout_gets(sweeper):
 def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
     scripts = {
         "8": {"building": [["fail", "on purpose"]]},
-        "16": {"building": [["fail", "memory ran out with batch size 16 (no room)"]]},
-        "32": {"building": [["leave", WORKLOAD_REFUSED]]},
+        "16": {"building": [["run_out_of_memory", "no room"]]},
+        "32": {"building": [["leave", REFUSED]]},
     }
     sizes = [8, 16, 32, 64, 128]
     one = sweeper(vary={"batch_size": sizes}, options=QUICK, scripts=scripts, refused=[64])

@@ -8,6 +8,7 @@ from dlmon.launch.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Batches, Failure, FailureKind, Model, SessionHeader
 from dlmon.session.session import Session
 from dlmon.supervisor.verdict import Ending, make_result, measure_session
+from workloads.__main__ import REFUSED
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
 
@@ -111,6 +112,7 @@ def test_every_way_to_end_has_its_words(ending, status, error):
     [
         ({"exit_code": 1, "failure": "ValueError: no"}, FailureKind.EXCEPTION),
         ({"exit_code": 3}, FailureKind.UNKNOWN),
+        ({"exit_code": REFUSED}, FailureKind.REFUSED),
         ({"exit_code": -9}, FailureKind.KILLED),
         ({"exit_code": -9, "out_of_memory": True}, FailureKind.OUT_OF_MEMORY),
         ({"exit_code": -6, "last_words": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),

@@ -36,10 +36,15 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
         return False
     if (root / _SYSTEMDS_SIGN).exists():
         return True
+    return is_first_pid_namespace(root) is False
+
+
+def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
+    """Tell whether this is the machine's own pid namespace; None where that can't be read."""
     try:
-        return str((root / "proc/self/ns/pid").readlink()) != _FIRST_PID_NAMESPACE
+        return str((root / "proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:
-        return False
+        return None
 
 
 def is_wsl(root: Path) -> bool:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from dlmon.records import PHASES, Record
+from dlmon.records import PHASES, Record, Word
+from dlmon.records.sweep import WITHIN, Value
 
 PAGE = Path(__file__).with_name("logs.md")
 BEGIN = "<!-- From here on: made by docs/record_tables.py; don't edit. -->"
@@ -27,6 +29,8 @@ JSON_TYPES: dict[Any, str] = {
     str: "string",
     bool: "boolean",
     Any: "any",
+    Value: "string or number",
+    Value | None: "string, number or null",
 }
 EVERYWHERE = {
     "t": "When, by CLOCK_MONOTONIC, in nanoseconds.",
@@ -62,15 +66,21 @@ def tables() -> str:
 
 def section(cls: type[Any], heading: str) -> str:
     """Return a heading, what the class says of itself, and the table of its fields."""
-    prose, meanings = describe(cls)
-    hints = get_type_hints(cls)
-    rows = [
-        f"| `{spec.name}` | {_json_type(hints[spec.name])} | {'yes' if _always(spec) else ''} "
-        f"| {meanings[spec.name]} |"
-        for spec in fields(cls)
-    ]
     head = "| field | JSON type | always | meaning |\n| --- | --- | --- | --- |"
-    return "\n".join([heading, "", prose, "", head, *rows, ""])
+    return "\n".join([heading, "", describe(cls)[0], "", head, *_rows(cls), ""])
+
+
+def _rows(cls: type[Any]) -> Iterator[str]:
+    """Yield the rows of a class's fields; what stands within the record has its rows there."""
+    _, meanings = describe(cls)
+    hints = get_type_hints(cls)
+    for spec in fields(cls):
+        hint = hints[spec.name]
+        if spec.metadata == WITHIN:
+            yield from _rows(hint)
+        else:
+            always = "yes" if _always(spec) else ""
+            yield f"| `{spec.name}` | {_json_type(hint)} | {always} | {meanings[spec.name]} |"
 
 
 def describe(cls: type[Any]) -> tuple[str, dict[str, str]]:
@@ -82,9 +92,9 @@ def describe(cls: type[Any]) -> tuple[str, dict[str, str]]:
     prose, _, attributes = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:\n")
     listed = {**EVERYWHERE, **_listed(attributes)}
     for spec in fields(cls):
-        if spec.name not in listed:
+        if spec.name not in listed and spec.metadata != WITHIN:
             raise NoMeaning(f"{cls.__name__}.{spec.name}: say under Attributes what it means")
-    return prose, {spec.name: _sentence(listed[spec.name]) for spec in fields(cls)}
+    return prose, {name: _sentence(meaning) for name, meaning in listed.items()}
 
 
 def _listed(attributes: str) -> dict[str, str]:
@@ -113,9 +123,12 @@ def _always(spec: Field[Any]) -> bool:
 def _objects_in(cls: type[Any]) -> list[type[Any]]:
     """Return the dataclasses that a record's fields hold, each before those in it."""
     found: list[type[Any]] = []
-    for hint in get_type_hints(cls).values():
-        for part in _parts(hint):
-            found += [part, *_objects_in(part)]
+    hints = get_type_hints(cls)
+    for spec in fields(cls):
+        for part in _parts(hints[spec.name]):
+            if part in get_args(Record):
+                continue
+            found += [*([] if spec.metadata == WITHIN else [part]), *_objects_in(part)]
     return found
 
 
@@ -128,6 +141,8 @@ def _parts(hint: Any) -> list[type[Any]]:
 def _json_type(hint: Any) -> str:
     if hint in JSON_TYPES:
         return JSON_TYPES[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return "string"
     if isinstance(hint, type) and is_dataclass(hint):
         return f"object: [{hint.__name__}](#{hint.__name__.lower()})"
     arguments = get_args(hint)

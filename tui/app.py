@@ -20,8 +20,9 @@ from textual.screen import ModalScreen, Screen
 
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log.directory import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
+from dlmon.log.directory import SessionEntry, list_sessions, log_directory
 from dlmon.log.folder import LogError
+from dlmon.records import Status
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
 from dlmon.stop import TERMINAL_CLOSED
@@ -683,7 +684,7 @@ def _exit_code(shown: _Shown) -> int:
         return INTERRUPTED
     if shown.viewer.why_result_unwritten is not None:
         return 1
-    return 0 if shown.viewer.status in (RUNNING, UNKNOWN, "completed") else 1
+    return 0 if shown.viewer.status in (Status.RUNNING, Status.UNKNOWN, Status.COMPLETED) else 1
 
 
 def _yes_or_no(value: bool) -> str:

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dlmon.records import TITLES
 from workloads.failure import Refused, one_line
-
-TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 
 @dataclass(frozen=True)

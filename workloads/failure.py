@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dlmon.records import FailureKind
+
 # What a lack of memory is called by NumPy and Python, TensorFlow, and Torch.
 _MEMORY_ERRORS = ("MemoryError", "_ArrayMemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 # JAX has one error for everything, Torch on the CPU a RuntimeError, and TensorFlow an
@@ -20,6 +22,13 @@ _NOT_COMPILABLE = "unsupported operations when trying to compile"
 
 class Refused(Exception):
     """The run can't go on; the message is a sentence for a person."""
+
+
+def kind_of(error: Exception) -> FailureKind:
+    """Return what made a run fail."""
+    if isinstance(error, Refused):
+        return FailureKind.REFUSED
+    return FailureKind.OUT_OF_MEMORY if _ran_out_of_memory(error) else FailureKind.EXCEPTION
 
 
 def in_words(error: Exception, batch_size: int, device: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Analytic counts of a network's weights and floating-point operations.
+"""The layers of a network, and analytic counts of its weights and floating-point operations.
 
 A multiply-add counts as 2. Only layers that multiply by weights count:
 activations, pooling, normalization, embeddings, biases and the optimizer are
@@ -69,6 +69,7 @@ class Conv2D:
     kernel_size: int
     strides: int = 1
     padding: str | int = "same"
+    activation: str | None = "relu"
 
     def output_shape(self, shape: Shape) -> Shape:
         """Return (height, width, filters)."""
@@ -110,6 +111,8 @@ class MaxPool2D(_Uncounted):
 class GlobalAveragePool(_Uncounted):
     """The mean of each channel, over all pixels or all steps of a sequence."""
 
+    of_steps: bool = False
+
     def output_shape(self, shape: Shape) -> Shape:
         """Return the number of channels."""
         return shape[-1:]
@@ -122,6 +125,17 @@ class Flatten(_Uncounted):
     def output_shape(self, shape: Shape) -> Shape:
         """Return the number of values."""
         return (prod(shape),)
+
+
+@dataclass(frozen=True)
+class Dropout(_Uncounted):
+    """In training, a share of the values is left out."""
+
+    rate: float
+
+    def output_shape(self, shape: Shape) -> Shape:
+        """Return the shape as it is."""
+        return shape
 
 
 @dataclass(frozen=True)
@@ -139,7 +153,7 @@ class BatchNormalization(_Uncounted):
 
 @dataclass(frozen=True)
 class Dense:
-    """A fully connected layer with bias."""
+    """A fully connected layer with bias, rectified unless it is the last."""
 
     units: int
 

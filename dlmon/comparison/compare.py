@@ -13,17 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime, timezone
+from typing import Any, Protocol
 
 from dlmon.comparison.conditions import (
     SIZED_BY_DATA,
     VOCABULARY_ESTIMATED,
     Conditions,
-    _capped,
     busy_at_start,
     conditions_of,
     find_differences,
+    is_capped,
 )
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
@@ -34,6 +34,7 @@ from dlmon.records import (
     SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
+    Status,
     StepTime,
 )
 from dlmon.statistics.claims import Interval
@@ -100,7 +101,7 @@ class Run:
 
 def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> Run | None:
     """Return what a recorded run measured of a metric, None where it has no such value."""
-    timing = _timing_of(metric, result)
+    timing = timing_by(metric, result)
     if timing is None:
         return None
     backend = result.options.get("backend")
@@ -153,19 +154,41 @@ def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | Non
         return None
 
 
-def _timing_of(metric: str, result: Result) -> Timing | None:
-    if metric == "seconds_per_epoch":
-        return result.seconds_per_epoch
+class Figures(Protocol):
+    """What is known of a run, as it goes on or as it ended."""
+
+    @property
+    def seconds_per_epoch(self) -> SecondsPerEpoch | None:
+        """The time of an epoch."""
+
+    @property
+    def run_seconds(self) -> RunSeconds | None:
+        """The time of the run."""
+
+    @property
+    def step_ms(self) -> StepTime | None:
+        """The time of a batch."""
+
+    @property
+    def samples_per_second(self) -> SamplesPerSecond | None:
+        """The throughput."""
+
+
+def timing_by(metric: str, figures: Figures) -> Timing | None:
+    """Return the time that a run is compared by, where it has it."""
     if metric == STEP_MS:
-        return timing_of_step(result.step_ms, result.samples_per_second)
-    return result.run_seconds if metric == "run_seconds" else None
+        return timing_of_step(figures.step_ms, figures.samples_per_second)
+    return {
+        "seconds_per_epoch": figures.seconds_per_epoch,
+        "run_seconds": figures.run_seconds,
+    }.get(metric)
 
 
 def _year(wall: float | None) -> int | None:
     if wall is None:
         return None
     try:
-        return datetime.fromtimestamp(wall, UTC).year
+        return datetime.fromtimestamp(wall, timezone.utc).year
     except (OverflowError, OSError, ValueError):  # a foreign log may name any time
         return None
 
@@ -334,7 +357,7 @@ def published_differences(
 
 def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
     """Drop a cap that the time doesn't suffer: a projection stands for the whole epoch."""
-    if _capped(conditions) and not projected:
+    if is_capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)
 
@@ -342,7 +365,7 @@ def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
 def _is_earlier(result: Result, workload: str, this: Run | None) -> bool:
     return (
         result.workload == workload
-        and result.status in ("completed", "stopped")
+        and result.status in (Status.COMPLETED, Status.STOPPED)
         and (this is None or result.session != this.session)
     )
 
@@ -351,7 +374,7 @@ def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
     """Say where a recorded run ended too soon for its value to be compared."""
     if timing.projected and result.step_ms is None:
         return ("ended before it was steady",)
-    if isinstance(timing, RunSeconds) and result.status == "stopped" and not timing.projected:
+    if isinstance(timing, RunSeconds) and result.status == Status.STOPPED and not timing.projected:
         return ("stopped early",)
     return ()
 
@@ -362,7 +385,7 @@ def _run_row(
     badges = list(differences)
     if run.missing:
         badges.append(f"without {run.missing}")
-    if run.timing.projected and _capped(conditions):
+    if run.timing.projected and is_capped(conditions):
         badges.append(f"projected from {conditions.steps_cap} steps an epoch")
     elif run.timing.projected:
         badges.append("projected")

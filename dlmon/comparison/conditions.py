@@ -135,7 +135,7 @@ def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
     return abs(theirs.samples - ours.samples) < batch_size
 
 
-def _capped(conditions: Conditions) -> bool:
+def is_capped(conditions: Conditions) -> bool:
     """Tell whether `--steps` cuts an epoch short; one beyond its length doesn't."""
     if conditions.steps_cap is None:
         return False

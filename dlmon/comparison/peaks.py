@@ -90,7 +90,7 @@ def read_peaks(path: Path) -> tuple[Peak, ...]:
         told = json.loads(text)
         if told["schema"] != SCHEMA:
             raise ValueError("another schema")
-        return tuple(_peak(item) for item in told["peaks"])
+        return tuple(read_peak(item) for item in told["peaks"])
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise CalibrationError(f"{path} holds no calibration; run `{COMMAND}` again") from None
 
@@ -155,7 +155,7 @@ def _key(device: str, device_name: str, precision: str) -> tuple[str, str, str]:
     return device, " ".join(device_name.casefold().split()), precision
 
 
-def _peak(told: Any) -> Peak:
+def read_peak(told: Any) -> Peak:
     """Check and clean what a file or the child tells of a peak.
 
     Raises:
@@ -168,24 +168,26 @@ def _peak(told: Any) -> Peak:
         raise ValueError("a whole number was expected")
     note = told.get("note")
     return Peak(
-        device=_text(told["device"]),
-        device_name=_text(told["device_name"]),
-        precision=_text(told["precision"]),
+        device=checked_text(told["device"]),
+        device_name=checked_text(told["device_name"]),
+        precision=checked_text(told["precision"]),
         flop_s=flop_s,
         size=size,
         wall=wall,
-        versions=_texts(told["versions"]),
-        note=None if note is None else _text(note),
+        versions=checked_texts(told["versions"]),
+        note=None if note is None else checked_text(note),
     )
 
 
-def _text(value: Any) -> str:
+def checked_text(value: Any) -> str:
+    """Return a text that came from outside, cleaned; raise TypeError where it is none."""
     if not isinstance(value, str):
         raise TypeError("a text was expected")
     return clean(value, _LONGEST_TEXT)
 
 
-def _texts(value: Any) -> dict[str, str]:
+def checked_texts(value: Any) -> dict[str, str]:
+    """Return named texts that came from outside, cleaned; raise TypeError where they are none."""
     if not isinstance(value, dict) or len(value) > 20:
         raise TypeError("names with texts were expected")
-    return {_text(name): _text(text) for name, text in value.items()}
+    return {checked_text(name): checked_text(text) for name, text in value.items()}

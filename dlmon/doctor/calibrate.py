@@ -17,10 +17,10 @@ from typing import IO, Any
 from dlmon.comparison.peaks import (
     CalibrationError,
     Peak,
-    _peak,
-    _text,
-    _texts,
+    checked_text,
+    checked_texts,
     flop_s_text,
+    read_peak,
     read_peaks,
     write_peaks,
 )
@@ -148,14 +148,14 @@ class _Answer:
     def _take(self, told: dict[str, Any]) -> None:
         kind = told.get("type")
         if kind == "versions":
-            self._versions = _texts(told["versions"])
+            self._versions = checked_texts(told["versions"])
         elif kind in ("rate", "peak"):
             self._take_rate(told)
         elif kind == "skipped":
-            self.complaints.append(f"{self._about(told)}: {_text(told['text'])}")
+            self.complaints.append(f"{self._about(told)}: {checked_text(told['text'])}")
         elif kind == "failed":
             self.failed = True
-            self.complaints.append(_text(told["text"]))
+            self.complaints.append(checked_text(told["text"]))
 
     def _take_rate(self, told: dict[str, Any]) -> None:
         measured = {
@@ -164,7 +164,7 @@ class _Answer:
             "wall": round(time.time(), 1),
             "versions": self._versions,
         }
-        peak = _peak(measured)
+        peak = read_peak(measured)
         if told["type"] == "peak":
             self.peaks.append(peak)
         else:
@@ -174,10 +174,10 @@ class _Answer:
     def _name(self, told: dict[str, Any]) -> str:
         if told["device"] == "cpu":
             return self._cpu_name
-        return _text(told["device_name"]) if told["device_name"] else "GPU"
+        return checked_text(told["device_name"]) if told["device_name"] else "GPU"
 
     def _about(self, told: dict[str, Any]) -> str:
-        return f"{self._name(told)}, {_text(told['precision'])}"
+        return f"{self._name(told)}, {checked_text(told['precision'])}"
 
 
 def _why_it_ended(code: int, errors: IO[bytes]) -> str:

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import dlmon
+from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text, read_peaks
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.device_files import read_device_files
@@ -20,16 +21,15 @@ from dlmon.doctor.framework_gpus import HIDDEN, compare_sight
 from dlmon.doctor.frameworks import Framework
 from dlmon.host import is_wsl
 from dlmon.launch.device import VISIBLE
-from dlmon.records import TITLES, Facts, GpuFacts, MachineFacts
+from dlmon.records import TITLES, Facts, GpuFacts, GpuState, MachineFacts
 from dlmon.records.sanitize import clean
-from dlmon.sensors.linux.rapl import DENIED, why_no_cpu_energy
+from dlmon.sensors.linux.rapl import why_no_cpu_energy
 
 OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 # What the extra `tensorflow[and-cuda]` installs, by CUDA's major version.
 CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 NVIDIA_PCI_VENDOR = "0x10de"
-BUSY_PCT = 25.0
 # Twice what a day at one sample a second may take.
 LEAST_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
@@ -100,13 +100,8 @@ def examine(
 
 def any_asleep(machine: MachineFacts) -> bool:
     """Tell whether a GPU sleeps, which a framework that looks for GPUs would wake."""
-    reasons = [machine.why.get("gpus", ""), *(g.why.get("uuid", "") for g in machine.gpus or ())]
-    return any(is_asleep(why) for why in reasons)
-
-
-def is_asleep(why: str) -> bool:
-    """Tell by the sensors' reason whether a GPU is not told of because it sleeps."""
-    return why.startswith("asleep")
+    states = [machine.gpus_state, *(gpu.state for gpu in machine.gpus or ())]
+    return GpuState.ASLEEP in states
 
 
 def _cleaned(finding: Finding) -> Finding:
@@ -199,7 +194,7 @@ def _cpu(machine: MachineFacts) -> Finding:
 
 
 def _load(machine: MachineFacts) -> Iterator[Finding]:
-    if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_PCT:
+    if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_CPU_PCT:
         yield Finding(
             "load",
             "warning",
@@ -235,7 +230,7 @@ def _memory(machine: MachineFacts) -> Finding:
 
 def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
     if machine.gpus is None:
-        yield _why_no_gpu(machine.why.get("gpus", "unknown"), root)
+        yield _why_no_gpu(machine.gpus_state, machine.why.get("gpus", "unknown"), root)
         return
     driver = f"driver {machine.driver}" if machine.driver else "driver of unknown version"
     if machine.cuda:
@@ -255,7 +250,7 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
 def _gpu(gpu: GpuFacts, driver: str) -> Finding:
     if gpu.uuid is None:
         why = gpu.why.get("uuid", gpu.why.get("name", "unknown"))
-        if is_asleep(why):
+        if gpu.state == GpuState.ASLEEP:
             return Finding("gpu", "ok", f"GPU {gpu.index} is {why}; {_LEFT_ASLEEP}")
         return Finding(
             "gpu",
@@ -271,15 +266,15 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
     return Finding("gpu", "ok", f"GPU {gpu.index}: {gpu.name}, {memory}, {driver}")
 
 
-def _why_no_gpu(why: str, root: Path) -> Finding:
+def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
     """Tell apart no card, no driver, no permission, and a driver in two versions."""
     control = root / "dev/nvidiactl"
-    if is_asleep(why):
+    if state == GpuState.ASLEEP:
         return Finding("gpu", "ok", f"The GPU is {why}; {_LEFT_ASLEEP}")
-    if "differ in version" in why:
+    if state == GpuState.VERSIONS_DIFFER:
         step = "Reboot, or reload the NVIDIA kernel modules: the driver was updated while loaded."
         return Finding("gpu", "missing", f"No GPU can be used: {why}.", step)
-    if "nvidia-ml-py" in why:
+    if state == GpuState.NO_PACKAGE:
         step = "python -m pip install nvidia-ml-py"
         return Finding("gpu", "missing", f"GPUs can't be watched: {why}.", step)
     if is_wsl(root):
@@ -333,11 +328,11 @@ def _visible_devices(
 
 
 def _energy(root: Path) -> Finding:
-    why = why_no_cpu_energy(root)
+    why, is_denied = why_no_cpu_energy(root)
     if why is None:
         return Finding("energy", "ok", "The CPU's energy counter can be read")
     text = f"The energy that the CPU takes can't be measured: {why}."
-    if why == DENIED:
+    if is_denied:
         step = "As root: chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj (until a reboot)."
         return Finding("energy", "warning", text, step)
     return Finding("energy", "missing", text)

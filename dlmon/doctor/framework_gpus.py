@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
 def _not_asked(framework: Framework) -> Finding:
     why = framework.why or "it reported nothing"
     step = f"Run `python -c 'import {framework.module}'` to see all that it says."
-    if "Illegal instruction" in why:
+    if framework.ended_by == signal.SIGILL:
         step = f"Install a build of {framework.title} for this CPU: it lacks instructions (AVX)."
     return Finding(
         TOPIC, "warning", f"{framework.title} can't tell which GPUs it sees: {why}.", step

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from dlmon.launch.children import SAFE_PATH, die_with_parent, end_group
@@ -127,6 +127,7 @@ class Framework:
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
         complaints: its own words on what did not go well.
         why: why it could not be asked, in words.
+        ended_by: the signal that ended it, where one did.
     """
 
     module: str
@@ -136,6 +137,7 @@ class Framework:
     cuda: str | None = None
     complaints: tuple[str, ...] = ()
     why: str | None = None
+    ended_by: int | None = None
 
     @property
     def title(self) -> str:
@@ -166,9 +168,10 @@ def ask_framework(
     """
     try:
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as words:
-            why = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, words)
+            why, number = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, words)
             complaints = telling_lines(_text_of(words))
-            return _understood(module, _text_of(answer), complaints, why)
+            understood = _understood(module, _text_of(answer), complaints, why)
+            return replace(understood, ended_by=number)
     except OSError as error:
         return Framework(module, why=error.strerror or str(error))
 
@@ -190,8 +193,8 @@ def _run(
     deadline_s: float,
     answer: IO[bytes],
     words: IO[bytes],
-) -> str | None:
-    """Let the child write its answer; return in words what went wrong with it."""
+) -> tuple[str | None, int | None]:
+    """Let the child write its answer; return what went wrong, and the signal that ended it."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _QUESTION, module],
         stdin=subprocess.DEVNULL,
@@ -204,15 +207,15 @@ def _run(
     try:
         code = process.wait(deadline_s)
     except subprocess.TimeoutExpired:
-        return f"it did not answer within {deadline_s:g} s"
+        return f"it did not answer within {deadline_s:g} s", None
     finally:
         end_group(process.pid, signal.SIGKILL)
         # One that hangs in the driver may not even die; nobody waits for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
     if code < 0:
-        return f"it was ended by a signal: {signal.strsignal(-code) or -code}"
-    return f"it ended with exit code {code}" if code else None
+        return f"it was ended by a signal: {signal.strsignal(-code) or -code}", -code
+    return f"it ended with exit code {code}" if code else None, None
 
 
 def _text_of(file: IO[bytes]) -> str:

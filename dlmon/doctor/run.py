@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from dlmon.comparison.conditions import BUSY_CPU_PCT
 from dlmon.comparison.peaks import CalibrationError, calibration_path
 from dlmon.doctor.calibrate import calibrate
-from dlmon.doctor.checks import BUSY_PCT, any_asleep, examine
+from dlmon.doctor.checks import any_asleep, examine
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework, ask_framework, is_installed
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.records import TITLES, Facts
-
-FACTS_S = 25.0
 
 
 def run_doctor(
@@ -45,7 +44,7 @@ def run_doctor(
     facts = answer if isinstance(answer, Facts) else None
     if calibrating is not None and path is not None:
         busy_pct = (facts.machine.cpu_pct if facts else None) or 0.0
-        if busy_pct >= BUSY_PCT:
+        if busy_pct >= BUSY_CPU_PCT:
             calibrating(f"the CPU is {busy_pct:.0f} % busy now: the peak will come out too low")
         found = calibrate(path, facts.machine.cpu_model if facts else None, calibrating)
         for complaint in found.complaints:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import ANY, GpuFacts, MachineFacts
+from dlmon.records import ANY, GpuFacts, GpuState, MachineFacts
 from dlmon.records.sanitize import quoted
 
 _NO_ANSWER = "the sensors did not answer"
@@ -86,12 +86,11 @@ def choose_device(
         return DeviceChoice("cpu", {VISIBLE: "-1"})
     gpus = facts.gpus if facts is not None else None
     if asked != "auto" and not gpus:
-        reason = "NVML found none"
+        reason, not_told = "NVML found none", False
         if gpus is None:
-            reason = _NO_ANSWER
-            if facts is not None:
-                reason = facts.why.get("gpus", reason)
-        not_told = reason == _NO_ANSWER or _is_loss(reason)
+            told = facts or MachineFacts()
+            reason = told.why.get("gpus", _NO_ANSWER)
+            not_told = "gpus" not in told.why or _may_answer(told.gpus_state)
         kind = DeviceNotTold if not_told else DeviceError
         raise kind(f"there is no GPU here: {reason}; use --device cpu")
     if asked in ("auto", "gpu") and own is not None:
@@ -118,14 +117,13 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
         raise DeviceError(f"there is no GPU {index} here; there is {there}")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
-        kind = DeviceNotTold if _is_loss(reason) else DeviceError
+        kind = DeviceNotTold if _may_answer(gpu.state) else DeviceError
         raise kind(f"GPU {index} can't be used: {reason}; use --device cpu")
     return gpu
 
 
-def _is_loss(reason: str) -> bool:
-    """Tell from the sensors' reason whether they had it and lost it, so that it may come back."""
-    return reason.startswith(("lost", "asleep"))
+def _may_answer(state: GpuState | None) -> bool:
+    return state is not None and state.may_answer_later
 
 
 def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:

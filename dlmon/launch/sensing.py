@@ -24,6 +24,8 @@ from dlmon.records.sanitize import clean
 
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0
+FACTS_S = 25.0
+"""So long who starts a run, or examines a machine, waits for its facts."""
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 # What has run so long is not failing over and over: its next loss starts the back-off anew.
 SOUND_S = 60.0
@@ -252,7 +254,7 @@ class Sensing:
 
 
 def _answers(gpu: Gpu) -> bool:
-    return replace(gpu, why={}) != Gpu(gpu.index)
+    return replace(gpu, state=None, why={}) != Gpu(gpu.index)
 
 
 def _every_gpu_answers(sample: Machine) -> bool:

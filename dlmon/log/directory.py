@@ -1,30 +1,42 @@
-"""The recorded sessions of a log directory: which there are, how each stands, which is meant."""
+"""What is recorded in a log directory: which logs there are, how each stands, which is meant."""
 
 from __future__ import annotations
 
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import platformdirs
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.folder import LogError, log_of
-from dlmon.log.follower import LogFollower
-from dlmon.records import Record, RecordError, Result, SessionHeader, decode
+from dlmon.log.folder import Header, LogError, id_of, log_of
+from dlmon.log.follower import LogFollower, RecordFollower
+from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.sanitize import quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
-RUNNING, INTERRUPTED, UNKNOWN = "running", "interrupted", "unknown"
 _TAIL_BYTES = 1 << 16
+_MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
 
-class NoSuchSession(LookupError):
-    """No session is meant, or more than one; the message is one sentence for a person."""
+class NoSuchLog(LookupError):
+    """No session, or sweep, is meant, or more than one; the message is a sentence for a person."""
+
+
+class Entry(Protocol):
+    """What is listed of one log."""
+
+    @property
+    def header(self) -> Header:
+        """How the log begins."""
+
+
+_Entry = TypeVar("_Entry", bound=Entry)
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class SessionEntry:
 
     header: SessionHeader
     path: Path
-    status: str
+    status: Status
     result: Result | None
     pid: int | None
 
@@ -66,10 +78,15 @@ def log_directory(chosen: Path | None = None) -> Path:
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
     """Return all sessions, oldest first; what is no log, or not ours to read, is passed over."""
+    return list_logs(SessionHeader, directory, read_entry)
+
+
+def list_logs(kind: type[Header], directory: Path, read: Callable[[Path], _Entry]) -> list[_Entry]:
+    """Return what `read` makes of all logs of a kind, oldest first, but those it refuses."""
     entries = []
-    for path in _log_paths(directory):
+    for path in log_paths(kind, directory):
         try:
-            entries.append(read_entry(path))
+            entries.append(read(path))
         except (LogError, OSError):
             continue
     return sorted(entries, key=lambda entry: entry.header.wall)
@@ -93,39 +110,49 @@ def read_entry(path: Path) -> SessionEntry:
         follower.close()
 
 
-def standing_without_result(follower: LogFollower) -> tuple[str, int | None]:
-    """Return running, interrupted or unknown for a log that has no result yet, and its writer."""
+def standing_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
+    """Return running, interrupted or unknown for a log without an end, and its writer."""
     try:
         pid = follower.writer_pid()
     except OSError:
         # A file system without locks, or a server that is gone.
-        return UNKNOWN, None
+        return Status.UNKNOWN, None
     if pid is not None:
-        return RUNNING, pid
+        return Status.RUNNING, pid
     if follower.header.host != host_name():
         # A lock taken on another host may not show here (a shared home).
-        return UNKNOWN, None
-    return INTERRUPTED, None
+        return Status.UNKNOWN, None
+    return Status.INTERRUPTED, None
 
 
 def find_session(name: str, directory: Path) -> Path:
     """Return the log that an id, a unique prefix of one, a path, or `last` means.
 
     Raises:
-        NoSuchSession: none, or several, are meant.
+        NoSuchLog: none, or several, are meant.
     """
+    return find_log(SessionHeader, name, directory)
+
+
+def find_log(kind: type[Header], name: str, directory: Path) -> Path:
+    """Return the log of a kind that an id, a unique prefix of one, a path, or `last` means.
+
+    Raises:
+        NoSuchLog: none, or several, are meant.
+    """
+    noun = kind.TYPE
     given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
     if os.sep in name or name.endswith(".jsonl"):
         # Path.exists raises for a name that is too long; this does not.
-        path = log_of(given) if os.path.isdir(given) else given  # noqa: PTH112
+        path = log_of(given, noun) if os.path.isdir(given) else given  # noqa: PTH112
         if os.path.exists(path):  # noqa: PTH110
             return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
-        raise NoSuchSession(f"there is no log at {path}")
-    paths = {path.parent.name: path for path in _log_paths(directory)}
+        raise NoSuchLog(f"there is no log at {path}")
+    paths = {id_of(path): path for path in log_paths(kind, directory)}
     if not paths:
-        raise NoSuchSession(f"there are no sessions in {directory} yet; dlmon run makes one")
+        raise NoSuchLog(f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]} makes one")
     if name == "last":
-        return max(paths.values(), key=_began)
+        return max(paths.values(), key=lambda path: _began(kind, path))
     if name in paths:
         return paths[name]
     meant = [i for i in sorted(paths) if i.startswith(name)] if name else []
@@ -133,10 +160,33 @@ def find_session(name: str, directory: Path) -> Path:
         return paths[meant[0]]
     if meant:
         shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
-        raise NoSuchSession(f"{quoted(name)} could be any of {len(meant)} sessions: {shown}")
-    raise NoSuchSession(
-        f"there is no session {quoted(name)} in {directory}; dlmon sessions lists what there is"
+        raise NoSuchLog(f"{quoted(name)} could be any of {len(meant)} {noun}s: {shown}")
+    raise NoSuchLog(
+        f"there is no {noun} {quoted(name)} in {directory}; dlmon sessions lists what there is"
     )
+
+
+def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
+    """Yield the logs of a kind, by their ids."""
+    try:
+        folders = sorted(directory.iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        path = log_of(folder, kind.TYPE)
+        # Unlike Path.is_file, this says no to a folder that we may not enter.
+        if os.path.isfile(path):  # noqa: PTH113
+            yield path
+
+
+def _began(kind: type[Header], path: Path) -> float:
+    """Return the wall time at which a log begins; what can't be read began before all."""
+    try:
+        follower = RecordFollower(path, kind)
+    except LogError:
+        return -math.inf
+    follower.close()
+    return follower.header.wall
 
 
 def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> bool:
@@ -154,28 +204,6 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     except ProcessLookupError:
         return False
     return True
-
-
-def _began(path: Path) -> float:
-    """Return the wall time at which a session began; what can't be read began before all."""
-    try:
-        follower = LogFollower(path)
-    except LogError:
-        return -math.inf
-    follower.close()
-    return follower.header.wall
-
-
-def _log_paths(directory: Path) -> Iterator[Path]:
-    try:
-        folders = sorted(directory.iterdir())
-    except OSError:
-        return
-    for folder in folders:
-        path = log_of(folder)
-        # Unlike Path.is_file, this says no to a folder that we may not enter.
-        if os.path.isfile(path):  # noqa: PTH113
-            yield path
 
 
 def _last_result(path: Path) -> Result | None:

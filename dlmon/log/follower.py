@@ -7,28 +7,39 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from dlmon.files import open_regular
-from dlmon.log.folder import LogError, _reason
-from dlmon.log.lock import _lock_holder
-from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, decode
+from dlmon.log.folder import Header, LogError, reason_of
+from dlmon.log.lock import lock_holder
+from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
+_Header = TypeVar("_Header", bound=Header, covariant=True)
+_IS_NONE = {
+    SessionHeader: "is not a dlmon log",
+    SweepHeader: "is no sweep that dlmon recorded",
+}
 
 
-class LogFollower:
+class RecordFollower(Generic[_Header]):
     """Reads a log from an offset, whole lines only, as often as asked.
 
     `header` is the first record. `skipped` counts lines that no record could
     be made of (a torn line after a power loss, say). `was_cut` says that what
     had been read is no longer there.
 
+    Args:
+        path: the log.
+        kind: how it has to begin.
+        fd: its descriptor, where it is open already.
+
     Raises:
-        LogError: not a log, empty, or of a schema that this version can't read.
+        LogError: no such log, empty, or of a schema that this version can't read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type[_Header], fd: int | None = None) -> None:
         self.path = path
         self.skipped = 0
         self.was_cut = False
@@ -38,13 +49,14 @@ class LogFollower:
         self._lines: deque[bytes] = deque()
         self._at_end = False
         try:
-            self._fd = open_regular(path)
+            self._fd = open_regular(path) if fd is None else fd
         except OSError as error:
-            raise LogError(f"{path} can't be read: {_reason(error)}") from None
+            raise LogError(f"{path} can't be read: {reason_of(error)}") from None
         try:
-            self.header = self._read_header()
+            self.header = self._read_header(kind)
         except BaseException:
-            os.close(self._fd)
+            if fd is None:
+                os.close(self._fd)
             raise
 
     def poll(self, most_bytes: int = 8 << 20) -> list[Record]:
@@ -77,18 +89,18 @@ class LogFollower:
 
     def writer_pid(self) -> int | None:
         """Return the pid that holds the log's lock, None when nobody does."""
-        return _lock_holder(self._fd)
+        return lock_holder(self._fd)
 
     def close(self) -> None:
         """Close the file; a later call finds nothing, and no other file of that number."""
         os.close(self._fd)
         self._fd = -1
 
-    def _read_header(self) -> SessionHeader:
+    def _read_header(self, kind: type[_Header]) -> _Header:
         try:
             start = os.pread(self._fd, 1 << 16, 0)
         except OSError as error:
-            raise LogError(f"{self.path} can't be read: {_reason(error)}") from None
+            raise LogError(f"{self.path} can't be read: {reason_of(error)}") from None
         if not start:
             raise LogError(f"{self.path} is empty: nothing was recorded in it")
         line, newline, _ = start.partition(b"\n")
@@ -98,8 +110,8 @@ class LogFollower:
                 break
             head, newline, _ = more.partition(b"\n")
             line += head
-        not_a_log = LogError(f"{self.path} is not a dlmon log")
-        schema = _schema_of(line)
+        not_a_log = LogError(f"{self.path} {_IS_NONE[kind]}")
+        schema = _schema_of(line, kind.TYPE)
         if schema is None or not newline:
             raise not_a_log
         if schema != SCHEMA:
@@ -111,7 +123,7 @@ class LogFollower:
             record = decode(line)
         except RecordError:
             raise not_a_log from None
-        if not isinstance(record, SessionHeader):
+        if not isinstance(record, kind):
             raise not_a_log
         self._offset = len(line) + 1
         return record
@@ -163,13 +175,20 @@ class LogFollower:
         return False
 
 
-def _schema_of(line: bytes) -> int | None:
+class LogFollower(RecordFollower[SessionHeader]):
+    """Reads the log of a session."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, SessionHeader)
+
+
+def _schema_of(line: bytes, kind: str) -> int | None:
     """Return the schema of a header line of any version, None if it is no header."""
     try:
         told = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get("type") != "session":
+    if not isinstance(told, dict) or told.get("type") != kind:
         return None
     schema = told.get("schema")
     return schema if type(schema) is int else None

@@ -15,7 +15,7 @@ def writer_pid(path: Path) -> int | None:
     """Return the pid that writes the log at `path`, None when nobody does."""
     fd = open_regular(path)
     try:
-        return _lock_holder(fd)
+        return lock_holder(fd)
     finally:
         os.close(fd)
 
@@ -24,8 +24,8 @@ def writer_pid(path: Path) -> int | None:
 _FLOCK = "hhqqi4x"
 
 
-def _lock_holder(fd: int) -> int | None:
-    """Probe the lock with F_GETLK, which takes nothing."""
+def lock_holder(fd: int) -> int | None:
+    """Return the pid that holds the lock of an open log; F_GETLK asks, and takes nothing."""
     if sys.platform != "linux":
         return None
     asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

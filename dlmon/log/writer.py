@@ -1,4 +1,4 @@
-"""Write the log of a session.
+"""Make a log, and write that of a session.
 
 The writer holds a POSIX lock from before the file is visible until it ends.
 Closing any second descriptor of the file would drop that lock, so the writer
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from os.path import samestat
 from pathlib import Path
 
-from dlmon.log.folder import _NAME, _NEXT_NAME, LOG_NAME, LogError, _reason
+from dlmon.log.folder import Header, LogError, free_log, log_path, reason_of
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import (
     Batches,
@@ -48,8 +48,6 @@ class LogWriter:
     """
 
     def __init__(self, log_dir: Path, header: SessionHeader) -> None:
-        folder = log_dir / header.id
-        self.path = folder / LOG_NAME
         self._header = encode(header)
         self._waiting: deque[bytes] = deque()
         self._retry_at = 0.0
@@ -59,19 +57,7 @@ class LogWriter:
         """Why the log takes nothing at present."""
         self.is_full = False
         """Whether it takes nothing for want of room, which somebody may make."""
-        try:
-            make_private_folder(log_dir)
-            make_new_private_folder(folder)
-            try:
-                self._take(*_create(self.path, self._header), self.path)
-            except OSError:
-                folder.rmdir()
-                raise
-        except OSError as error:
-            raise LogError(
-                f"the log directory {log_dir} can't be written ({_reason(error)}); "
-                "choose another with --log-dir"
-            ) from None
+        self._take(*make_log(log_dir, header))
 
     def find_loss(self) -> str | None:
         """Return what became of the file, where it is no longer the whole log at `path`."""
@@ -96,21 +82,19 @@ class LogWriter:
         Raises:
             LogError: it can't be made; the old file is kept.
         """
-        number = int((_NAME.fullmatch(self.path.name) or ("", "1"))[1] or 1) + 1
+        lines = self._header + b"".join(map(encode, records))
         try:
-            # A name that somebody else has taken there is theirs.
-            while (path := self.path.with_name(_NEXT_NAME.format(number))).exists():
-                number += 1
+            path = free_log(self.path)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            fd, size = _create(path, self._header + b"".join(map(encode, records)))
+            fd = _create(path, lines)
         except OSError as error:
-            raise LogError(_reason(error)) from None
+            raise LogError(reason_of(error)) from None
         # The new one is there before the lock of the old one is dropped: a viewer finds one.
         os.close(self._fd)
-        self._take(fd, size, path)
+        self._take(path, fd, len(lines))
 
-    def _take(self, fd: int, size: int, path: Path) -> None:
-        self._fd, self._size, self.path = fd, size, path
+    def _take(self, path: Path, fd: int, size: int) -> None:
+        self.path, self._fd, self._size = path, fd, size
         # On some network file systems a name and an open file never agree.
         self._is_known_by_inode = False
         with contextlib.suppress(OSError):
@@ -158,7 +142,7 @@ class LogWriter:
         except OSError as error:
             if written:
                 self._cut_back(written)
-            self.failing, self.is_full = _reason(error), error.errno in _FULL
+            self.failing, self.is_full = reason_of(error), error.errno in _FULL
             self._retry_at = time.monotonic() + RETRY_S
             return False
         self._size += written
@@ -178,11 +162,32 @@ class LogWriter:
             os.fsync(self._fd)
 
 
-def _create(path: Path, lines: bytes) -> tuple[int, int]:
-    """Make a log that begins with these lines and is locked before it can be seen.
+def make_log(log_dir: Path, header: Header) -> tuple[Path, int, int]:
+    """Make the folder of a log, and the log with its header in it.
 
-    Return its descriptor and its size.
+    Return its path, its descriptor, which holds its lock, and its size.
+
+    Raises:
+        LogError: it can't be made.
     """
+    path, line = log_path(log_dir, header), encode(header)
+    try:
+        make_private_folder(log_dir)
+        make_new_private_folder(path.parent)
+        try:
+            return path, _create(path, line), len(line)
+        except OSError:
+            path.parent.rmdir()
+            raise
+    except OSError as error:
+        raise LogError(
+            f"the log directory {log_dir} can't be written ({reason_of(error)}); "
+            "choose another with --log-dir"
+        ) from None
+
+
+def _create(path: Path, lines: bytes) -> int:
+    """Make a file that begins with these lines and is locked before it can be seen."""
     hidden = path.with_name(f".{path.name}")
     fd = open_private(hidden, os.O_WRONLY | os.O_APPEND)
     try:
@@ -195,7 +200,7 @@ def _create(path: Path, lines: bytes) -> tuple[int, int]:
         os.close(fd)
         hidden.unlink(missing_ok=True)
         raise
-    return fd, len(lines)
+    return fd
 
 
 # What may be over once somebody has made room.

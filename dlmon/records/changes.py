@@ -108,7 +108,8 @@ def _inner(told: dict[Any, Any], key: Any) -> dict[Any, Any]:
     return inner
 
 
-def _merge_machine(before: Machine | None, sample: Machine) -> Machine:
+def merge_machine(before: Machine | None, sample: Machine) -> Machine:
+    """Return a sample with what it leaves out as it was before."""
     if before is None:
         return sample
     merged = _merge(before, sample)
@@ -135,7 +136,7 @@ def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple
     )
 
 
-def _newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
+def newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
     """Return what was told, but of a GPU that could not be asked what was known of it before."""
     if told.gpus is None:
         return replace(told, gpus=before.gpus)

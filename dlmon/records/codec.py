@@ -15,12 +15,17 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import reduce
+from operator import or_
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
+from dlmon.records.sweep import Began, Closed, Ended, Resumed, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, Epoch, Evaluation, Model, Phase
+from dlmon.records.words import Word
 
 SCHEMA = 1
 LARGEST = 2**63 - 1
@@ -45,6 +50,11 @@ Record = (
     | Notice
     | Failure
     | Result
+    | SweepHeader
+    | Began
+    | Ended
+    | Resumed
+    | Closed
 )
 
 _TYPES: dict[str, type[Any]] = {
@@ -78,7 +88,10 @@ def to_json(value: Any) -> Any:
                 continue
             if spec.name == "why" and not item:
                 continue
-            flat[spec.name] = to_json(item)
+            if spec.metadata:
+                flat.update(to_json(item))
+            else:
+                flat[spec.name] = to_json(item)
         return flat
     if isinstance(value, tuple):
         return list(value) if value and type(value[0]) is int else [to_json(v) for v in value]
@@ -163,26 +176,35 @@ _Parser = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class _Form:
-    """How the objects of one class are read: its fields' parsers, and what may be left out."""
+    """How the objects of one class are read: its fields' parsers, and what may be left out.
+
+    The fields of `within` are read from the object that holds them.
+    """
 
     parsers: dict[str, _Parser]
+    within: dict[str, _Parser]
     required: tuple[str, ...]
     defaults: dict[str, Any]
+    complete: Callable[[dict[str, Any]], None] | None
 
 
 _FORMS: dict[type[Any], _Form] = {}
 
 
 def _form_of(cls: type[Any]) -> _Form:
-    hints, specs = get_type_hints(cls), fields(cls)
+    hints = get_type_hints(cls)
+    specs = [spec for spec in fields(cls) if not spec.metadata]
+    within = [spec.name for spec in fields(cls) if spec.metadata]
     return _Form(
         parsers={spec.name: _parser(hints[spec.name]) for spec in specs},
+        within={name: _parser(hints[name]) for name in within},
         required=tuple(
             spec.name
             for spec in specs
             if spec.default is MISSING and spec.default_factory is MISSING
         ),
         defaults={spec.name: None if spec.default is MISSING else spec.default for spec in specs},
+        complete=COMPLETE.get(cls),
     )
 
 
@@ -200,8 +222,12 @@ def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
     for name in form.required:
         if name not in loaded:
             raise RecordError(f"{where}.{name} is missing")
+    for name, parse in form.within.items():
+        values[name] = parse(loaded, where)
     if "why" in parsers and "why" not in loaded:
         values["why"] = {}
+    if form.complete is not None:
+        form.complete(values)
     return filled(cls, values)
 
 
@@ -218,9 +244,10 @@ def filled(cls: type[_T], values: dict[str, Any]) -> _T:
 
 def _parser(hint: Any) -> _Parser:
     """Build the check for one annotation; the kinds are those that records have."""
-    simple = {int: _integer, float: _number, str: _text, bool: _truth, Any: _anything}
-    if hint in simple:
-        return simple[hint]
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return _word(hint)
     if hasattr(hint, "__dataclass_fields__"):
         return lambda value, where: _parse_object(hint, value, where)
     options = get_args(hint)
@@ -232,19 +259,17 @@ def _parser(hint: Any) -> _Parser:
 
 
 def _either(hint: Any, options: tuple[Any, ...]) -> _Parser:
-    parsers = [(_parser(o), get_origin(o) is tuple) for o in options if o is not type(None)]
-    nullable = type(None) in options
-    if nullable and len(parsers) == 1:
-        only = parsers[0][0]
+    known = [option for option in options if option is not type(None)]
+    if len(known) < len(options):
+        only = _parser(reduce(or_, known))
         return lambda value, where: None if value is None else only(value, where)
+    parsers = [(_parser(option), get_origin(option) is tuple) for option in known]
 
     def parse(value: Any, where: str) -> Any:
         if value is None:
-            if nullable:
-                return None
             raise RecordError(f"{where} is null")
         for parser, wants_list in parsers:
-            if len(parsers) == 1 or wants_list == isinstance(value, list):
+            if wants_list == isinstance(value, list):
                 return parser(value, where)
         raise RecordError(f"{where}: {hint} was expected")
 
@@ -268,6 +293,17 @@ def _mapping(parse_value: _Parser) -> _Parser:
         if not isinstance(value, dict):
             raise RecordError(f"{where}: an object was expected")
         return {clean(k, 200): parse_value(v, f"{where}.{clean(k, 40)}") for k, v in value.items()}
+
+    return parse
+
+
+def _word(kind: type[Word]) -> _Parser:
+    def parse(value: Any, where: str) -> Word:
+        text = _text(value, where)
+        try:
+            return kind(text)
+        except ValueError:
+            raise RecordError(f"{where}: one of {', '.join(kind)} was expected") from None
 
     return parse
 
@@ -298,6 +334,10 @@ def _truth(value: Any, where: str) -> bool:
     return value
 
 
+def _value(value: Any, where: str) -> Value:
+    return clean(value) if isinstance(value, str) else _number(value, where)
+
+
 def _anything(value: Any, where: str) -> Any:
     """Clean a free JSON value (an option, a version) all the way down."""
     if isinstance(value, str):
@@ -309,3 +349,13 @@ def _anything(value: Any, where: str) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     return _number(value, where)
+
+
+_SIMPLE: dict[Any, _Parser] = {
+    int: _integer,
+    float: _number,
+    str: _text,
+    bool: _truth,
+    Any: _anything,
+    Value: _value,
+}

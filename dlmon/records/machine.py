@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from dlmon.records.words import GpuState
+
 ANY = "any"
 """Any GPU, where all of them sleep."""
+
+MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
+"""A process table has at most so many of the run, on the GPUs, and of the others."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class GpuFacts:
         memory_max_mhz: the highest clock of its memory.
         pcie_max_generation: the newest generation of PCIe that card and slot can use.
         pcie_max_width: the most lanes that card and slot can use.
+        state: whether it answers: answers, asleep, idle (left alone, so that it can fall asleep),
+            lost, or unknown.
     """
 
     index: int
@@ -36,6 +43,7 @@ class GpuFacts:
     memory_max_mhz: int | None = None
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
+    state: GpuState | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -52,6 +60,8 @@ class MachineFacts:
         memory_limit_mib: what the cgroup allows of it.
         swap_mib: swap space; the cgroup's where that limits memory.
         gpus: every GPU that NVML reports; null, with a reason, where NVML can't be asked.
+        gpus_state: whether NVML can be asked: answers, asleep (all GPUs), lost, no_driver,
+            no_package (nvidia-ml-py), versions_differ (of the driver and its library), or unknown.
         driver: the version of the NVIDIA driver.
         cuda: the newest CUDA version that the driver supports.
         load_1m: the load average of the last minute, at the start.
@@ -76,6 +86,7 @@ class MachineFacts:
     foreign_gpu_processes: int | None = None
     governor: str | None = None
     on_battery: bool | None = None
+    gpus_state: GpuState | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -265,6 +276,7 @@ class Gpu:
         nvlinks: how many NVLinks are active.
         nvlink_receive_mib_s: what it receives over all of them.
         nvlink_send_mib_s: what it sends over all of them.
+        state: as in `GpuFacts`.
     """
 
     index: int
@@ -290,6 +302,7 @@ class Gpu:
     nvlinks: int | None = None
     nvlink_receive_mib_s: float | None = None
     nvlink_send_mib_s: float | None = None
+    state: GpuState | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -317,6 +330,7 @@ class Machine:
         network: network traffic.
         process: the workload's process tree.
         gpus: every GPU; null, with a reason, when NVML can't be asked.
+        gpus_state: as in `MachineFacts`.
         processes: every row of the process table, every few seconds, when it changed.
         pressure: pressure on CPU, memory and disk.
         cost: what this sampling costs.
@@ -334,4 +348,5 @@ class Machine:
     processes: tuple[Process, ...] | None = None
     pressure: Pressure | None = None
     cost: Cost | None = None
+    gpus_state: GpuState | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
+from dlmon.records.words import FailureKind, Lack, Status
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,14 @@ class Failure:
 
     Attributes:
         text: a sentence.
+        kind: what made it fail: refused, out_of_memory, exception, killed, signal, not_started or
+            unknown.
     """
 
     TYPE: ClassVar[str] = "failure"
     t: int
     text: str
+    kind: FailureKind | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,8 @@ class Result:
         device_name: the product's name of the device.
         data: what the samples were: real or synthetic.
         error: why it failed, in words.
+        failure: what made it fail: refused, out_of_memory, exception, killed, signal, not_started
+            or unknown; older logs lack it.
         exit_code: of the workload's process; negative: the signal that ended it.
         epochs: how many epochs ended.
         batches: how many training batches ended.
@@ -204,10 +210,12 @@ class Result:
         peak_share: `effective_flop_s` as a share (0 to 1) of the matmul peak measured on that
             device in that precision.
         samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
+        lacking: what the run lacked for a figure that is null, by the figure's name: model (it was
+            not built) or steady_state; older logs lack it.
     """
 
     TYPE: ClassVar[str] = "result"
-    status: str
+    status: Status
     session: str
     log: str
     workload: str
@@ -222,6 +230,7 @@ class Result:
     device_name: str | None = None
     data: str | None = None
     error: str | None = None
+    failure: FailureKind | None = None
     exit_code: int | None = None
     epochs: int | None = None
     batches: int | None = None
@@ -232,6 +241,7 @@ class Result:
     effective_flop_s: float | None = None
     peak_share: float | None = None
     samples_per_epoch: int | None = None
+    lacking: dict[str, Lack] | None = None
     t: int | None = None
     wall: float | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from dlmon.host import is_wsl
+from dlmon.host import is_first_pid_namespace, is_wsl
 
 _CHUNK = 65536
 _WORDS = {
@@ -67,11 +67,7 @@ def reason(error: Exception) -> str:
 
 def sees_every_process() -> bool:
     """Tell whether this is the machine's first pid namespace: not a container's, nor WSL's."""
-    try:
-        # PROC_PID_INIT_INO in Linux, include/uapi/linux/nsfs.h and include/linux/proc_ns.h.
-        return Path("/proc/self/ns/pid").stat().st_ino == 0xEFFFFFFC
-    except OSError:
-        return False
+    return is_first_pid_namespace() is True
 
 
 def who_hides_processes(root: Path = Path("/")) -> str:

@@ -9,6 +9,7 @@ from dlmon.records import (
     Cpu,
     Disk,
     Gpu,
+    GpuState,
     MachineFacts,
     Memory,
     Network,
@@ -53,6 +54,7 @@ class Reading:
     network: Network | None = None
     process: ProcessTree | None = None
     gpus: tuple[Gpu, ...] | None = None
+    gpus_state: GpuState | None = None
     gpu_processes: tuple[GpuProcess, ...] | None = None
     processes: tuple[Process, ...] | None = None
     pressure: Pressure | None = None

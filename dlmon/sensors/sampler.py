@@ -94,6 +94,7 @@ class Sampler:
                 network=reading.network,
                 process=reading.process,
                 gpus=reading.gpus,
+                gpus_state=reading.gpus_state,
                 processes=reading.processes,
                 pressure=reading.pressure,
                 cost=Cost(

@@ -15,9 +15,6 @@ from dlmon.records import Epoch, Machine
 LEAST_READINGS = 3
 _MOST_POINTS = 4096
 
-# A counter goes on while its GPU is left alone, or when a single reading fails: these begin why.
-COUNTS_ON = ("asleep", "idle", "timed out", "no data")
-
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter began again"
 STANDS_STILL = "its energy counter stands still"
@@ -42,14 +39,24 @@ class EnergyMeter:
     def fold(self, sample: Machine) -> None:
         """Take one sample; a field that it leaves out has not changed."""
         if sample.cpu is not None:
-            self.cpu.fold(sample.t, sample.cpu.energy_j, sample.cpu.why.get("energy_j"))
+            why = sample.cpu.why.get("energy_j")
+            self.cpu.fold(sample.t, sample.cpu.energy_j, why, breaks=why is not None)
         for gpu in sample.gpus or ():
             counter = self._gpus.setdefault(gpu.index, EnergyCounter())
-            counter.fold(sample.t, gpu.energy_j, gpu.why.get("energy_j"))
+            # It counts on while its GPU is left alone, or when a single reading fails.
+            is_gone = gpu.state is not None and gpu.state.is_gone
+            counter.fold(sample.t, gpu.energy_j, gpu.why.get("energy_j"), breaks=is_gone)
         if sample.gpus is None and "gpus" in sample.why:
-            self._why_no_gpu = sample.why["gpus"]
+            self._why_no_gpu = why = sample.why["gpus"]
+            are_gone = sample.gpus_state is None or sample.gpus_state.is_gone
             for counter in self._gpus.values():
-                counter.fold(sample.t, None, sample.why["gpus"])
+                counter.fold(sample.t, None, why, breaks=are_gone)
+
+    @property
+    def gpu_joules_since_begin(self) -> dict[int, float]:
+        """What each GPU took since its first reading; one where that isn't known is left out."""
+        known = {index: counter.joules_since_begin for index, counter in self._gpus.items()}
+        return {index: joules for index, joules in known.items() if joules is not None}
 
     def gpu(self, index: int | None) -> EnergyCounter:
         """Return the counter of a GPU by NVML's number; the only one's where none is told."""
@@ -76,14 +83,31 @@ class EnergyCounter:
         self._lines = 0
         self._readings = 0
         self._every = 1
+        self._first: tuple[int, float] | None = None
+        """The line and the joules of the first reading."""
         self._why = why or NO_READING
 
-    def fold(self, t: int, energy_j: float | None, why: str | None = None) -> None:
-        """Take one reading; None without a reason means that it was not read this time."""
+    @property
+    def joules_since_begin(self) -> float | None:
+        """What was taken since the first reading; None where that isn't known."""
+        if self._first is None or self._first[0] != self._lines:
+            return None
+        return self._joules[-1] - self._first[1]
+
+    def fold(
+        self, t: int, energy_j: float | None, why: str | None = None, breaks: bool = False
+    ) -> None:
+        """Take one reading.
+
+        Args:
+            t: when it was read.
+            energy_j: what it said; None without a reason means that it was not read this time.
+            why: why it said nothing.
+            breaks: nothing is known of it from the reading before to the next.
+        """
         if energy_j is None:
-            if why is not None:
-                self._why = why
-                self._lines += not why.startswith(COUNTS_ON)
+            self._why = why or self._why
+            self._lines += breaks
             return
         if self._t and t <= self._t[-1]:
             return
@@ -94,6 +118,7 @@ class EnergyCounter:
         if self._readings % self._every and self._line[-2:] == [self._lines, self._lines]:
             del self._t[-1], self._joules[-1], self._line[-1]
         self._readings += 1
+        self._first = self._first or (self._lines, energy_j)
         self._t.append(t)
         self._joules.append(energy_j)
         self._line.append(self._lines)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from dlmon.host import boot_id, host_name
 from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN, standing_without_result
+from dlmon.log.directory import standing_without_result
 from dlmon.log.folder import LogError, next_log
 from dlmon.log.follower import LogFollower
-from dlmon.records import Notice, Record, Result
+from dlmon.records import Notice, Record, Result, Status
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ class Viewer:
             1.0, interval_s if isinstance(interval_s, (int, float)) else 1.0
         )
         self._heard_at = clock()
-        self.status = RUNNING
+        self.status = Status.RUNNING
         self.trouble: str | None = None
         self.read_share: float | None = None
         """How much of the log is read, 0 to 1, while there is more of it; else None."""
@@ -65,8 +65,8 @@ class Viewer:
         Args:
             most_s: leave what is not folded by then to the next call; `read_share` tells of it.
         """
-        ending = self.status != RUNNING or self.session.result is not None
-        status = RUNNING if ending else standing_without_result(self._follower)[0]
+        ending = self.status != Status.RUNNING or self.session.result is not None
+        status = Status.RUNNING if ending else standing_without_result(self._follower)[0]
         following = None if ending else next_log(self.path)
         # The lock was read first: what was written before it was dropped is read now, and so is
         # what was written before the log went on in another file.
@@ -95,7 +95,7 @@ class Viewer:
             self.read_share = self._follower.read_share
         except OSError as error:
             self._unreadable = f"the log can't be read any more: {error.strerror}"
-            self.status, records, self.read_share = UNKNOWN, [], None
+            self.status, records, self.read_share = Status.UNKNOWN, [], None
         return records
 
     def _listen(self) -> None:
@@ -125,7 +125,7 @@ class Viewer:
     @property
     def running(self) -> bool:
         """Whether more records may come."""
-        return self.status == RUNNING
+        return self.status == Status.RUNNING
 
     @property
     def writer_pid(self) -> int | None:
@@ -160,10 +160,10 @@ class Viewer:
             return self._unreadable
         if self.why_result_unwritten is not None:
             return f"{self.why_result_unwritten}: the result is not recorded"
-        if self.status == UNKNOWN:
+        if self.status == Status.UNKNOWN:
             host = self.session.header.host
             return f"recorded on {host}: whether it still runs can't be seen from here"
-        if self.status == INTERRUPTED:
+        if self.status == Status.INTERRUPTED:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
             return "interrupted: its supervisor is gone and left no result"

@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlmon.records import Machine
-from dlmon.records.changes import _merge_machine
-from dlmon.session.energy import COUNTS_ON
+from dlmon.records.changes import merge_machine
+from dlmon.session.energy import EnergyMeter
 from dlmon.statistics.series import Series
-
-
-@dataclass
-class _EnergySince:
-    """What a counter took since its first reading; None once that can't be known any more."""
-
-    first_j: float | None = None
-    last_j: float = 0.0
-    broken: bool = False
-
-    def fold(self, energy_j: float | None, why: str | None) -> None:
-        if energy_j is None:
-            # Before the first reading nothing is missed yet.
-            lost = why is not None and not why.startswith(COUNTS_ON)
-            self.broken |= lost and self.first_j is not None
-            return
-        if self.first_j is None:
-            self.first_j = energy_j
-        elif energy_j < self.last_j:
-            self.broken = True
-        self.last_j = energy_j
-
-    @property
-    def joules(self) -> float | None:
-        return None if self.broken or self.first_j is None else self.last_j - self.first_j
 
 
 class MachineHistory:
@@ -53,13 +26,12 @@ class MachineHistory:
         self.gpu_utilization_pct: dict[int, Series] = {}
         self.gpu_memory_mib: dict[int, Series] = {}
         self.gpu_power_w: dict[int, Series] = {}
-        self._cpu_energy = _EnergySince()
-        self._gpu_energy: dict[int, _EnergySince] = {}
+        self.energy = EnergyMeter()
 
     @property
     def cpu_energy_j_since_begin(self) -> float | None:
         """What the CPU's packages took since the first sample; None where that isn't known."""
-        return self._cpu_energy.joules
+        return self.energy.cpu.joules_since_begin
 
     @property
     def gpu_energy_j_since_begin(self) -> dict[int, float]:
@@ -67,8 +39,7 @@ class MachineHistory:
 
         One is left out that has no counter, or whose counter began again or was lost meanwhile.
         """
-        known = {index: energy.joules for index, energy in self._gpu_energy.items()}
-        return {index: joules for index, joules in known.items() if joules is not None}
+        return self.energy.gpu_joules_since_begin
 
     def fold(self, sample: Machine) -> None:
         """Take one sample."""
@@ -77,8 +48,8 @@ class MachineHistory:
         # Up to two missed ticks are lateness, more is a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             begin = before.t
-        self.latest = told = _merge_machine(before, sample)
-        self._fold_energy(sample)
+        self.latest = told = merge_machine(before, sample)
+        self.energy.fold(sample)
         if told.cpu is not None and told.cpu.pct is not None:
             self.cpu_pct.add(begin, sample.t, told.cpu.pct)
         if told.process is not None and told.process.cpu_pct is not None:
@@ -97,17 +68,6 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(begin, sample.t, value)
-
-    def _fold_energy(self, sample: Machine) -> None:
-        """Take the counters as they were told: a loss breaks what was counted."""
-        if sample.cpu is not None:
-            self._cpu_energy.fold(sample.cpu.energy_j, sample.cpu.why.get("energy_j"))
-        for gpu in sample.gpus or ():
-            energy = self._gpu_energy.setdefault(gpu.index, _EnergySince())
-            energy.fold(gpu.energy_j, gpu.why.get("energy_j"))
-        if sample.gpus is None and "gpus" in sample.why:
-            for energy in self._gpu_energy.values():
-                energy.fold(None, sample.why["gpus"])
 
     def _series(self) -> Series:
         return Series(min(self._interval_ns, 1_000_000_000))

@@ -17,6 +17,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
+    Lack,
     Machine,
     Model,
     Notice,
@@ -28,7 +29,7 @@ from dlmon.records import (
     SecondsPerEpoch,
     SessionHeader,
 )
-from dlmon.records.changes import _newest_facts
+from dlmon.records.changes import newest_facts
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
@@ -47,6 +48,7 @@ STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of train
 NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "the run was too short for a figure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
+NOT_BUILT = "the model is not built yet"
 NO_BAND = "how sure it is needs two seconds of steady training"
 ONE_RUN = "a run that was measured once does not show how runs differ"
 NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
@@ -59,6 +61,17 @@ FEW_OPENINGS = (
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
 
+class _Reasons(dict[str, str]):
+    """Why figures are unknown, by their names, and which of them lack something of the run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lacking: dict[str, Lack] = {}
+
+    def lacks(self, name: str, lack: Lack, why: str) -> None:
+        self[name], self.lacking[name] = why, lack
+
+
 class Session:
     """Folds records; `snapshot` gives the figures, the series give the charts."""
 
@@ -67,7 +80,6 @@ class Session:
         self.facts = header.machine
         """What does not change about the machine: the newest that was told."""
         self.machine = MachineHistory(_interval_of(header))
-        self.energy = EnergyMeter()
         self.throughput = Series()
         self.stretches: deque[Stretch] = deque(maxlen=STRETCHES)
         self.epoch_begins: deque[tuple[int, int]] = deque(maxlen=STRETCHES)
@@ -99,10 +111,9 @@ class Session:
             self._fold_summary(record)
         elif isinstance(record, Machine):
             self.machine.fold(record)
-            self.energy.fold(record)
             self._keep_for_limit()
         elif isinstance(record, Facts):
-            self.facts = _newest_facts(self.facts, record.machine)
+            self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
             self._fold_phase(record)
         elif isinstance(record, Model):
@@ -208,20 +219,26 @@ class Session:
         if record.validation is not None:
             self._validations.add(record.validation)
 
+    @property
+    def energy(self) -> EnergyMeter:
+        """What the counters of the machine's devices said."""
+        return self.machine.energy
+
     def snapshot(self, now_ns: int | None = None) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
 
         Without a time, or after the end, the moment of the last record counts.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
-        why: dict[str, str] = {}
+        why = _Reasons()
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
         seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, why)
         samples_per_second = self._steady.samples_per_second()
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
-            why["samples_per_second"] = why["step_ms"] = why["stalls"] = self._not_steady
+            for name in ("samples_per_second", "step_ms", "stalls"):
+                why.lacks(name, Lack.STEADY_STATE, self._not_steady)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
         stalls = self._steady.stalls()
@@ -255,6 +272,7 @@ class Session:
             limit=self._limit(),
             result=self.result,
             why=why,
+            lacking=why.lacking,
         )
 
     @property
@@ -298,7 +316,7 @@ class Session:
             return 0.0
         return self._validations.seconds(steps)
 
-    def _seconds_per_epoch(self, compile_s: float, why: dict[str, str]) -> SecondsPerEpoch | None:
+    def _seconds_per_epoch(self, compile_s: float, why: _Reasons) -> SecondsPerEpoch | None:
         if self.model is not None and self.model.why_no_epochs is not None:
             why["seconds_per_epoch"] = self.model.why_no_epochs
             return None
@@ -309,7 +327,7 @@ class Session:
                 why["seconds_per_epoch.band"] = NO_BAND
             return measured
         if self.model is None:
-            why["seconds_per_epoch"] = "the model is not built yet"
+            why.lacks("seconds_per_epoch", Lack.MODEL, NOT_BUILT)
             return None
         if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
@@ -318,7 +336,7 @@ class Session:
             why["validation"] = NOT_IN_PROJECTION
         projected = self._projected_epoch(self.model)
         if projected is None:
-            why["seconds_per_epoch"] = self._not_steady
+            why.lacks("seconds_per_epoch", Lack.STEADY_STATE, self._not_steady)
         elif self._steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
@@ -335,7 +353,7 @@ class Session:
         self,
         seconds_per_epoch: SecondsPerEpoch | None,
         compile_s: float | None,
-        why: dict[str, str],
+        why: _Reasons,
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
         model, build = self.model, self._build_begin
@@ -343,12 +361,11 @@ class Session:
             why["run_seconds"] = model.why_no_epochs
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
-        if model is None or build is None or evaluation_steps < 1:
-            why["run_seconds"] = (
-                "the model is not built yet"
-                if model is None or build is None
-                else "published numbers of this workload are for an epoch"
-            )
+        if model is None or build is None:
+            why.lacks("run_seconds", Lack.MODEL, NOT_BUILT)
+            return None
+        if evaluation_steps < 1:
+            why["run_seconds"] = "published numbers of this workload are for an epoch"
             return None
         evaluation = self._evaluation
         # Epochs beyond those that were asked for belong to no run that was published.
@@ -359,7 +376,9 @@ class Session:
             why["run_seconds.band"] = ONE_RUN
             return RunSeconds(value=took_s, low=None, high=None, projected=False)
         if seconds_per_epoch is None:
-            why["run_seconds"] = why.get("seconds_per_epoch", self._not_steady)
+            why["run_seconds"] = why["seconds_per_epoch"]
+            if "seconds_per_epoch" in why.lacking:
+                why.lacking["run_seconds"] = why.lacking["seconds_per_epoch"]
             return None
         # Epochs that have ended hold their compilation; before the first, it comes on top.
         fixed_s = self._build_s + (sum(asked_s) if asked_s else compile_s or 0.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dlmon.records import (
     Epoch,
     Evaluation,
+    Lack,
     Machine,
     Model,
     Notice,
@@ -75,3 +76,5 @@ class Snapshot:
     limit: Limit | None
     result: Result | None
     why: dict[str, str]
+    lacking: dict[str, Lack]
+    """What the run lacks for figures that are unknown, by their names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dlmon.records import Word
 
 ALIKE_WITHIN = 1.1
 """Times are about the same where no ratio that their intervals allow is larger than this."""
@@ -11,7 +11,7 @@ Interval = tuple[float, float]
 """The lowest and the highest that a time may be. One that counts as exact has both alike."""
 
 
-class Claim(StrEnum):
+class Claim(Word):
     """What two intervals allow to be said of the first."""
 
     FASTER = "faster"

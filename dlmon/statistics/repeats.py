@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dlmon.records import Result
+from dlmon.records import Result, Status
 from dlmon.statistics.intervals import student_95
 
 LEAST_RUNS = 3
@@ -96,7 +96,7 @@ def time_of(metric: str, result: Result) -> float | None:
     """
     if metric not in METRICS:
         raise ValueError(f"no such metric: {metric}")
-    if result.status not in ("completed", "stopped"):
+    if result.status not in (Status.COMPLETED, Status.STOPPED):
         return None
     if metric == "seconds_per_epoch":
         return result.seconds_per_epoch.value if result.seconds_per_epoch else None

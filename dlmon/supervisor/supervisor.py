@@ -41,7 +41,7 @@ from dlmon.launch.interpreter import (
     installed_versions,
 )
 from dlmon.launch.job import Job, Refused, Started
-from dlmon.launch.sensing import Sensing
+from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.log.folder import LogError, new_session_id
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
@@ -62,7 +62,6 @@ from dlmon.supervisor.workload import Workload
 
 WORKLOADS = "workloads"
 # Longer than the sensors may take to start with the GPUs, and then without them.
-FACTS_S = 25.0
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
 # Lines of output that may say what a crash was.

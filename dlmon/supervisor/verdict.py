@@ -10,10 +10,10 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
-from dlmon.records import Model, Result
+from dlmon.records import Failure, FailureKind, Lack, Model, Result, Status
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY, STEADY_TAKES, TOO_SHORT
+from dlmon.session.session import NEVER_STEADY, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
@@ -30,6 +30,8 @@ SIGNAL_WORDS = {
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
     signal.SIGTERM: "it was ended from outside (SIGTERM)",
 }
+# With what a workload ends that refuses its options.
+_REFUSED = 69
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -45,7 +47,7 @@ class Ending:
 
     exit_code: int | None
     stop_asked: bool
-    failure: str | None
+    failure: Failure | None
     out_of_memory: bool
     last_words: Sequence[str] = ()
 
@@ -61,10 +63,11 @@ def make_result(
 ) -> Result:
     """Return the result record of a session whose figures are in `snapshot` and `measures`."""
     header, model = snapshot.header, snapshot.model
-    status, error = _status(ending, _batch_size(job, model))
+    status, error, kind = _status(ending, _batch_size(job, model))
+    lacking = snapshot.lacking
+    unsteady = [name for name in lacking if lacking[name] == Lack.STEADY_STATE]
     too_short = _too_short(snapshot, status)
-    told = {**snapshot.why, **measures.why}
-    why = {name: too_short if why == NOT_STEADY else why for name, why in told.items()}
+    why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
         why.pop("validation", None)
     if model is None:
@@ -85,6 +88,7 @@ def make_result(
         step_ms=snapshot.step_ms,
         compile_s=snapshot.compile_s,
         error=error,
+        failure=kind,
         exit_code=ending.exit_code,
         epochs=len(snapshot.epochs),
         batches=snapshot.batches,
@@ -95,18 +99,19 @@ def make_result(
         effective_flop_s=measures.effective_flop_s,
         peak_share=measures.peak_share,
         samples_per_epoch=(model.samples_per_epoch or None) if model else None,
+        lacking=lacking or None,
         t=now_ns,
         wall=wall,
         why=why,
     )
 
 
-def _too_short(snapshot: Snapshot, status: str) -> str:
+def _too_short(snapshot: Snapshot, status: Status) -> str:
     """Say why a run that is over has no figure, and about how long its batches took."""
     why = NEVER_STEADY
     if snapshot.rough_step_ms is not None:
         why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
-    return f"{why}; --seconds 5 trains so long" if status == "completed" else why
+    return f"{why}; --seconds 5 trains so long" if status == Status.COMPLETED else why
 
 
 def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:
@@ -152,26 +157,29 @@ def oom_kills() -> int | None:
     return None
 
 
-def _status(ending: Ending, batch_size: object) -> tuple[str, str | None]:
-    """Return completed, stopped or failed, and the error in words."""
+def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, FailureKind | None]:
+    """Return completed, stopped or failed; and of what failed why, in words and as a code."""
     code = ending.exit_code
     if code == 0:
-        return "completed", None
+        return Status.COMPLETED, None, None
     if ending.stop_asked:
-        return "stopped", None
+        return Status.STOPPED, None, None
     if ending.failure is not None:
-        return "failed", ending.failure
+        return Status.FAILED, ending.failure.text, ending.failure.kind
     if code is None or code > 0:
-        return "failed", f"the workload ended with exit code {code} and gave no reason"
+        why = f"the workload ended with exit code {code} and gave no reason"
+        return Status.FAILED, why, FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN
     size = f" (batch size {batch_size:,})" if isinstance(batch_size, int) else ""
     if -code == signal.SIGKILL and ending.out_of_memory:
-        return "failed", f"memory ran out{size} and the kernel killed it"
+        why = f"memory ran out{size} and the kernel killed it"
+        return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
     how = _signal_words(-code)
     for line in ending.last_words if -code in _CRASHES else ():
         if _FAILED_ALLOCATION.search(line):
             memory = "GPU memory" if "GPU" in line else "memory"
-            return "failed", f"{memory} ran out{size}: {how}"
-    return "failed", how
+            return Status.FAILED, f"{memory} ran out{size}: {how}", FailureKind.OUT_OF_MEMORY
+    kind = FailureKind.KILLED if -code == signal.SIGKILL else FailureKind.SIGNAL
+    return Status.FAILED, how, kind
 
 
 def _signal_words(number: int) -> str:

@@ -20,6 +20,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Failure,
+    FailureKind,
     Model,
     Notice,
     Phase,
@@ -53,7 +54,7 @@ class Workload:
         self._process: subprocess.Popen[bytes] | None = None
         self.ended = asyncio.Event()
         """Set once it has ended, or could not be started."""
-        self.failure: str | None = None
+        self.failure: Failure | None = None
         """Why it gave up, or could not be started, in words."""
         self._open_pipes: dict[int, str] = {}
         self._records_left = b""
@@ -108,7 +109,8 @@ class Workload:
             )
         except OSError as error:
             os.close(records_fd)
-            self.failure = f"{command[0]} could not be started: {error.strerror}"
+            why = f"{command[0]} could not be started: {error.strerror}"
+            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
             self.ended.set()
             return
         finally:
@@ -171,7 +173,7 @@ class Workload:
 
     def _take_record(self, record: Record) -> None:
         if isinstance(record, Failure):
-            self.failure = record.text
+            self.failure = record
         self._write(record)
         if isinstance(record, Epoch):
             self._tell_not_finite(record)

@@ -1,8 +1,8 @@
-"""The file of a sweep: one JSON Lines file beside the sessions, `DIR/<id>/sweep.jsonl`.
+"""The log of a sweep, beside those of its sessions: `DIR/<id>/sweep.jsonl`.
 
-Its first line is the plan. Then come a line where a run begins, and one where
-it ended, with its result; so the file alone tells what came of the sweep, and
-what has still to be run. Who runs a sweep holds a POSIX lock on its file.
+Its header is the plan. Then come a line where a run begins, and one where it ended, with its
+result; so the file alone says what came of the sweep, and what has still to be run. Who runs a
+sweep holds the lock on its log.
 """
 
 from __future__ import annotations
@@ -10,46 +10,45 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlmon.files import MIB, open_regular, read_regular
+from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
-from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.directory import (
+    find_log,
+    list_logs,
+    log_paths,
+    standing_without_result,
+)
+from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
+from dlmon.log.follower import RecordFollower
 from dlmon.log.lock import writer_pid
-from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
-from dlmon.records.sanitize import quoted
-from dlmon.sweep.codec import SweepHeader, _header_line, _line, _parsed
-from dlmon.sweep.plan import Plan, SweepError
-from dlmon.sweep.progress import Event, Resumed, Sweep
+from dlmon.log.writer import make_log
+from dlmon.records import SCHEMA, Event, Resumed, Status, SweepHeader, SweptWorkload, encode
+from dlmon.sweep.plan import Plan, SweepError, plan_of
+from dlmon.sweep.progress import Sweep
 
-SWEEP_NAME = "sweep.jsonl"
-_LARGEST_FILE = 1024 * MIB
+SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 
 # The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
-# open their files, because closing any descriptor of them would drop the lock.
+# open their logs, because closing any descriptor of them would drop the lock.
 _held: dict[tuple[int, int], SweepWriter] = {}
-
-
-class NoSuchSweep(LookupError):
-    """No sweep is meant, or more than one; the message is one sentence for a person."""
 
 
 @dataclass(frozen=True)
 class SweepEntry:
     """One sweep of a directory.
 
-    `status` is running while its file is locked; else completed or stopped, as
-    its file says, interrupted where that says nothing, and unknown when it was
+    `status` is running while its log is locked; else completed or stopped, as
+    its log says, interrupted where that says nothing, and unknown when it was
     written on another host. `pid` is who runs it.
     """
 
     header: SweepHeader
     path: Path
     sweep: Sweep
-    status: str
+    status: Status
     pid: int | None
 
     @property
@@ -62,14 +61,24 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
     """Return the header of a sweep that begins now, on this machine."""
     of_all = plan.workloads[0] if len(plan.workloads) == 1 else "all"
     return SweepHeader(
-        new_session_id(f"sweep-{of_all}", wall), host_name(), boot_id(), wall, seed, plan
+        schema=SCHEMA,
+        id=new_session_id(f"sweep-{of_all}", wall),
+        host=host_name(),
+        boot_id=boot_id(),
+        wall=wall,
+        workloads=tuple(SweptWorkload(name, plan.metrics[name]) for name in plan.workloads),
+        options=dict(plan.options),
+        vary=plan.variations,
+        repeat=plan.repeats,
+        seed=seed,
+        order=tuple((slot.combination, slot.repeat) for slot in plan.order),
     )
 
 
 class SweepWriter:
-    """Appends to the file of a sweep, and holds its lock.
+    """Appends to the log of a sweep, and holds its lock.
 
-    Make one by `begin` or `resume`. Only this process may hold the file open:
+    Make one by `begin` or `resume`. Only this process may hold the log open:
     closing a second descriptor of it would drop the lock.
     """
 
@@ -77,42 +86,27 @@ class SweepWriter:
         self.path = path
         self.header = header
         self.sweep = sweep
-        """What the file tells, kept as it grows."""
+        """What the log says, kept as it grows."""
         self._fd = fd
         _held[_identity(os.fstat(fd))] = self
 
     @classmethod
     def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
-        """Make the file of a new sweep.
+        """Make the log of a new sweep.
 
         Raises:
             LogError: it can't be made.
             SweepError: another sweep of this directory is running.
         """
-        folder = log_dir / header.id
-        path = folder / SWEEP_NAME
+        sweep = Sweep(plan_of(header))
+        path, fd, _ = make_log(log_dir, header)
+        writer = cls(path, fd, header, sweep)
         try:
-            make_private_folder(log_dir)
-            make_new_private_folder(folder)
-            fd = open_private(path, os.O_RDWR | os.O_APPEND)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-            raise LogError(
-                f"the log directory {log_dir} can't be written ({_reason(error)}); "
-                "choose another with --log-dir"
-            ) from None
-        writer = cls(path, fd, header, Sweep(header.plan))
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            refuse_second(log_dir, path)
-            writer._append(_header_line(header))
-        except BaseException as error:
+            refuse_second(log_dir)
+        except BaseException:
             writer.close()
             path.unlink()
-            folder.rmdir()
-            if isinstance(error, OSError):
-                raise LogError(f"the sweep can't be recorded: {_reason(error)}") from None
+            path.parent.rmdir()
             raise
         return writer
 
@@ -121,36 +115,33 @@ class SweepWriter:
         """Take up a sweep again.
 
         Raises:
-            LogError: its file can't be read or written.
+            LogError: its log can't be read or written.
             SweepError: it, or another one of its directory, is running, or it
                 was started on another machine.
         """
         try:
             fd = open_regular(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            raise LogError(f"{path} can't be written: {_reason(error)}") from None
+            raise LogError(f"{path} can't be written: {reason_of(error)}") from None
         try:
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                holder = _lock_holder(path)
-                raise SweepError(_running_sentence(path.parent.name, holder)) from None
-            content = _read_all(fd)
-            header, sweep = _parsed(content, path)
+                raise SweepError(_running_sentence(path, _lock_holder(path))) from None
+            header, sweep = _folded(RecordFollower(path, SweepHeader, fd))
             if header.host != host_name():
                 raise SweepError(
                     f"{header.id} was started on {header.host}: times of two machines don't "
                     "compare, so resume it there"
                 )
-            refuse_second(path.parent.parent, path)
             writer = cls(path, fd, header, sweep)
-            if content and not content.endswith(b"\n"):
+            refuse_second(log_directory_of(path))
+            if os.pread(fd, 1, os.fstat(fd).st_size - 1) != b"\n":
                 # What a power cut tore stays as it is; the next line begins on its own.
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
-            _held.pop(_identity(os.fstat(fd)), None)
-            os.close(fd)
+            _let_go(fd)
             raise
         return writer
 
@@ -160,21 +151,19 @@ class SweepWriter:
         Raises:
             LogError: the disk takes nothing.
         """
-        try:
-            self._append(_line(event))
-        except OSError as error:
-            raise LogError(f"the sweep can't be recorded any more: {_reason(error)}") from None
+        self._append(encode(event))
         self.sweep.fold(event)
 
     def close(self) -> None:
-        """Close the file and drop the lock."""
-        _held.pop(_identity(os.fstat(self._fd)), None)
-        os.close(self._fd)
+        """Close the log and drop the lock."""
+        _let_go(self._fd)
 
     def _append(self, line: bytes) -> None:
-        written = os.write(self._fd, line)
-        if written < len(line):
-            raise OSError(None, "the disk is full")
+        try:
+            if os.write(self._fd, line) < len(line):
+                raise OSError(None, "the disk is full")
+        except OSError as error:
+            raise LogError(f"the sweep can't be recorded any more: {reason_of(error)}") from None
         # What can't be synced is still there for every reader.
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
@@ -182,107 +171,90 @@ class SweepWriter:
 
 def list_sweeps(directory: Path) -> list[SweepEntry]:
     """Return all sweeps, oldest first; what is none, or not ours to read, is passed over."""
-    entries = []
-    for path in _sweep_paths(directory):
-        try:
-            entries.append(_read_entry(path))
-        except (LogError, OSError):
-            continue
-    return sorted(entries, key=lambda entry: entry.header.wall)
+    return list_logs(SweepHeader, directory, _read_entry)
+
+
+def find_sweep(name: str, directory: Path) -> Path:
+    """Return the log that an id of a sweep, a unique prefix of one, a path, or `last` means.
+
+    Raises:
+        NoSuchLog: none, or several, are meant.
+    """
+    return find_log(SweepHeader, name, directory)
+
+
+def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
+    """Read the log of a sweep, of which this process may not hold the lock.
+
+    Raises:
+        LogError: it can't be read, or is no sweep of this version.
+    """
+    with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
+        return _folded(follower)
+
+
+def refuse_second(directory: Path) -> None:
+    """Refuse a sweep where another one runs.
+
+    Raises:
+        SweepError: another process runs a sweep of this directory on this machine.
+    """
+    for path in log_paths(SweepHeader, directory):
+        holder = None if _held_here(path) else _lock_holder(path)
+        if holder is not None:
+            raise SweepError(_running_sentence(path, holder))
+
+
+def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
+    """Return a sweep as far as its log says; a line that says nothing is passed over."""
+    header = follower.header
+    try:
+        sweep = Sweep(plan_of(header))
+    except SweepError:
+        raise LogError(f"{follower.path} is no sweep that dlmon recorded") from None
+    try:
+        while follower.read_share is not None:
+            for record in follower.poll():
+                sweep.fold(record)
+    except OSError as error:
+        raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
+    return header, sweep
 
 
 def _read_entry(path: Path) -> SweepEntry:
     held = _held_here(path)
     if held is not None:
-        return SweepEntry(held.header, path, held.sweep, RUNNING, os.getpid())
-    try:
+        return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
+    with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         # The lock first: an end that is written between the two is then found.
-        pid = writer_pid(path)
-        without_end = INTERRUPTED
-    except OSError:
-        pid, without_end = None, UNKNOWN
-    header, sweep = read_sweep(path)
-    if header.host != host_name():
-        without_end = UNKNOWN
-    status = RUNNING if pid is not None else sweep.closed or without_end
+        status, pid = standing_without_result(follower)
+        header, sweep = _folded(follower)
+    if status != Status.RUNNING and sweep.closed is not None:
+        status = sweep.closed
     return SweepEntry(header, path, sweep, status, pid)
 
 
 def _held_here(path: Path) -> SweepWriter | None:
-    """Return what writes a file, where that is this process."""
+    """Return what writes a log, where that is this process."""
     try:
         return _held.get(_identity(path.stat()))
     except OSError:
         return None
 
 
-def _identity(told: os.stat_result) -> tuple[int, int]:
-    return told.st_dev, told.st_ino
+def _let_go(fd: int) -> None:
+    _held.pop(_identity(os.fstat(fd)), None)
+    os.close(fd)
 
 
-def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
-    """Read the file of a sweep, of which this process may not hold the lock.
-
-    Raises:
-        LogError: it can't be read, or is no sweep of this version.
-    """
-    try:
-        content = read_regular(path, _LARGEST_FILE)
-    except OSError as error:
-        raise LogError(f"{path} can't be read: {_reason(error)}") from None
-    return _parsed(content, path)
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
-def find_sweep(name: str, directory: Path) -> Path:
-    """Return the file that an id of a sweep, a unique prefix of one, a path, or `last` means.
-
-    Raises:
-        NoSuchSweep: none, or several, are meant.
-    """
-    if os.sep in name or name.endswith(".jsonl"):
-        given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
-        path = given / SWEEP_NAME if os.path.isdir(given) else given  # noqa: PTH112
-        if os.path.exists(path):  # noqa: PTH110 - a name that is too long is no error
-            return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
-        raise NoSuchSweep(f"there is no sweep at {path}")
-    paths = {path.parent.name: path for path in _sweep_paths(directory)}
-    if not paths:
-        raise NoSuchSweep(f"there are no sweeps in {directory} yet; dlmon sweep makes one")
-    if name == "last":
-        return max(paths.values(), key=_began)
-    meant = [i for i in sorted(paths) if i == name] or [
-        i for i in sorted(paths) if name and i.startswith(name)
-    ]
-    if len(meant) == 1:
-        return paths[meant[0]]
-    if meant:
-        shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
-        raise NoSuchSweep(f"{quoted(name)} could be any of {len(meant)} sweeps: {shown}")
-    raise NoSuchSweep(f"there is no sweep {quoted(name)} in {directory}")
-
-
-def refuse_second(directory: Path, own: Path | None = None) -> None:
-    """Refuse a sweep where another one runs.
-
-    Args:
-        directory: the log directory.
-        own: a sweep's file that counts as none.
-
-    Raises:
-        SweepError: another process runs a sweep of this directory on this machine.
-    """
-    for path in _sweep_paths(directory):
-        if path == own or _held_here(path) is not None:
-            continue
-        holder = _lock_holder(path)
-        if holder is not None:
-            raise SweepError(_running_sentence(path.parent.name, holder))
-
-
-def _running_sentence(sweep: str, pid: int | None) -> str:
+def _running_sentence(path: Path, pid: int | None) -> str:
     process = "" if pid is None else f" (process {pid})"
     return (
-        f"{sweep} is running already{process}: two sweeps at once would spoil each other's "
+        f"{id_of(path)} is running already{process}: two sweeps at once would spoil each other's "
         "figures, so wait for it or stop it"
     )
 
@@ -292,36 +264,3 @@ def _lock_holder(path: Path) -> int | None:
         return writer_pid(path)
     except OSError:
         return None
-
-
-def _sweep_paths(directory: Path) -> Iterator[Path]:
-    try:
-        folders = sorted(directory.iterdir())
-    except OSError:
-        return
-    for folder in folders:
-        path = folder / SWEEP_NAME
-        # Unlike Path.is_file, this says no to a folder that we may not enter.
-        if os.path.isfile(path):  # noqa: PTH113
-            yield path
-
-
-def _began(path: Path) -> float:
-    """Return when a sweep began; what can't be read began before all."""
-    try:
-        return read_sweep(path)[0].wall
-    except LogError:
-        return float("-inf")
-
-
-def _read_all(fd: int) -> bytes:
-    parts = []
-    offset = 0
-    while part := os.pread(fd, 1 << 20, offset):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

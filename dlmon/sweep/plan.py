@@ -17,10 +17,9 @@ from itertools import product
 from math import prod
 
 from dlmon.numbers import whole_number
+from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-
-Value = str | int | float
-"""A value that an option of `run` can have."""
+from dlmon.statistics.repeats import METRICS
 
 MOST_RUNS = 10_000
 
@@ -31,14 +30,6 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}", re.ASCII)
 
 class SweepError(ValueError):
     """A sweep that can't be; the message is one sentence for a person."""
-
-
-@dataclass(frozen=True)
-class Variation:
-    """One option that is varied, and the values that it takes."""
-
-    key: str
-    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -53,14 +44,6 @@ class Combination:
     index: int
     workload: str
     varied: Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One run to be: a combination, and which of its repeats, from 0."""
-
-    combination: int
-    repeat: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +89,28 @@ class Plan:
             if every == {(slot.combination, slot.repeat) for slot in self.order}:
                 return
         raise SweepError("the order of a sweep must hold each of its runs once")
+
+
+def plan_of(header: SweepHeader) -> Plan:
+    """Return the plan that a sweep's log begins with.
+
+    Raises:
+        SweepError: it is none that can be followed.
+    """
+    metrics = {workload.name: workload.metric for workload in header.workloads}
+    known = set(metrics.values()) <= set(METRICS) and all(v.values for v in header.vary)
+    if not known or any(len(run) != 2 for run in header.order):
+        raise SweepError("not the plan of a sweep")
+    plan = Plan(
+        workloads=tuple(metrics),
+        variations=header.vary,
+        options=header.options,
+        metrics=metrics,
+        repeats=header.repeat,
+        order=tuple(Slot(*run) for run in header.order),
+    )
+    plan.check()
+    return plan
 
 
 def read_variation(text: str, keys: Sequence[str], read: Callable[[str, str], Value]) -> Variation:

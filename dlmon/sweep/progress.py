@@ -5,72 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dlmon.records import Result
-from dlmon.sweep.plan import Plan, Slot
+from dlmon.records import (
+    Began,
+    Closed,
+    Ended,
+    FailureKind,
+    Outcome,
+    Record,
+    Result,
+    Resumed,
+    RunStatus,
+    Slot,
+    Status,
+)
+from dlmon.sweep.plan import Plan
 
-COMPLETED, FAILED, OUT_OF_MEMORY = "completed", "failed", "out of memory"
-IMPOSSIBLE, NOT_RUN = "impossible", "not run"
-STATUSES = (COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN)
-
-# With what a workload ends whose options can't be run where it is.
-WORKLOAD_REFUSED = 69
-# How a workload, or the kernel's verdict on it, tells that memory ran out.
-_MEMORY_RAN_OUT = "memory ran out"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one run ended.
-
-    Attributes:
-        status: one of `STATUSES`; `not run` also for one that was stopped or interrupted.
-        reason: why it did not complete; None where it did.
-        session: the id of its session; None where there was none.
-        result: what the session ended with; None where it reported nothing.
-        took_s: from its launch to its end.
-    """
-
-    status: str
-    reason: str | None = None
-    session: str | None = None
-    result: Result | None = None
-    took_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Began:
-    """A run that has begun, in a session."""
-
-    slot: Slot
-    session: str
-    wall: float
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that is over."""
-
-    slot: Slot
-    outcome: Outcome
-    wall: float
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """The sweep was taken up again."""
-
-    wall: float
-
-
-@dataclass(frozen=True)
-class Closed:
-    """The sweep went no further: `completed`, or `stopped`."""
-
-    status: str
-    wall: float
-
-
-Event = Began | Ended | Resumed | Closed
+_STATUS_OF_FAILURE = {
+    FailureKind.OUT_OF_MEMORY: RunStatus.OUT_OF_MEMORY,
+    FailureKind.REFUSED: RunStatus.IMPOSSIBLE,
+}
 
 
 @dataclass
@@ -88,10 +41,10 @@ class Sweep:
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
     sessions: dict[str, Slot] = field(default_factory=dict)
     running: Began | None = None
-    closed: str | None = None
+    closed: Status | None = None
 
-    def fold(self, event: Event) -> None:
-        """Take what was told next; runs that the plan doesn't know are passed over."""
+    def fold(self, event: Record) -> None:
+        """Take what its log says next; runs that the plan doesn't know are passed over."""
         match event:
             case Began(slot=slot) if slot in self._slots:
                 self.running = event
@@ -111,7 +64,7 @@ class Sweep:
         self.outcomes = {
             slot: outcome
             for slot, outcome in self.outcomes.items()
-            if outcome.status != IMPOSSIBLE or outcome.session is not None
+            if outcome.status != RunStatus.IMPOSSIBLE or outcome.session is not None
         }
 
     def left(self) -> list[Slot]:
@@ -129,7 +82,7 @@ class Sweep:
     def is_over(self, slot: Slot) -> bool:
         """Tell whether a run needs not be made any more."""
         outcome = self.outcomes.get(slot)
-        return outcome is not None and outcome.status != NOT_RUN
+        return outcome is not None and outcome.status != RunStatus.NOT_RUN
 
     def seconds_left(self, running_for_s: float = 0.0) -> float | None:
         """Return how long the rest will take, None before anything can be told.
@@ -143,7 +96,7 @@ class Sweep:
         known: dict[object, list[float]] = {}
         combinations = self.plan.combinations
         for slot, outcome in self.outcomes.items():
-            if outcome.took_s is None or outcome.status != COMPLETED:
+            if outcome.took_s is None or outcome.status != RunStatus.COMPLETED:
                 continue
             workload = combinations[slot.combination].workload
             for key in (slot.combination, workload, None):
@@ -178,13 +131,14 @@ def outcome_of(
         trouble: why there is no result.
     """
     if result is None:
-        return Outcome(NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s)
-    if result.status == "completed":
-        return Outcome(COMPLETED, None, session, result, took_s)
-    if result.status == "stopped":
-        return Outcome(NOT_RUN, "stopped before its end", session, result, took_s)
+        return Outcome(
+            RunStatus.NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s
+        )
+    if result.status == Status.COMPLETED:
+        return Outcome(RunStatus.COMPLETED, None, session, result, took_s)
+    if result.status == Status.STOPPED:
+        return Outcome(RunStatus.NOT_RUN, "stopped before its end", session, result, took_s)
     reason = result.error or "it failed and gave no reason"
-    if _MEMORY_RAN_OUT in reason:
-        return Outcome(OUT_OF_MEMORY, reason, session, result, took_s)
-    status = IMPOSSIBLE if result.exit_code == WORKLOAD_REFUSED else FAILED
+    kind = result.failure or FailureKind.UNKNOWN
+    status = _STATUS_OF_FAILURE.get(kind, RunStatus.FAILED)
     return Outcome(status, reason, session, result, took_s)

@@ -12,21 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlmon.records import Result
+from dlmon.records import Outcome, Result, RunStatus, Slot, Value
 from dlmon.statistics.repeats import Speedup, Spread, faster, spread_of_repeats, time_of
-from dlmon.sweep.plan import Combination, Slot, Value
-from dlmon.sweep.progress import (
-    COMPLETED,
-    FAILED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    OUT_OF_MEMORY,
-    Outcome,
-    Sweep,
-)
+from dlmon.sweep.plan import Combination
+from dlmon.sweep.progress import Sweep
 
 # What a combination is said to be whose runs ended differently: the first of these.
-_TELLING = (COMPLETED, OUT_OF_MEMORY, FAILED, IMPOSSIBLE, NOT_RUN)
+_TELLING = (
+    RunStatus.COMPLETED,
+    RunStatus.OUT_OF_MEMORY,
+    RunStatus.FAILED,
+    RunStatus.IMPOSSIBLE,
+    RunStatus.NOT_RUN,
+)
 JUDGED_BY = "ms_per_sample"
 """The metric that tells which combination is the best."""
 
@@ -43,7 +41,8 @@ class Row:
 
     Attributes:
         outcomes: how its runs ended, None for those still to be made.
-        status: one of `progress.STATUSES`.
+        status: the first of these that any of its runs has: completed, out of memory, failed,
+            impossible, not run.
         reason: why not all of its runs give a time; None where they do.
         metric: one of `repeats.METRICS`; seconds or milliseconds follow from it.
         value: the time of its completed runs: their mean where `spread` has an
@@ -58,7 +57,7 @@ class Row:
 
     combination: Combination
     outcomes: tuple[Outcome | None, ...]
-    status: str
+    status: RunStatus
     reason: str | None
     metric: str
     value: float | None
@@ -71,7 +70,7 @@ class Row:
     @property
     def completed(self) -> int:
         """How many of its runs completed."""
-        return sum(1 for o in self.outcomes if o is not None and o.status == COMPLETED)
+        return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
 
 
 def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[Row, ...]:
@@ -95,7 +94,7 @@ def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[Row, ...]:
 def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric: str) -> Row:
     ended = [outcome for outcome in outcomes if outcome is not None]
     statuses = {outcome.status for outcome in ended}
-    results = [o.result for o in ended if o.status == COMPLETED and o.result is not None]
+    results = [o.result for o in ended if o.status == RunStatus.COMPLETED and o.result is not None]
     times = [time for time in (time_of(metric, result) for result in results) if time is not None]
     rates = [r.samples_per_second.mean for r in results if r.samples_per_second is not None]
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
@@ -107,7 +106,7 @@ def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric:
     return Row(
         combination=combination,
         outcomes=outcomes,
-        status=next((status for status in _TELLING if status in statuses), NOT_RUN),
+        status=next((status for status in _TELLING if status in statuses), RunStatus.NOT_RUN),
         reason=_reason(ended, metric),
         metric=metric,
         value=spread.mean if spread is not None and spread.low is not None else typical,

@@ -9,24 +9,14 @@ from pathlib import Path
 
 from dlmon.launch.job import Job, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log.directory import RUNNING, read_entry
-from dlmon.log.folder import LogError, log_of
+from dlmon.log.directory import read_entry
+from dlmon.log.folder import LogError, log_directory_of, log_of
+from dlmon.records import Began, Closed, Ended, Event, Outcome, RunStatus, Slot, Status
 from dlmon.session.follower import Viewer
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
-from dlmon.sweep.plan import Combination, Slot, SweepError
-from dlmon.sweep.progress import (
-    COMPLETED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    Began,
-    Closed,
-    Ended,
-    Event,
-    Outcome,
-    Sweep,
-    outcome_of,
-)
+from dlmon.sweep.plan import Combination, SweepError
+from dlmon.sweep.progress import Sweep, outcome_of
 
 POLL_S = 0.2
 # A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
@@ -79,7 +69,7 @@ class SweepRun:
     @property
     def directory(self) -> Path:
         """Where the sessions lie, and the sweep beside them."""
-        return self.writer.path.parent.parent
+        return log_directory_of(self.writer.path)
 
     @property
     def running_for_s(self) -> float:
@@ -99,7 +89,7 @@ class SweepRun:
     @property
     def exit_code(self) -> int:
         """0 when any combination ran, 1 when none did or the sweep could not go on."""
-        ran = any(outcome.status == COMPLETED for outcome in self.sweep.outcomes.values())
+        ran = any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values())
         return 0 if ran and self.trouble is None else 1
 
     async def run(self) -> None:
@@ -110,7 +100,7 @@ class SweepRun:
                 if self.stops_after_run:
                     break
                 await self._make(slot)
-            status = "stopped" if self.sweep.left() else COMPLETED
+            status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
             self._write(Closed(status, time.time()))
         except (LogError, SweepError, OSError) as error:
             self.trouble = str(error)
@@ -146,14 +136,14 @@ class SweepRun:
         for slot in self.sweep.left():
             reason = self._refusal(self.sweep.plan.combinations[slot.combination])
             if reason is not None:
-                self._write(Ended(slot, Outcome(IMPOSSIBLE, reason), time.time()))
+                self._write(Ended(slot, Outcome(RunStatus.IMPOSSIBLE, reason), time.time()))
 
     def _outcome_of_orphan(self, began: Began) -> Outcome:
         try:
             entry = read_entry(log_of(self.directory / began.session))
         except (LogError, OSError):
             return outcome_of(None, began.session, None, "its session is gone")
-        if entry.status == RUNNING:
+        if entry.status == Status.RUNNING:
             raise SweepError(
                 f"{began.session}, a run of this sweep, is still running: "
                 f"dlmon stop {began.session} ends it"
@@ -172,7 +162,7 @@ class SweepRun:
             outcome = await self._follow(Path(answer.log), answer.session)
             self._write(Ended(slot, outcome, time.time()))
         elif not self._stop_asked:
-            status = IMPOSSIBLE if answer.lacking else NOT_RUN
+            status = RunStatus.IMPOSSIBLE if answer.lacking else RunStatus.NOT_RUN
             self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
         started.release()
         await self._end_of(started)

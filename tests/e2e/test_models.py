@@ -22,7 +22,8 @@ from workloads.data.batches import (
     shifted_and_flipped,
     untuned,
 )
-from workloads.data.dataset import Data, Feed
+from workloads.data.dataset import Data
+from workloads.data.feeds import Feed
 from workloads.data.load import DATASETS
 from workloads.layers import Dense, Flatten
 

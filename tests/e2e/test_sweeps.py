@@ -15,16 +15,9 @@ from fakes.sessions import DEADLINE_S, FAKES, Log, eventually, is_alive, wait_un
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import LOG_NAME
-from dlmon.records import Batches
+from dlmon.records import Batches, RunStatus
 from dlmon.sweep.log import SWEEP_NAME, read_sweep
-from dlmon.sweep.progress import (
-    COMPLETED,
-    FAILED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    OUT_OF_MEMORY,
-    WORKLOAD_REFUSED,
-)
+from workloads.__main__ import REFUSED
 
 SMALL = "mnist-mlp-small"
 QUICK = {"epochs": 1, "steps": 12}
@@ -125,8 +118,8 @@ def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
     one = sweeper(vary={"batch_size": [8, 16]}, repeats=2, options=QUICK)
     assert one.exit_code() == 0, one.stderr
     sweep = one.sweep
-    assert statuses(sweep) == {(8,): [COMPLETED] * 2, (16,): [COMPLETED] * 2}
-    assert sweep.closed == COMPLETED
+    assert statuses(sweep) == {(8,): [RunStatus.COMPLETED] * 2, (16,): [RunStatus.COMPLETED] * 2}
+    assert sweep.closed == RunStatus.COMPLETED
     told = [sweep.outcomes[slot] for slot in sweep.plan.order]
     assert [outcome.session for outcome in told] == sessions_of(log_dir)
     assert [outcome.result.options["batch_size"] for outcome in told] == [
@@ -157,8 +150,8 @@ def test_json_is_all_that_stdout_gets(sweeper):
     told = json.loads(one.stdout)
     assert told["log"] == str(one.path)
     assert [(row["options"]["batch_size"], row["status"]) for row in told["rows"]] == [
-        (8, COMPLETED),
-        (16, IMPOSSIBLE),
+        (8, RunStatus.COMPLETED),
+        (16, RunStatus.IMPOSSIBLE),
     ]
     assert told["rows"][0]["result"]["status"] == "completed"
 
@@ -166,18 +159,18 @@ def test_json_is_all_that_stdout_gets(sweeper):
 def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
     scripts = {
         "8": {"building": [["fail", "on purpose"]]},
-        "16": {"building": [["fail", "memory ran out with batch size 16 (no room)"]]},
-        "32": {"building": [["leave", WORKLOAD_REFUSED]]},
+        "16": {"building": [["run_out_of_memory", "no room"]]},
+        "32": {"building": [["leave", REFUSED]]},
     }
     sizes = [8, 16, 32, 64, 128]
     one = sweeper(vary={"batch_size": sizes}, options=QUICK, scripts=scripts, refused=[64])
     assert one.exit_code() == 0
     assert statuses(one.sweep) == {
-        (8,): [FAILED],
-        (16,): [OUT_OF_MEMORY],
-        (32,): [IMPOSSIBLE],
-        (64,): [IMPOSSIBLE],
-        (128,): [COMPLETED],
+        (8,): [RunStatus.FAILED],
+        (16,): [RunStatus.OUT_OF_MEMORY],
+        (32,): [RunStatus.IMPOSSIBLE],
+        (64,): [RunStatus.IMPOSSIBLE],
+        (128,): [RunStatus.COMPLETED],
     }
     assert len(sessions_of(log_dir)) == 4, "what was refused has no session"
     assert "on purpose" in one.stdout
@@ -187,7 +180,10 @@ def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
 def test_a_device_that_is_not_there_is_a_row(sweeper, log_dir):
     one = sweeper(vary={"device": ["gpu:99", "cpu"]}, options=QUICK)
     assert one.exit_code() == 0
-    assert statuses(one.sweep) == {("gpu:99",): [IMPOSSIBLE], ("cpu",): [COMPLETED]}
+    assert statuses(one.sweep) == {
+        ("gpu:99",): [RunStatus.IMPOSSIBLE],
+        ("cpu",): [RunStatus.COMPLETED],
+    }
     assert "there is no GPU" in one.stdout
     assert len(sessions_of(log_dir)) == 1
 
@@ -211,7 +207,7 @@ def test_ctrl_c_stops_the_run_and_the_sweep_and_resume_makes_what_is_left(sweepe
     assert one.sweep.closed == "stopped"
     again = sweeper(resume=str(one.path), options=QUICK)
     assert again.exit_code() == 0, again.stderr
-    assert statuses(again.sweep) == {(8,): [COMPLETED], (16,): [COMPLETED]}
+    assert statuses(again.sweep) == {(8,): [RunStatus.COMPLETED], (16,): [RunStatus.COMPLETED]}
     assert len(sessions_of(log_dir)) == 3
 
 
@@ -221,7 +217,7 @@ def test_what_completed_before_the_stop_is_not_run_again(sweeper, log_dir):
     one.running_session()
     one.process.send_signal(signal.SIGINT)
     assert one.exit_code() == 130
-    before = {slot: o for slot, o in one.sweep.outcomes.items() if o.status == COMPLETED}
+    before = {slot: o for slot, o in one.sweep.outcomes.items() if o.status == RunStatus.COMPLETED}
     assert before
     again = sweeper(resume=str(one.path), options=QUICK)
     assert again.exit_code() == 0
@@ -241,7 +237,7 @@ def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):
     assert one.sweep.running is not None
     again = sweeper(resume=str(one.path), options=QUICK)
     assert again.exit_code() == 0, again.stderr
-    assert statuses(again.sweep) == {(8,): [COMPLETED], (16,): [COMPLETED]}
+    assert statuses(again.sweep) == {(8,): [RunStatus.COMPLETED], (16,): [RunStatus.COMPLETED]}
 
 
 def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
@@ -250,7 +246,7 @@ def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
     os.kill(log.supervisor_pid, signal.SIGKILL)
     assert one.exit_code() == 0
     told = sorted(status for (status,) in statuses(one.sweep).values())
-    assert told == [COMPLETED, NOT_RUN]
+    assert told == [RunStatus.COMPLETED, RunStatus.NOT_RUN]
     assert "interrupted" in one.stdout
     assert len(one.sweep.left()) == 1
     assert one.sweep.closed == "stopped"
@@ -320,10 +316,10 @@ def test_a_real_workload_is_swept_and_what_cannot_be_is_told(dlmon, log_dir):
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert [row["status"] for row in told["rows"]] == [
-        COMPLETED,
-        IMPOSSIBLE,
-        IMPOSSIBLE,
-        IMPOSSIBLE,
+        RunStatus.COMPLETED,
+        RunStatus.IMPOSSIBLE,
+        RunStatus.IMPOSSIBLE,
+        RunStatus.IMPOSSIBLE,
     ]
     assert told["rows"][0]["result"]["options"]["steps"] == 20
     assert "there is no GPU" in told["rows"][1]["reason"]

@@ -20,6 +20,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Failure,
+    FailureKind,
     Gpu,
     GpuFacts,
     Machine,
@@ -34,6 +35,7 @@ from dlmon.records import (
     Record,
     Result,
     SessionHeader,
+    Status,
     Validation,
     encode,
 )
@@ -439,13 +441,13 @@ class _Recording:
             error = FOREIGN_NAME
         for text in ("Traceback (most recent call last):", "  in fit", error):
             self._tell(Output(self._now, "stderr", text))
-        self._tell(Failure(self._now, error))
+        self._tell(Failure(self._now, error, FailureKind.OUT_OF_MEMORY))
 
     def _result(self, records: Sequence[Record], status: str) -> Result:
         snapshot = folded(records).snapshot(self._now)
-        failures = [record.text for record in records if isinstance(record, Failure)]
+        failures = [record for record in records if isinstance(record, Failure)]
         return Result(
-            status=status,
+            status=Status(status),
             session=self.header.id,
             log=f"/sessions/{self.header.id}/{LOG_NAME}",
             workload=self.header.workload,
@@ -459,12 +461,14 @@ class _Recording:
             samples_per_second=snapshot.samples_per_second,
             step_ms=snapshot.step_ms,
             compile_s=snapshot.compile_s,
-            error=failures[-1] if failures else None,
+            error=failures[-1].text if failures else None,
+            failure=failures[-1].kind if failures else None,
             exit_code={"completed": 0, "failed": 1}.get(status, 75),
             epochs=len(snapshot.epochs),
             batches=snapshot.batches,
             stalls=snapshot.stalls,
             samples_per_epoch=snapshot.model.samples_per_epoch if snapshot.model else None,
+            lacking=snapshot.lacking or None,
             t=self._now,
             wall=self._wall_at(self._now),
             why=snapshot.why,

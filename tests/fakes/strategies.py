@@ -20,6 +20,7 @@ from dlmon.records import (
     Phase,
     Record,
     SessionHeader,
+    Word,
 )
 
 RECORD_TYPES = typing.get_args(Record)
@@ -121,6 +122,8 @@ def _of_hint(hint: typing.Any, kind: str) -> st.SearchStrategy:
     }
     if hint in simple:
         return simple[hint]
+    if isinstance(hint, type) and issubclass(hint, Word):
+        return st.sampled_from(list(hint))
     if is_dataclass(hint):
         return _built(hint, kind)
     options = typing.get_args(hint)

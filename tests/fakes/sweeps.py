@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dlmon.records import Result, RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
-from dlmon.sweep.plan import Combination, Plan, Slot, Variation, combinations_of, fair_order
-from dlmon.sweep.progress import COMPLETED, Outcome, Sweep
+from dlmon.records import (
+    Outcome,
+    Result,
+    RunSeconds,
+    RunStatus,
+    SamplesPerSecond,
+    SecondsPerEpoch,
+    Slot,
+    Status,
+    StepTime,
+    Variation,
+)
+from dlmon.sweep.plan import Combination, Plan, combinations_of, fair_order
+from dlmon.sweep.progress import Sweep
 
 SMALL = "mnist-mlp-small"
 
@@ -44,7 +55,7 @@ def result_of(
     """Return the result of a run that takes so long for a sample, and for an epoch or a run."""
     rate = 1000 / ms_per_sample if ms_per_sample else None
     return Result(
-        status=status,
+        status=Status(status),
         session="20261120-145600-mnist-mlp-small-7f3a",
         log="session.jsonl",
         workload=SMALL,
@@ -67,7 +78,7 @@ def result_of(
 def completed(ms_per_sample: float | None, took_s: float = 10.0, **result) -> Outcome:
     """Return the outcome of a run that completed."""
     told = result_of(ms_per_sample, **result)
-    return Outcome(COMPLETED, None, told.session, told, took_s)
+    return Outcome(RunStatus.COMPLETED, None, told.session, told, took_s)
 
 
 def sweep_of(plan: Plan, *outcomes: Sequence[Outcome]) -> Sweep:

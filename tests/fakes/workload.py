@@ -28,6 +28,7 @@ from pathlib import Path
 from dlmon.instrument.collector import EpochBegin, EpochEnd
 from dlmon.instrument.emitter import Emitter
 from dlmon.records import Failure, Model, Phase, Validation, finite
+from workloads.failure import kind_of
 
 STOPPED = 75
 SHORTEST_SLEEP_S = 0.0005
@@ -56,6 +57,9 @@ class Actions:
 
     def fail(self, text: str) -> None:
         raise RuntimeError(text)
+
+    def run_out_of_memory(self, text: str) -> None:
+        raise MemoryError(text)
 
     def leave(self, code: int) -> None:
         """End at once, without a word to anybody."""
@@ -237,7 +241,8 @@ def main() -> int:
         return STOPPED
     except Exception as error:  # noqa: BLE001 - as in the real one
         traceback.print_exc()
-        emitter.send(Failure(time.monotonic_ns(), f"{type(error).__name__}: {error}"))
+        words = f"{type(error).__name__}: {error}"
+        emitter.send(Failure(time.monotonic_ns(), words, kind_of(error)))
         return 1
     finally:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)

@@ -22,15 +22,9 @@ import typer
 from dlmon import __version__
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
-from dlmon.log.directory import (
-    RUNNING,
-    NoSuchSession,
-    find_session,
-    list_sessions,
-    read_entry,
-    stop_session,
-)
+from dlmon.log.directory import NoSuchLog, find_session, list_sessions, read_entry, stop_session
 from dlmon.log.folder import LogError
+from dlmon.records import Status
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from tui.commands.shared import (
     DONE,
@@ -274,7 +268,7 @@ def attach(
 def stop(session: SessionName, log_dir: LogDir = None) -> None:
     """Stop a session that runs on this machine."""
     entry = read_entry(_find(session, log_dir))
-    if entry.status != RUNNING:
+    if entry.status != Status.RUNNING:
         raise UserError(f"{entry.header.id} is not running: it is {entry.status}")
     try:
         stopping = stop_session(entry)
@@ -420,7 +414,7 @@ def _find_workload(name: str) -> Workload:
 def _find(session: str, log_dir: Path | None) -> Path:
     try:
         return find_session(session, _log_directory(log_dir))
-    except NoSuchSession as error:
+    except NoSuchLog as error:
         raise UserError(str(error)) from None
 
 
@@ -484,7 +478,7 @@ def _run(arguments: list[str]) -> int:
         return leaving.exit_code
     except UserError as error:
         return _complain(str(error), error.exit_code)
-    except (LogError, NoSuchSession, SettingsError) as error:
+    except (LogError, NoSuchLog, SettingsError) as error:
         return _complain(str(error), WRONG_ARGUMENTS)
     except _UsageError as error:
         return _complain(_sentence(error), WRONG_ARGUMENTS)

@@ -98,7 +98,7 @@ def sweep(
     **texts: str | None,
 ) -> None:
     """Run every combination of some options, one after another; one table, one chart."""
-    from dlmon.sweep.log import NoSuchSweep
+    from dlmon.log.directory import NoSuchLog
     from dlmon.sweep.plan import SweepError
 
     settings = drawn_as_asked(read_settings(), ascii)
@@ -111,7 +111,7 @@ def sweep(
             raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
             run = _begun(workload, texts, settings.run, vary or [], repeat, directory)
-    except (SweepError, NoSuchSweep) as error:
+    except (SweepError, NoSuchLog) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
         from tui.plain.sweep import show_sweep

@@ -15,15 +15,23 @@ from dlmon.comparison.compare import (
     cpus_of,
     factor,
     missing_part,
-    timing_of_step,
+    timing_by,
     usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions, busy_at_start
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS
 from dlmon.log.directory import SessionEntry
-from dlmon.records import TITLES, WITHOUT_EPOCHS, Result, SecondsPerEpoch, SessionHeader
-from dlmon.session.session import NEVER_STEADY, NOT_STEADY
+from dlmon.records import (
+    TITLES,
+    WITHOUT_EPOCHS,
+    Lack,
+    Result,
+    SecondsPerEpoch,
+    SessionHeader,
+    Status,
+)
+from dlmon.session.session import NEVER_STEADY
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
@@ -56,7 +64,7 @@ def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> 
         entry
         for entry in entries
         if entry.result is not None
-        and entry.result.status in ("completed", "stopped")
+        and entry.result.status in (Status.COMPLETED, Status.STOPPED)
         and timing_of_result(entry.result, header.workload) is not None
         and entry.header.workload == header.workload
         and mode_of(entry.header.options) == mode_of(header.options)
@@ -87,18 +95,12 @@ def metric_of(snapshot: Snapshot) -> str:
 
 def timing_of(snapshot: Snapshot) -> Timing | None:
     """Return the time that a session is compared by."""
-    metric = metric_of(snapshot)
-    if metric == STEP_MS:
-        return timing_of_step(snapshot.step_ms, snapshot.samples_per_second)
-    return snapshot.run_seconds if metric == "run_seconds" else snapshot.seconds_per_epoch
+    return timing_by(metric_of(snapshot), snapshot)
 
 
 def timing_of_result(result: Result, workload: str) -> Timing | None:
     """Return the time that a session is compared by, as it was recorded."""
-    metric = compared_metric(workload, mode_of(result.options))
-    if metric == STEP_MS:
-        return timing_of_step(result.step_ms, result.samples_per_second)
-    return result.run_seconds if metric == "run_seconds" else result.seconds_per_epoch
+    return timing_by(compared_metric(workload, mode_of(result.options)), result)
 
 
 def epoch_word(header: SessionHeader) -> str:
@@ -117,7 +119,7 @@ def epoch_text(snapshot: Snapshot) -> str:
         return ""
     number, asked = progress.epoch + 1, max(1, model.epochs)
     last = snapshot.epochs[-1] if snapshot.epochs else None
-    stopped = snapshot.result is not None and snapshot.result.status == "stopped"
+    stopped = snapshot.result is not None and snapshot.result.status == Status.STOPPED
     if stopped and last is not None and progress.step == 0:
         # The epoch that a stop cuts short is recorded, and no batch of another one followed.
         number = last.epoch + 1
@@ -270,18 +272,23 @@ def claim_text(this: Row, other: Row, value: float, name: str) -> str:
     return f"{units.factor(value)} as {name}{UNSURE if claim is Claim.UNKNOWN else ''}"
 
 
-_ENDED = {"failed": "failed", "stopped": "was stopped", "interrupted": "was interrupted"}
+_ENDED = {
+    Status.FAILED: "failed",
+    Status.STOPPED: "was stopped",
+    Status.INTERRUPTED: "was interrupted",
+}
 
 
-def why_no_time(snapshot: Snapshot, status: str) -> str:
+def why_no_time(snapshot: Snapshot, status: Status) -> str:
     """Say why a session has no time that is compared: of one that is over, nothing comes yet."""
     why = snapshot.why
-    reason = why.get("seconds_per_epoch") or why.get("run_seconds", "")
-    if metric_of(snapshot) == STEP_MS:
-        reason = why.get("step_ms", reason)
-    if status == "running":
+    name = "seconds_per_epoch" if "seconds_per_epoch" in why else "run_seconds"
+    if metric_of(snapshot) == STEP_MS and "step_ms" in why:
+        name = "step_ms"
+    reason = why.get(name, "")
+    if status == Status.RUNNING:
         return reason
-    if reason == NOT_STEADY:
+    if snapshot.lacking.get(name) == Lack.STEADY_STATE:
         return NEVER_STEADY
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
-from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, ProcessTree
+from dlmon.records import Cpu, Gpu, GpuFacts, GpuState, Machine, MachineFacts, ProcessTree
 from tui.formatting import units
 
 Level = Literal["", "high", "bad"]
@@ -26,7 +26,7 @@ _WORKS_PCT = 30
 # Throttle reasons that tell of trouble; the others tell of a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
-_GONE = ("lost", "asleep")
+_GONE = (GpuState.LOST, GpuState.ASLEEP)
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """How much attention a figure asks for: the last one the most."""
 
@@ -194,7 +194,7 @@ def gpu_figures(
 
 def tells_nothing(gpu: Gpu) -> bool:
     """Tell whether not one of a GPU's readings is known, or they are from before it was gone."""
-    gone = gpu.why.get("utilization_pct", "").startswith(_GONE)
+    gone = gpu.utilization_pct is None and gpu.state in _GONE
     return gone or all(getattr(gpu, name) is None for name in GPU_READINGS)
 
 

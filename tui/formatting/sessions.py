@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlmon.log.directory import RUNNING, SessionEntry
-from dlmon.session.session import TOO_SHORT
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Lack, Result, Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
@@ -16,14 +16,14 @@ from tui.formatting.sweeps import slot_text, swept_text, varied_text
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
-    TOO_SHORT: "too short for a figure",
-    "the model is not built yet": "ended before training",
+    Lack.STEADY_STATE: "too short for a figure",
+    Lack.MODEL: "ended before training",
 }
 
 _NO_RESULT = {
-    RUNNING: "not over yet",
-    "interrupted": "left no result",
-    "unknown": "recorded on another machine",
+    Status.RUNNING: "not over yet",
+    Status.INTERRUPTED: "left no result",
+    Status.UNKNOWN: "recorded on another machine",
 }
 
 Recorded = SessionEntry | SweepEntry
@@ -49,10 +49,10 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
     return told
 
 
-def _brief(why: str) -> str:
+def _brief(result: Result, metric: str, why: str) -> str:
     """Return a reason in the few words that a row has room for."""
-    known = (brief for whole, brief in _IN_BRIEF.items() if why.startswith(whole))
-    return next(known, without_detail(why, 0))
+    lack = (result.lacking or {}).get(metric)
+    return without_detail(why, 0) if lack is None else _IN_BRIEF[lack]
 
 
 def grouped(recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep]) -> list[Recorded]:
@@ -106,7 +106,7 @@ def outcome(entry: SessionEntry, ascii: bool = False, whole: bool = False) -> st
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
-        return why if whole else _brief(why)
+        return why if whole else _brief(result, metric, why)
     return f"{units.band(timing, ascii)} {timed_unit(metric)}"
 
 
@@ -129,7 +129,7 @@ def made_text(entry: SweepEntry) -> str:
 
 def can_be_resumed(entry: SweepEntry) -> bool:
     """Tell whether a sweep has runs left that nobody makes at present."""
-    return entry.status != RUNNING and bool(entry.sweep.left())
+    return entry.status != Status.RUNNING and bool(entry.sweep.left())
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.records import to_json
+from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
 from dlmon.statistics.repeats import LEAST_RUNS, time_of
-from dlmon.sweep.codec import SweepHeader
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import Combination, Plan
-from dlmon.sweep.progress import COMPLETED, NOT_RUN, OUT_OF_MEMORY, Outcome, Sweep
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
     Row,
@@ -58,13 +57,13 @@ class Column:
 class TableRow:
     """One combination as the table shows it.
 
-    `status` is one of `sweep.STATUSES`, or `running`; `note` says why there is no
+    `status` is running while a run of it is made; `note` says why there is no
     figure, or that it is a projection.
     """
 
     combination: Combination
     cells: tuple[str, ...]
-    status: str
+    status: RunStatus
     best: bool
     note: str
 
@@ -110,7 +109,7 @@ def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tup
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= LEAST_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], ascii))
-        status = "running" if is_running else row.status
+        status = RunStatus.RUNNING if is_running else row.status
         told.append(
             TableRow(combination, tuple(cells), status, is_best, "" if is_running else _note(row))
         )
@@ -125,7 +124,8 @@ def _standing(row: Row, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
-    if plan.repeats == 1 or (row.status not in (COMPLETED, NOT_RUN) and not row.completed):
+    over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)
+    if plan.repeats == 1 or (over and not row.completed):
         return row.status
     count = f"{row.completed} of {plan.repeats}"
     return f"{count} …" if running else count
@@ -236,7 +236,7 @@ def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -
 
 def outcome_text(outcome: Outcome, metric: str) -> str:
     """Say how one run ended, and how fast it was."""
-    if outcome.status != COMPLETED or outcome.result is None:
+    if outcome.status != RunStatus.COMPLETED or outcome.result is None:
         return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
     told = ["completed"]
@@ -305,7 +305,7 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
 
 def _memory(rows: Sequence[Row]) -> list[str]:
     """Say where memory ran out."""
-    out = [label(row.combination) for row in rows if row.status == OUT_OF_MEMORY]
+    out = [label(row.combination) for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
     return [f"memory ran out at {'; '.join(out)}"] if out else []
 
 
@@ -364,7 +364,7 @@ def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
         "result": None if typical is None else to_json(typical.result),
         "runs": [
             {
-                "status": outcome.status if outcome else NOT_RUN,
+                "status": outcome.status if outcome else RunStatus.NOT_RUN,
                 "reason": outcome.reason if outcome else None,
                 "session": outcome.session if outcome else None,
                 "result": to_json(outcome.result) if outcome and outcome.result else None,
@@ -380,7 +380,8 @@ def _typical_run(row: Row) -> Outcome | None:
     timed = []
     for outcome in told:
         assert outcome.result is not None
-        time = time_of(row.metric, outcome.result) if outcome.status == COMPLETED else None
+        completed = outcome.status == RunStatus.COMPLETED
+        time = time_of(row.metric, outcome.result) if completed else None
         if time is not None:
             timed.append((time, outcome))
     if timed:

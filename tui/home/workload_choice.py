@@ -72,7 +72,7 @@ def last_results(
     A run that was not trained to its end tells its time only where no other did, and one
     in which nothing was learnt tells none.
     """
-    from dlmon.records import WITHOUT_EPOCHS
+    from dlmon.records import WITHOUT_EPOCHS, Status
     from tui.formatting.comparison import mode_of, timing_of_result
 
     names = {workload.name for workload in workloads}
@@ -85,7 +85,7 @@ def last_results(
         if mode_of(result.options) in WITHOUT_EPOCHS:
             continue
         timing = timing_of_result(result, name)
-        whole = result.status == "completed"
+        whole = result.status == Status.COMPLETED
         if timing is not None and (whole or name not in completed):
             newest[name] = LastResult(timing, entry.header.wall)
             completed |= {name} if whole else set()

@@ -8,6 +8,7 @@ from rich.style import Style
 from textual.renderables.digits import Digits
 
 from dlmon.comparison.compare import missing_part
+from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
@@ -95,11 +96,15 @@ class EpochHeadline(Lines):
         """Start empty."""
         super().__init__(ascii=ascii, id=id)
         self._snapshot: Snapshot | None = None
-        self._status = "running"
+        self._status = Status.RUNNING
         self._sentences: list[str] = []
 
     def show(
-        self, snapshot: Snapshot, nearest: str, run_before: str = "", status: str = "running"
+        self,
+        snapshot: Snapshot,
+        nearest: str,
+        run_before: str = "",
+        status: Status = Status.RUNNING,
     ) -> None:
         """Show a session's figures, compared with a published number and with an earlier run."""
         self._snapshot, self._status = snapshot, status

@@ -14,8 +14,9 @@ from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
 from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import UNKNOWN, SessionEntry, read_entry, stop_session
+from dlmon.log.directory import SessionEntry, read_entry, stop_session
 from dlmon.log.folder import LogError
+from dlmon.records import Status
 from dlmon.session.follower import Viewer
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
@@ -440,7 +441,7 @@ class LiveScreen(Screen[None]):
             snapshot,
             nearest,
             factor_of_run_before(rows, self._earlier, names, steady),
-            status="running" if self._viewer.running else self._viewer.status,
+            status=Status.RUNNING if self._viewer.running else self._viewer.status,
         )
         self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows), nearest)
 
@@ -531,7 +532,7 @@ class LiveScreen(Screen[None]):
             if self._again is None or self._again_when_stopped:
                 return False
             running = self._viewer.running
-            over = not running and self._viewer.status != UNKNOWN
+            over = not running and self._viewer.status != Status.UNKNOWN
             return over if action == "again" else running
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import device_text, epoch_text, unusual_settings
@@ -61,16 +62,16 @@ class TopLine(Lines):
         if self._reading:
             return ((self._reading, STRONG),)
         parts: list[tuple[str, tuple[str, ...]]] = []
-        if self._status == "running":
+        if self._status == Status.RUNNING:
             parts.append((snapshot.phase or "starting", STRONG))
         else:
-            good = self._status == "completed"
+            good = self._status == Status.COMPLETED
             parts.append((self._status, GOOD if good else BAD))
         epoch = epoch_text(snapshot)
         if epoch:
             # "opening epoch 4/10" is one phrase.
-            opening = self._status == "running" and snapshot.phase == "opening"
-            cut_off = self._status in ("failed", "stopped")
+            opening = self._status == Status.RUNNING and snapshot.phase == "opening"
+            cut_off = self._status in (Status.FAILED, Status.STOPPED)
             apart = " " if opening else "  in " if cut_off else "  "
             parts.append((f"{apart}{epoch}", PLAIN))
         parts.append((f"  {units.clock(snapshot.elapsed_s)}", PLAIN))

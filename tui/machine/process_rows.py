@@ -111,9 +111,6 @@ BY_NAME = {column.name: column for column in COLUMNS}
 # What goes first where there is little room, and the cells below which it does.
 _LEAST_WIDTHS = {"threads": 95, "user": 64, "rss_mib": 52, "gpus": 44}
 
-MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
-"""How many processes the sensors tell of at most."""
-
 
 def gpus_text(gpus: Iterable[int]) -> str:
     """Write the numbers of GPUs: 0, or 0-3,6."""

@@ -9,12 +9,9 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.records import Process
+from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, Process
 from tui.machine.process_rows import (
     BY_NAME,
-    MOST_BUSIEST,
-    MOST_OF_RUN,
-    MOST_ON_GPUS,
     Column,
     columns_for,
     command_text,

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from dlmon.launch.job import Job
-from dlmon.records import WITHOUT_EPOCHS
+from dlmon.log.folder import log_directory_of
+from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import quoted
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import (
     Combination,
     Plan,
     SweepError,
-    Value,
-    Variation,
     check_number_of_runs,
     combinations_of,
     fair_order,
@@ -139,7 +138,7 @@ def job_of(plan: Plan, combination: Combination, directory: Path) -> Job:
 
 def run_of(writer: SweepWriter) -> SweepRun:
     """Return what makes the runs of a sweep; they begin with its own `run`."""
-    plan, directory = writer.header.plan, writer.path.parent.parent
+    plan, directory = writer.sweep.plan, log_directory_of(writer.path)
     return SweepRun(writer, partial(job_of, plan, directory=directory), partial(refusal, plan))
 
 

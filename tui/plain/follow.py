@@ -17,8 +17,19 @@ from rich.text import Text
 from dlmon.comparison.compare import Row, missing_part
 from dlmon.launch.lifeline import Launch
 from dlmon.launch.sensing import Sensing
-from dlmon.log.directory import INTERRUPTED, UNKNOWN, list_sessions
-from dlmon.records import Epoch, Facts, Machine, Notice, Phase, Record, Result, RunSeconds, to_json
+from dlmon.log.directory import list_sessions
+from dlmon.records import (
+    Epoch,
+    Facts,
+    Machine,
+    Notice,
+    Phase,
+    Record,
+    Result,
+    RunSeconds,
+    Status,
+    to_json,
+)
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import Viewer
 from dlmon.session.machine_history import MachineHistory
@@ -94,7 +105,7 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
             errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
         return code_of_signal
     recorded = viewer.why_result_unwritten is None
-    return 0 if viewer.status == "completed" and recorded else 1
+    return 0 if viewer.status == Status.COMPLETED and recorded else 1
 
 
 def print_outcome(viewer: Viewer, ascii: bool = False) -> None:
@@ -111,7 +122,7 @@ def _print_trouble(
 ) -> None:
     if viewer.why_result_unwritten is not None:
         errors.print(Text(unrecorded_result(viewer, is_result_printed)))
-    elif viewer.trouble and viewer.status in (INTERRUPTED, UNKNOWN):
+    elif viewer.trouble and viewer.status in (Status.INTERRUPTED, Status.UNKNOWN):
         path = shown_path(viewer.path)
         errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
     elif snapshot.result is not None and snapshot.result.error:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from dlmon.records import Began, Ended, Event
 from dlmon.records.sanitize import clean
-from dlmon.sweep.progress import Began, Ended, Event
 from dlmon.sweep.runner import SweepRun
 from tui.formatting import units
 from tui.formatting.sweeps import (
@@ -74,9 +74,9 @@ class _Showing:
         on_signals(self._end, {signal.SIGINT: 130, signal.SIGTERM: 1, signal.SIGHUP: 1})
         header = self._run.writer.header
         self._print(f"sweep {header.id}")
-        self._print(plan_text(header.plan))
+        self._print(plan_text(self._run.sweep.plan))
         left = len(self._run.sweep.left())
-        if left < len(header.plan.order):
+        if left < len(self._run.sweep.plan.order):
             self._print(f"{left:,} of them left")
         making = asyncio.ensure_future(self._run.run())
         leaving = asyncio.ensure_future(self._left.wait())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlmon.log.directory import RUNNING, SessionEntry
-from dlmon.records import Result
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Result, Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
@@ -22,9 +22,9 @@ from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import Row
 
 _UNFINISHED = {
-    RUNNING: "still running: Enter shows it as it goes on",
-    "interrupted": "its supervisor is gone and left no result; Enter shows what was recorded",
-    "unknown": "recorded on another machine: whether it still runs can't be seen from here",
+    Status.RUNNING: "still running: Enter shows it as it goes on",
+    Status.INTERRUPTED: "its supervisor is gone and left no result; Enter shows what was recorded",
+    Status.UNKNOWN: "recorded on another machine: whether it still runs can't be seen from here",
 }
 
 
@@ -91,7 +91,7 @@ class SessionDetails(Lines):
 
 
 def _next_step(entry: SweepEntry) -> str:
-    if entry.status == RUNNING:
+    if entry.status == Status.RUNNING:
         return f"process {entry.pid} runs it"
     if can_be_resumed(entry):
         return "Enter goes on with it"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
 
-from dlmon.log.directory import RUNNING, SessionEntry
+from dlmon.log.directory import SessionEntry
+from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.sessions import (
@@ -24,7 +25,12 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import Row, Run, fit
 
 _GAP = 2
-_STATUS_STYLES = {RUNNING: ACCENT, "completed": GOOD, "stopped": PLAIN, "unknown": MUTED}
+_STATUS_STYLES = {
+    Status.RUNNING: ACCENT,
+    Status.COMPLETED: GOOD,
+    Status.STOPPED: PLAIN,
+    Status.UNKNOWN: MUTED,
+}
 _WIDTH_FOR_DEVICE, _WIDTH_FOR_DATE, _WIDTH_FOR_DEVICE_NAME, _WIDTH_FOR_HOST = 70, 84, 96, 116
 _LONGEST_WORKLOAD, _LONGEST_DEVICE, _LONGEST_HOST = 20, 28, 20
 

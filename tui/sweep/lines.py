@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import IMPOSSIBLE, Sweep
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting import units
@@ -203,7 +203,7 @@ def _place(sweep: Sweep, slot: Slot) -> Row:
         other
         for other in plan.order
         if other.repeat == slot.repeat
-        and getattr(sweep.outcomes.get(other), "status", None) != IMPOSSIBLE
+        and getattr(sweep.outcomes.get(other), "status", None) != RunStatus.IMPOSSIBLE
     ]
     told = f"combination {round_of.index(slot) + 1} of {len(round_of)}"
     if plan.repeats > 1:

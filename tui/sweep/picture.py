@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dlmon.records import RunStatus
 from dlmon.sweep.plan import Plan
-from dlmon.sweep.progress import IMPOSSIBLE, OUT_OF_MEMORY, Sweep
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import Row, axis_of, judged_rows, key_text, label, leaders, of_workload
 from tui.drawing.plot import bar_fractions
 from tui.formatting.sweeps import amount, heading_of, spread_text
@@ -38,7 +39,7 @@ def picture_of(sweep: Sweep, workload: str, ascii: bool = False) -> SweepPicture
         return _bars(rows, best, ascii)
     rows = tuple(of_workload(rows, workload))
     axis = axis_of({variation.key: variation.values for variation in plan.variations})
-    possible = [row for row in rows if row.status != IMPOSSIBLE]
+    possible = [row for row in rows if row.status != RunStatus.IMPOSSIBLE]
     if axis is None or not possible:
         return _bars(rows, best, ascii)
     return _points(plan, possible, axis)
@@ -56,7 +57,7 @@ def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
             y=row.value,
             low=spread.low if spread else None,
             high=spread.high if spread else None,
-            out_of_memory=row.status == OUT_OF_MEMORY,
+            out_of_memory=row.status == RunStatus.OUT_OF_MEMORY,
         )
         series.setdefault(label(row.combination, others) if others else "", []).append(point)
     by_axis = (
@@ -66,7 +67,7 @@ def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
     doubling = is_doubling([float(row.combination.varied[axis]) for row in rows])
     name = key_text(axis)
     notes = [f"{name}, logarithmic" if doubling else name]
-    if any(row.status == OUT_OF_MEMORY for row in rows):
+    if any(row.status == RunStatus.OUT_OF_MEMORY for row in rows):
         notes.append("✗ memory ran out")
     return SweepPicture(
         title=f"{heading_of(rows[0].metric)} against {name}",

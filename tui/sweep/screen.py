@@ -14,8 +14,7 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from dlmon.log.folder import log_of
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import Event
+from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.drawing.compositor import SpansCompositor
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from dlmon.sweep.progress import COMPLETED, NOT_RUN
+from dlmon.records import RunStatus
 from tui.formatting.sweeps import Column, TableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
@@ -14,7 +14,7 @@ from tui.widgets.rows import Row, Run
 
 _GAP = "  "
 _STATUS_COLUMNS = ("status", "runs")
-_STYLES = {COMPLETED: GOOD, "running": ACCENT, NOT_RUN: MUTED}
+_STYLES = {RunStatus.COMPLETED: GOOD, RunStatus.RUNNING: ACCENT, RunStatus.NOT_RUN: MUTED}
 
 HELP: tuple[tuple[str, str], ...] = (
     (

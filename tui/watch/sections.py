@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records import MOST_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts
 from tui.formatting import units
 from tui.formatting.machine import (
     BUSY_PCT,
@@ -25,7 +25,6 @@ from tui.formatting.machine import (
     throttle_figure,
     traffic_text,
 )
-from tui.machine.process_rows import MOST_ON_GPUS
 from tui.machine.view import MachineView, is_over
 
 NOT_READ = "no reading"

@@ -1,4 +1,4 @@
-"""What every data set has, and how `Model.fit`, `evaluate` and `predict` are fed from it."""
+"""What every data set has, and how it is cut into feeds."""
 
 from __future__ import annotations
 
@@ -11,42 +11,14 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from dlmon.files import MIB
+from workloads.data.feeds import Feed
 
-SEED = 1
 LARGEST_FILE = 256 * MIB
 """The files that Keras caches are of at most 31 MB."""
 
 
 class DataError(Exception):
     """The data can't be had; the message is one plain sentence that says what to do."""
-
-
-@dataclass(frozen=True, eq=False)
-class Feed:
-    """One pass over samples, as Keras is given it.
-
-    Attributes:
-        x: an array, samples first; or a `keras.utils.PyDataset` or
-            `tf.data.Dataset` of (x, y) batches.
-        y: the labels of an array; None where the batches hold them.
-        batch_size: samples in a whole batch; Keras reads it for an array only.
-        samples: samples that the pass sees.
-    """
-
-    x: Any
-    y: Any
-    batch_size: int
-    samples: int
-
-    @property
-    def steps(self) -> int:
-        """Return the number of batches, a short last one too."""
-        return -(-self.samples // self.batch_size)
-
-    @property
-    def shuffle(self) -> bool:
-        """Say whether Keras shall shuffle the samples; batches bring their own order."""
-        return self.y is not None
 
 
 @dataclass(frozen=True, eq=False)

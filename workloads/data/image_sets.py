@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlmon.files import open_to_read
-from workloads.data.dataset import LARGEST_FILE, SEED, Data, DataError, reading
+from workloads.data.dataset import LARGEST_FILE, Data, DataError, reading
+from workloads.data.feeds import SEED
 from workloads.data.pickled import as_array, read_batch
 
 CIFAR10_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))

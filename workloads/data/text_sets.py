@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dlmon.files import open_to_read, read_regular
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.data.dataset import LARGEST_FILE, SEED, Data, reading
+from workloads.data.dataset import LARGEST_FILE, Data, reading
+from workloads.data.feeds import SEED
 from workloads.data.image_sets import is_there
 from workloads.data.pickled import read_object_array
 

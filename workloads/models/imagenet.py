@@ -9,9 +9,9 @@ from __future__ import annotations
 import keras
 from keras import layers
 
-from workloads import layers as flops
 from workloads.architectures import CLASSES
 from workloads.catalog import Workload
+from workloads.models.chain import applied
 
 RESNETS = {
     "resnet50": keras.applications.ResNet50,
@@ -30,7 +30,7 @@ def build(workload: Workload) -> keras.Model:
     if workload.name in RESNETS:
         features = _residual(workload, images)
     else:
-        features = _chained(images, workload.layers[:-1])
+        features = applied(images, workload.layers[:-1])
     # Half precision is too narrow for the loss.
     logits = layers.Dense(CLASSES, dtype="float32")(features)
     model = keras.Model(images, logits, name=workload.name)
@@ -49,44 +49,3 @@ def _residual(workload: Workload, images: keras.KerasTensor) -> keras.KerasTenso
         include_top=False, weights=None, input_tensor=images, pooling="avg"
     )
     return network.output
-
-
-def _chained(x: keras.KerasTensor, chain: tuple[flops.Layer, ...]) -> keras.KerasTensor:
-    """Apply a chain of layers, of which every one with weights is rectified."""
-    for layer in chain:
-        x = _applied(layer, x)
-    return x
-
-
-# The layout is explicit: a keras.json may ask for channels first, our data never does.
-def _applied(layer: flops.Layer, x: keras.KerasTensor) -> keras.KerasTensor:
-    match layer:
-        case flops.Conv2D(filters, kernel_size, strides, padding):
-            x, padding = _padded(x, padding)
-            return layers.Conv2D(
-                filters,
-                kernel_size,
-                strides,
-                padding,
-                activation="relu",
-                data_format="channels_last",
-            )(x)
-        case flops.MaxPool2D(pool_size, strides, padding):
-            x, padding = _padded(x, padding)
-            pool = layers.MaxPooling2D(pool_size, strides, padding, data_format="channels_last")
-            return pool(x)
-        case flops.GlobalAveragePool():
-            return layers.GlobalAveragePooling2D(data_format="channels_last")(x)
-        case flops.Flatten():
-            return layers.Flatten(data_format="channels_last")(x)
-        case flops.Dense(units):
-            return layers.Dense(units, activation="relu")(x)
-        case flops.Branches(branches):
-            return layers.Concatenate(axis=-1)([_chained(x, branch) for branch in branches])
-    raise TypeError(f"no layer of Keras is known for {layer}")
-
-
-def _padded(x: keras.KerasTensor, padding: str | int) -> tuple[keras.KerasTensor, str]:
-    if isinstance(padding, str):
-        return x, padding
-    return layers.ZeroPadding2D(padding, data_format="channels_last")(x), "valid"

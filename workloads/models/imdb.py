@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from workloads.catalog import Workload
-from workloads.layers import Embedding
+from workloads.models.chain import keras_layers
 
 
 def build(workload: Workload) -> keras.Model:
@@ -14,14 +14,10 @@ def build(workload: Workload) -> keras.Model:
 
     It takes (batch, ids) integers and gives (batch, 1) probabilities; labels are 0 or 1.
     """
-    embedding = workload.layers[0]
-    if not isinstance(embedding, Embedding):
-        raise ValueError(f"{workload.name} has no embedding")
     model = keras.Sequential(
         [
             keras.Input(workload.input_shape, dtype="int32"),
-            layers.Embedding(embedding.vocabulary, embedding.units),
-            *(_mean() if workload.name == "imdb-fasttext" else _both_directions()),
+            *keras_layers(workload.layers[:-1]),
             # In half precision a sigmoid rounds to 1 and the loss turns infinite.
             layers.Dense(1, activation="sigmoid", dtype="float32"),
         ],
@@ -31,12 +27,3 @@ def build(workload: Workload) -> keras.Model:
         optimizer=keras.optimizers.Adam(), loss="binary_crossentropy", metrics=["accuracy"]
     )
     return model
-
-
-def _mean() -> list[keras.layers.Layer]:
-    return [layers.GlobalAveragePooling1D(data_format="channels_last")]
-
-
-def _both_directions() -> list[keras.layers.Layer]:
-    # The published numbers that had a fused kernel are marked; all others are of plain steps.
-    return [layers.Bidirectional(layers.LSTM(64, use_cudnn=False)), layers.Dropout(0.5)]

@@ -6,12 +6,8 @@ import keras
 from keras import layers
 
 from workloads.catalog import Workload
+from workloads.models.chain import keras_layers
 
-HIDDEN_UNITS = {
-    "mnist-mlp-small": (128,),
-    "mnist-mlp-wide": (1000, 1000),
-    "mnist-mlp": (512, 512),
-}
 OPTIMIZERS = {
     "mnist-mlp": lambda: keras.optimizers.RMSprop(),
     # Keras gave this learning rate by default when the numbers were taken.
@@ -28,7 +24,7 @@ def build(workload: Workload) -> keras.Model:
     model = keras.Sequential(
         [
             keras.Input(workload.input_shape),
-            *(_convolutions() if workload.name == "mnist-cnn" else _perceptron(workload)),
+            *keras_layers(workload.layers[:-1]),
             # In half precision a softmax loses small probabilities and the loss turns infinite.
             layers.Dense(10, activation="softmax", dtype="float32"),
         ],
@@ -40,25 +36,3 @@ def build(workload: Workload) -> keras.Model:
         metrics=["accuracy"],
     )
     return model
-
-
-def _perceptron(workload: Workload) -> list[keras.layers.Layer]:
-    """Return the hidden layers of a multilayer perceptron."""
-    hidden = [layers.Flatten(data_format="channels_last")] if len(workload.input_shape) > 1 else []
-    for units in HIDDEN_UNITS[workload.name]:
-        hidden += [layers.Dense(units, activation="relu"), layers.Dropout(0.2)]
-    return hidden
-
-
-def _convolutions() -> list[keras.layers.Layer]:
-    """Return the hidden layers of the convolution network."""
-    # The layout is explicit: a keras.json may ask for channels first, our data never does.
-    return [
-        layers.Conv2D(32, 3, activation="relu", data_format="channels_last"),
-        layers.Conv2D(64, 3, activation="relu", data_format="channels_last"),
-        layers.MaxPooling2D(2, data_format="channels_last"),
-        layers.Dropout(0.25),
-        layers.Flatten(data_format="channels_last"),
-        layers.Dense(128, activation="relu"),
-        layers.Dropout(0.5),
-    ]

@@ -6,6 +6,7 @@ import keras
 from keras import layers
 
 from workloads.catalog import Workload
+from workloads.models.chain import keras_layers
 
 
 def build(workload: Workload) -> keras.Model:
@@ -18,9 +19,7 @@ def build(workload: Workload) -> keras.Model:
     model = keras.Sequential(
         [
             keras.Input(workload.input_shape),
-            # The published numbers that had a fused kernel are marked; all others are of
-            # plain steps.
-            layers.LSTM(128, use_cudnn=False),
+            *keras_layers(workload.layers[:-1]),
             # In half precision a softmax loses small probabilities and the loss turns infinite.
             layers.Dense(characters, activation="softmax", dtype="float32"),
         ],

@@ -54,6 +54,8 @@ class EnergyProvider:
         self._why: str | None = NO_COUNTER
         self._last_t: int | None = None
         self._taken = Rates()
+        self.is_denied = False
+        """Whether it can't be read for want of a right."""
 
     def facts(self) -> MachineFacts:
         """Find the packages; no fact is told of them."""
@@ -62,6 +64,7 @@ class EnergyProvider:
             self._why = None if self._packages else NO_COUNTER
         except (OSError, ValueError) as error:
             self._why = _words(error)
+            self.is_denied = isinstance(error, PermissionError)
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
@@ -72,7 +75,7 @@ class EnergyProvider:
             energy_uj = sum(package.total_uj() for package in self._packages)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
-                self._why = DENIED
+                self._why, self.is_denied = DENIED, True
             self._taken = Rates()
             return _unknown(_words(error))
         last_t, self._last_t = self._last_t, t
@@ -113,12 +116,12 @@ def find_packages(root: Path) -> list[Package]:
     return packages
 
 
-def why_no_cpu_energy(root: Path = Path("/")) -> str | None:
-    """Say why the CPU's energy can't be read; None when it can."""
+def why_no_cpu_energy(root: Path = Path("/")) -> tuple[str | None, bool]:
+    """Say why the CPU's energy can't be read, None when it can; and whether that is denied."""
     provider = EnergyProvider(root)
     provider.facts()
     cpu = provider.fast(0).cpu
-    return cpu.why.get("energy_j") if cpu is not None else NO_COUNTER
+    return cpu.why.get("energy_j") if cpu is not None else NO_COUNTER, provider.is_denied
 
 
 def _unknown(reason: str) -> Reading:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dlmon.records import Gpu, GpuFacts
+from dlmon.records import Gpu, GpuFacts, GpuState
 from dlmon.sensors.nvidia.nvlink import NVLINK_NAMES, NvLinks
 from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES, memory_by_pid
 from dlmon.sensors.nvidia.queries import (
@@ -20,6 +20,7 @@ from dlmon.sensors.nvidia.queries import (
     PCIE_LATER,
     SETTLED,
     SLOW,
+    STATES,
     UNDER_MIG,
     WORDS,
     Question,
@@ -34,15 +35,21 @@ _BUS_ID = next(question for question in FACTS if question.name == "bus_id")
 
 @dataclass(frozen=True)
 class Missing:
-    """Takes the place of an answer."""
+    """Takes the place of an answer; `state` is the GPU's, where it can't be asked at all."""
 
     reason: str
+    state: GpuState = GpuState.UNKNOWN
 
 
-LOST = Missing("lost")
-ASLEEP = Missing("asleep (runtime power management)")
-MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known")
-LET_GO = Missing("idle: left alone, so that it can fall asleep")
+LOST = Missing("lost", GpuState.LOST)
+ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
+MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known", GpuState.ASLEEP)
+LET_GO = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
+
+
+def missing_by(error: Exception) -> Missing:
+    """Return what takes the place of an answer that NVML refused."""
+    return Missing(words(error), STATES.get(getattr(error, "value", 0), GpuState.UNKNOWN))
 
 
 @dataclass
@@ -106,7 +113,7 @@ class Device:
         # It may have been lost in between, and then has yet to be told.
         self.has_told_facts = self.can_be_asked
         values.setdefault("name", "NVIDIA GPU")
-        return GpuFacts(index=self.index, **values, why=why)
+        return GpuFacts(index=self.index, **values, state=self._state, why=why)
 
     def read(self, nvml: Any, questions: tuple[Question, ...], slow: bool = False) -> Gpu:
         """Ask `questions`, and of its links if `slow`; of everything where that is due."""
@@ -118,13 +125,14 @@ class Device:
         not_asked = self._why_not_asked()
         self.answered = bool(values) and not_asked is None
         if not_asked is not None:
-            return Gpu(index=self.index, why=dict.fromkeys(_READINGS, not_asked.reason))
+            why = dict.fromkeys(_READINGS, not_asked.reason)
+            return Gpu(index=self.index, state=not_asked.state, why=why)
         if "utilization_pct" in values or "utilization_pct" in why:
             self.is_unused = values.get("utilization_pct") == 0
         if "mig" in values and values["mig"] != self._mig:
             self._mig = values["mig"]
             self._settled.clear()
-        return Gpu(index=self.index, **values, why=why)
+        return Gpu(index=self.index, **values, state=GpuState.ANSWERS, why=why)
 
     def measure(self, nvml: Any, questions: tuple[Question, ...]) -> None:
         """Ask what takes too long for a reading; the next readings tell these answers."""
@@ -146,6 +154,11 @@ class Device:
         """Return the processes that compute here, or why they are not told."""
         told = self._ask(nvml, COMPUTE)
         return told if isinstance(told, Missing) else {process.pid for process in told}
+
+    @property
+    def _state(self) -> GpuState:
+        not_asked = self._why_not_asked()
+        return GpuState.ANSWERS if not_asked is None else not_asked.state
 
     def _why_not_asked(self) -> Missing | None:
         if self.is_asleep:
@@ -183,7 +196,7 @@ class Device:
                 value = reader(nvml, self.handle)
                 question.check(value)
             except nvml.NVMLError as error:
-                missing = Missing(words(error))
+                missing = missing_by(error)
                 if error.value in LIFE_CYCLE:
                     self.detach(missing)
                     return missing

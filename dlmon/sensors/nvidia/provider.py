@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dlmon.records import ANY, MachineFacts
+from dlmon.records import ANY, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing
+from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
@@ -44,7 +44,11 @@ _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
 
 class NoNvml(Exception):
-    """NVML can't be asked in this process; the message says why."""
+    """NVML can't be asked in this process; the message says why, and `state` too."""
+
+    def __init__(self, why: str, state: GpuState = GpuState.NO_DRIVER) -> None:
+        super().__init__(why)
+        self.state = state
 
 
 class NvidiaProvider:
@@ -76,7 +80,7 @@ class NvidiaProvider:
         self._nvml: Any = None
         self._initialised = False
         self._devices: list[Device] = []
-        self._why: str | None = None
+        self._why: Missing | None = None
         self._waits_for_waking = False
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
@@ -90,11 +94,11 @@ class NvidiaProvider:
         self._power.look_for_cards()
         self._power.look()
         if self._power.all_asleep and self._wake is None:
-            self._why, self._waits_for_waking = ASLEEP.reason, True
+            self._why, self._waits_for_waking = ASLEEP, True
         else:
             self._begin()
         if self._why is not None:
-            return MachineFacts(why=dict.fromkeys(_UNKNOWN_WITHOUT_NVML, self._why))
+            return _no_facts(self._why)
         for device in self._devices:
             device.is_due = False
         facts = self._gpu_facts()
@@ -153,8 +157,9 @@ class NvidiaProvider:
 
     def _read(self, questions: tuple[Question, ...], slow: bool = False) -> Reading:
         if self._why is not None and not self._devices:
-            return Reading(why={"gpus": self._why})
-        return Reading(gpus=tuple(d.read(self._nvml, questions, slow) for d in self._devices))
+            return _no_reading(self._why)
+        gpus = tuple(d.read(self._nvml, questions, slow) for d in self._devices)
+        return Reading(gpus=gpus, gpus_state=GpuState.ANSWERS)
 
     def _gpu_facts(self) -> MachineFacts:
         values: dict[str, Any] = {"gpus": tuple(d.facts(self._nvml) for d in self._devices)}
@@ -168,7 +173,7 @@ class NvidiaProvider:
                 values[name] = ask()
             except (self._nvml.NVMLError, ValueError) as error:
                 why[name] = words(error)
-        return MachineFacts(**values, why=why)
+        return MachineFacts(**values, gpus_state=GpuState.ANSWERS, why=why)
 
     # ---- who is on the GPUs ----
 
@@ -242,7 +247,7 @@ class NvidiaProvider:
         try:
             self._nvml = self._load()
         except NoNvml as error:
-            self._why = str(error)
+            self._why = Missing(str(error), error.state)
         else:
             self._open()
 
@@ -263,10 +268,10 @@ class NvidiaProvider:
             self._initialised = True
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
-            self._why = words(error)
+            self._why = missing_by(error)
             self._unreached = not self._devices
             for device in self._devices:
-                device.detach(Missing(self._why))
+                device.detach(self._why)
             return
         for device in self._devices:
             device.detach(LOST)
@@ -307,7 +312,7 @@ class NvidiaProvider:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(nvml_index) or None
             uuid = str(self._nvml.nvmlDeviceGetUUID(handle)) if handle is not None else None
         except (self._nvml.NVMLError, ValueError) as error:
-            missing = Missing(words(error))
+            missing = missing_by(error)
             if getattr(error, "value", None) in LIFE_CYCLE:
                 handle = None
         device = self._device(nvml_index, uuid)
@@ -353,15 +358,15 @@ class NoGpus:
     """Stands in where NVML must not be asked, as after it hung."""
 
     def __init__(self, why: str) -> None:
-        self._why = why
+        self._why = Missing(why, GpuState.LOST)
 
     def facts(self) -> MachineFacts:
         """Tell why nothing is known of the GPUs."""
-        return MachineFacts(why=dict.fromkeys(_UNKNOWN_WITHOUT_NVML, self._why))
+        return _no_facts(self._why)
 
     def fast(self, t: int) -> Reading:
         """Tell the same."""
-        return Reading(why={"gpus": self._why})
+        return _no_reading(self._why)
 
     def slow(self, t: int) -> Reading:
         """Read nothing."""
@@ -386,8 +391,18 @@ def load_pynvml() -> Any:
     try:
         import pynvml
     except ImportError:
-        raise NoNvml("the Python package nvidia-ml-py is not installed") from None
+        why = "the Python package nvidia-ml-py is not installed"
+        raise NoNvml(why, GpuState.NO_PACKAGE) from None
     return pynvml
+
+
+def _no_facts(missing: Missing) -> MachineFacts:
+    why = dict.fromkeys(_UNKNOWN_WITHOUT_NVML, missing.reason)
+    return MachineFacts(gpus_state=missing.state, why=why)
+
+
+def _no_reading(missing: Missing) -> Reading:
+    return Reading(gpus_state=missing.state, why={"gpus": missing.reason})
 
 
 def _may_be_hidden(found: Collection[object]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.records import LARGEST
+from dlmon.records import LARGEST, GpuState
 from dlmon.sensors import kernel_files
 from dlmon.sensors.rates import BYTES_IN_MIB
 
@@ -19,6 +19,11 @@ UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 1, 2, 3, 4
 DRIVER_NOT_LOADED, FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 9, 13, 15, 18
 ARGUMENT_VERSION_MISMATCH = 25
 LIFE_CYCLE = {UNINITIALIZED, DRIVER_NOT_LOADED, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH}
+STATES = {
+    GPU_IS_LOST: GpuState.LOST,
+    DRIVER_NOT_LOADED: GpuState.NO_DRIVER,
+    LIB_RM_VERSION_MISMATCH: GpuState.VERSIONS_DIFFER,
+}
 # What will not be answered differently the next time.
 SETTLED = {NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH}
 WORDS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dlmon.host import is_wsl
-from dlmon.records import Process
+from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.lookups import Answers
@@ -19,7 +19,6 @@ from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
 
-MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 COMMAND_CHARACTERS = 120
 
 HOSTS_PID = "the driver reports the host's pid, which this container can't see"
@@ -29,7 +28,6 @@ HIDDEN = "this system hides other users' processes"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 UNTOLD = "not reported by the driver"
 # These begin the reasons for no GPUs that leave no doubt that nothing runs on one.
-NO_DRIVER = ("no NVIDIA driver", "the NVIDIA driver is not loaded")
 ON_GPUS = ("gpus", "gpu_memory_mib")
 FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
@@ -203,8 +201,7 @@ def _why_untold(reading: Reading) -> str | None:
     """Say why nobody tells who is on the GPUs; None where that is told, or there is none."""
     if reading.gpus:
         return None if reading.gpu_processes is not None else reading.why.get("gpu_processes")
-    no_gpus = reading.why.get("gpus")
-    return None if no_gpus is None or no_gpus.startswith(NO_DRIVER) else no_gpus
+    return None if reading.gpus_state == GpuState.NO_DRIVER else reading.why.get("gpus")
 
 
 def _untold_on_gpus(rows: Iterable[Process], reason: str) -> list[Process]:

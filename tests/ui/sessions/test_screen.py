@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
+from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import Began, Closed, Ended
 from tui.sessions.screen import SessionsScreen
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList, matching

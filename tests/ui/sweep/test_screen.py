@@ -20,10 +20,10 @@ import dlmon.sweep.log
 import tui.app
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
+from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.session.follower import Viewer
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, OUT_OF_MEMORY, Began, Closed, Ended, Outcome
 from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
@@ -41,8 +41,10 @@ from workloads.catalog import WORKLOADS
 
 SIZES = ((80, 24), (120, 40))
 SESSION = "20261120-145600-mnist-mlp-small-7f3a"
-OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 512", "s", None, 2.0)
-IMPOSSIBLE_SIZE = Outcome(IMPOSSIBLE, "the batch size must be from 1 to 60,000, not 70,000")
+OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 512", "s", None, 2.0)
+IMPOSSIBLE_SIZE = Outcome(
+    RunStatus.IMPOSSIBLE, "the batch size must be from 1 to 60,000, not 70,000"
+)
 BATCHES = {"batch_size": [32, 64, 128, 512]}
 DEVICES = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64, 128]}
 
@@ -83,7 +85,7 @@ class StillRun(SweepRun):
         if viewer is not None:
             self.tell(Began(self.slot, viewer.session.header.id, 0.0))
 
-    def end(self, status=COMPLETED):
+    def end(self, status=RunStatus.COMPLETED):
         self.slot = self.viewer = None
         self.tell(Closed(status, 2.0))
         self.over.set()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from workloads.failure import Refused, in_words, one_line
+from dlmon.records import FailureKind
+from workloads.failure import Refused, in_words, kind_of, one_line
 
 
 def error_of(name, text, base=Exception):
@@ -121,6 +122,7 @@ OUT_OF_MEMORY = {
 def test_a_lack_of_memory_is_told_with_the_batch_size_and_which_memory(error, device, says):
     told = in_words(error, 4096, device)
     assert told.startswith(says)
+    assert kind_of(error) == FailureKind.OUT_OF_MEMORY
     assert "\n" not in told
 
 
@@ -134,12 +136,13 @@ def test_a_lack_of_memory_is_told_with_the_batch_size_and_which_memory(error, de
 )
 def test_another_error_is_no_lack_of_memory(error):
     assert in_words(error, 100, "gpu:0") == f"{type(error).__name__}: {error}"
+    assert kind_of(error) == FailureKind.EXCEPTION
 
 
 def test_what_was_refused_is_told_as_it_is():
-    assert in_words(Refused("there is no such thing; use another"), 100) == (
-        "there is no such thing; use another"
-    )
+    refused = Refused("there is no such thing; use another")
+    assert in_words(refused, 100) == "there is no such thing; use another"
+    assert kind_of(refused) == FailureKind.REFUSED
 
 
 def test_a_network_that_xla_cannot_compile_says_what_to_do():

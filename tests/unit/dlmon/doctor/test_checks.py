@@ -14,7 +14,7 @@ from dlmon.comparison.peaks import Peak, write_peaks
 from dlmon.doctor.checks import LONGEST_TEXT, any_asleep, examine, installed_version
 from dlmon.doctor.finding import Finding
 from dlmon.doctor.frameworks import Framework
-from dlmon.records import Facts, GpuFacts, MachineFacts, to_json
+from dlmon.records import Facts, GpuFacts, GpuState, MachineFacts, to_json
 
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 CPU_ONLY = MachineFacts(
@@ -208,8 +208,9 @@ def test_a_gpu_that_is_there_and_can_not_be_used_is_a_fault(tmp_path: Path):
 
 def test_a_gpu_that_sleeps_is_not_called_broken(tmp_path: Path):
     asleep = "asleep (runtime power management)"
-    alone = replace(CPU_ONLY, why={"gpus": asleep})
-    beside = replace(WITH_GPU, gpus=(GpuFacts(0, "NVIDIA GPU", why={"uuid": asleep}),))
+    alone = replace(CPU_ONLY, gpus_state=GpuState.ASLEEP, why={"gpus": asleep})
+    sleeping = GpuFacts(0, "NVIDIA GPU", state=GpuState.ASLEEP, why={"uuid": asleep})
+    beside = replace(WITH_GPU, gpus=(sleeping,))
     for machine in (alone, beside):
         gpu = look(tmp_path, machine)["gpu"]
         assert (gpu.state, gpu.next_step) == ("ok", None)
@@ -247,14 +248,12 @@ def test_a_device_without_permission_is_told_apart(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("why", "step"),
-    [
-        ("the NVIDIA driver and its library differ in version", "Reboot"),
-        ("the Python package nvidia-ml-py is not installed", "nvidia-ml-py"),
-    ],
+    ("state", "step"),
+    [(GpuState.VERSIONS_DIFFER, "Reboot"), (GpuState.NO_PACKAGE, "nvidia-ml-py")],
 )
-def test_the_next_step_fits_the_reason(tmp_path: Path, why, step):
-    assert step in (look(tmp_path, replace(CPU_ONLY, why={"gpus": why}))["gpu"].next_step or "")
+def test_the_next_step_fits_the_reason(tmp_path: Path, state, step):
+    machine = replace(CPU_ONLY, gpus_state=state, why={"gpus": "some reason"})
+    assert step in (look(tmp_path, machine)["gpu"].next_step or "")
 
 
 def test_in_wsl_the_driver_is_windows(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 import tui.commands.main
 from dlmon.doctor import run as examination
 from dlmon.doctor.frameworks import Framework
-from dlmon.records import Facts, MachineFacts
+from dlmon.records import Facts, GpuState, MachineFacts
 
 SILENT = "the sensors said nothing"
 
@@ -65,7 +65,8 @@ def test_quick_asks_no_framework(doctor, monkeypatch):
 
 
 def test_no_framework_is_let_wake_a_gpu_that_sleeps(doctor, monkeypatch):
-    asleep = MachineFacts(why={"gpus": "asleep (runtime power management)"})
+    why = {"gpus": "asleep (runtime power management)"}
+    asleep = MachineFacts(gpus_state=GpuState.ASLEEP, why=why)
 
     async def say_so():
         return Facts(0, 0.0, "box", asleep)

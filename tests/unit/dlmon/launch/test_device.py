@@ -12,7 +12,7 @@ from dlmon.launch.device import (
     choose_device,
     gpu_to_wake,
 )
-from dlmon.records import GpuFacts, MachineFacts
+from dlmon.records import GpuFacts, GpuState, MachineFacts
 
 TWO_GPUS = MachineFacts(
     gpus=(GpuFacts(0, "NVIDIA A", "GPU-aaaa"), GpuFacts(1, "NVIDIA B", "GPU-bbbb"))
@@ -120,9 +120,9 @@ def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason
     [
         (None, True),
         (MachineFacts(), True),
-        (MachineFacts(why={"gpus": "lost: the sensors ended"}), True),
-        (MachineFacts(gpus=(GpuFacts(0, "NVIDIA A", why={"uuid": "lost"}),)), True),
-        (MachineFacts(why={"gpus": "asleep (runtime power management)"}), True),
+        (MachineFacts(gpus_state=GpuState.LOST, why={"gpus": "the sensors ended"}), True),
+        (MachineFacts(gpus=(GpuFacts(0, "NVIDIA A", state=GpuState.LOST),)), True),
+        (MachineFacts(gpus_state=GpuState.ASLEEP, why={"gpus": "asleep"}), True),
         (NO_DRIVER, False),
         (NO_GPU, False),
     ],

@@ -11,10 +11,7 @@ from fakes.strategies import header
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
-    INTERRUPTED,
-    RUNNING,
-    UNKNOWN,
-    NoSuchSession,
+    NoSuchLog,
     SessionEntry,
     find_session,
     list_sessions,
@@ -23,7 +20,7 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME
-from dlmon.records import Failure, Notice, Result, encode
+from dlmon.records import Failure, Notice, Result, Status, encode
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
 
@@ -81,11 +78,11 @@ def test_a_session_stands_as_its_result_says(tmp_path, status):
 
 def test_a_session_without_a_result_or_a_writer_was_interrupted(tmp_path):
     entry = read_entry(log_of(tmp_path, "one", Notice(1, "a")))
-    assert (entry.status, entry.result, entry.pid) == (INTERRUPTED, None, None)
+    assert (entry.status, entry.result, entry.pid) == (Status.INTERRUPTED, None, None)
 
 
 def test_nobody_knows_how_a_session_of_another_host_stands(tmp_path):
-    assert read_entry(log_of(tmp_path, "one", host="elsewhere")).status == UNKNOWN
+    assert read_entry(log_of(tmp_path, "one", host="elsewhere")).status == Status.UNKNOWN
     ended = log_of(tmp_path, "two", result(), host="elsewhere")
     assert read_entry(ended).status == "completed"
 
@@ -95,17 +92,17 @@ def test_a_session_runs_while_its_log_is_locked(tmp_path, hold):
     path = log_of(tmp_path, "one", Notice(1, "a"))
     holder = hold(path)
     entry = read_entry(path)
-    assert (entry.status, entry.pid) == (RUNNING, holder.pid)
+    assert (entry.status, entry.pid) == (Status.RUNNING, holder.pid)
     holder.kill()
     holder.wait()
-    assert read_entry(path).status == INTERRUPTED
+    assert read_entry(path).status == Status.INTERRUPTED
 
 
 @on_linux
 def test_a_lock_that_shows_here_runs_on_whatever_host(tmp_path, hold):
     path = log_of(tmp_path, "one", host="elsewhere")
     hold(path)
-    assert read_entry(path).status == RUNNING
+    assert read_entry(path).status == Status.RUNNING
 
 
 def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
@@ -115,7 +112,7 @@ def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
         """Answer as if the writer held the lock, and ended right after the question."""
         with path.open("ab") as log:
             log.write(encode(result()))
-        return INTERRUPTED, None
+        return Status.INTERRUPTED, None
 
     monkeypatch.setattr("dlmon.log.directory.standing_without_result", end_now)
     assert read_entry(path).status == "completed"
@@ -146,7 +143,7 @@ def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, mon
 
     def vanish(follower):
         gone.unlink(missing_ok=True)
-        return INTERRUPTED, None
+        return Status.INTERRUPTED, None
 
     monkeypatch.setattr("dlmon.log.directory.standing_without_result", vanish)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
@@ -175,7 +172,7 @@ def test_a_result_is_found_behind_a_torn_line_and_however_long_it_is(tmp_path):
 
 def test_a_result_must_be_the_last_record(tmp_path):
     entry = read_entry(log_of(tmp_path, "one", result(), Failure(1, "more came")))
-    assert (entry.status, entry.result) == (INTERRUPTED, None)
+    assert (entry.status, entry.result) == (Status.INTERRUPTED, None)
 
 
 def test_a_log_of_nothing_but_noise_has_no_result(tmp_path):
@@ -230,7 +227,7 @@ def test_last_is_the_one_that_began_last_whatever_its_id(tmp_path, three):
     ],
 )
 def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complaint):
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session(name, tmp_path)
     assert complaint in str(error.value)
 
@@ -238,12 +235,12 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
 def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     for number in range(9):
         log_of(tmp_path, f"run-{number}")
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 9 sessions: run-0, run-1, run-2, run-3, …")
     for number in range(4, 9):
         (tmp_path / f"run-{number}" / LOG_NAME).unlink()
-    with pytest.raises(NoSuchSession) as error:
+    with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 4 sessions: run-0, run-1, run-2, run-3")
 
@@ -258,7 +255,7 @@ def test_no_log_is_left_open(tmp_path, three):
 
 @pytest.mark.parametrize("name", ["last", "anything"])
 def test_an_empty_directory_is_said_to_be_one(tmp_path, name):
-    with pytest.raises(NoSuchSession, match="there are no sessions"):
+    with pytest.raises(NoSuchLog, match="there are no sessions"):
         find_session(name, tmp_path)
 
 
@@ -326,7 +323,7 @@ def test_a_session_is_the_newest_of_its_logs(tmp_path):
 def test_nothing_is_stopped_that_does_not_run_here(tmp_path, host, boot, pid, monkeypatch):
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("something was killed"))
     head = header(host=host or host_name(), boot_id=boot or boot_id())
-    assert not stop_session(SessionEntry(head, tmp_path, RUNNING, None, pid))
+    assert not stop_session(SessionEntry(head, tmp_path, Status.RUNNING, None, pid))
 
 
 @on_linux

@@ -9,10 +9,9 @@ import pytest
 from fakes.recorded import BEGIN_NS, recorded_session, write_log
 
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import INTERRUPTED, RUNNING, UNKNOWN
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
-from dlmon.records import Epoch, Notice, Phase, Result, encode
+from dlmon.records import Epoch, Notice, Phase, Result, Status, encode
 from dlmon.session import follower as viewer_module
 from dlmon.session.follower import Viewer
 
@@ -58,7 +57,7 @@ def log(tmp_path, monkeypatch):
 def test_a_session_is_followed_to_its_result(log):
     viewer = log.view()
     assert viewer.poll() == []
-    assert (viewer.status, viewer.running, viewer.result) == (RUNNING, True, None)
+    assert (viewer.status, viewer.running, viewer.result) == (Status.RUNNING, True, None)
     log.append(*log.records[1:-1])
     assert viewer.poll() == log.records[1:-1]
     assert viewer.snapshot().batches == 3 * 30
@@ -86,9 +85,9 @@ def test_a_free_lock_without_a_result_is_an_interruption(log):
     log.holder = None
     # What was written before the end is shown first.
     assert len(viewer.poll()) == 1
-    assert viewer.status == RUNNING
+    assert viewer.status == Status.RUNNING
     assert viewer.poll() == []
-    assert (viewer.status, viewer.running) == (INTERRUPTED, False)
+    assert (viewer.status, viewer.running) == (Status.INTERRUPTED, False)
     assert "interrupted" in viewer.trouble
 
 
@@ -118,7 +117,7 @@ def test_the_lock_is_asked_for_before_the_log_is_read(log, monkeypatch):
     monkeypatch.setattr(LogFollower, "new_records", ends_after_the_read)
     assert viewer.poll() == []
     # The writer was there when it was asked for, so this is no interruption.
-    assert viewer.status == RUNNING
+    assert viewer.status == Status.RUNNING
     monkeypatch.setattr(LogFollower, "new_records", read)
     viewer.poll()
     assert viewer.status == "completed"
@@ -129,7 +128,7 @@ def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch)
     log.holder = None
     viewer = log.view()
     viewer.poll()
-    assert (viewer.status, viewer.running) == (UNKNOWN, False)
+    assert (viewer.status, viewer.running) == (Status.UNKNOWN, False)
     assert viewer.trouble == (
         "recorded on elsewhere: whether it still runs can't be seen from here"
     )
@@ -145,7 +144,7 @@ def test_a_log_that_can_be_read_no_more_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(LogFollower, "new_records", stale)
     assert viewer.poll() == []
-    assert (viewer.status, viewer.running) == (UNKNOWN, False)
+    assert (viewer.status, viewer.running) == (Status.UNKNOWN, False)
     assert viewer.trouble == "the log can't be read any more: Stale file handle"
 
 
@@ -159,7 +158,7 @@ def test_a_file_system_without_locks_leaves_the_standing_unknown(tmp_path, monke
     monkeypatch.setattr(LogFollower, "writer_pid", no_locks)
     viewer.poll()
     viewer.poll()
-    assert viewer.status == UNKNOWN
+    assert viewer.status == Status.UNKNOWN
 
 
 def test_silence_is_trouble_after_three_intervals(log):
@@ -282,7 +281,7 @@ def test_a_long_log_is_read_in_slices_and_says_how_far_it_is(tmp_path, monkeypat
         shares.append(viewer.read_share)
         if viewer.read_share is not None:
             # Nothing old is now, and an end that isn't read is no interruption.
-            assert (viewer.status, viewer.trouble) == (RUNNING, None)
+            assert (viewer.status, viewer.trouble) == (Status.RUNNING, None)
             assert viewer.now() == viewer.session.last_t
         assert len(records) <= 1
     assert read == log.records[1:]
@@ -303,7 +302,7 @@ def test_the_log_that_goes_on_in_the_next_file_is_followed_to_it(log):
     next_path.write_bytes(b"".join(map(encode, [log.records[0], *so_far, *log.records[middle:]])))
     log.holder = None
     assert viewer.poll() == []
-    assert (viewer.status, viewer.path) == (RUNNING, next_path)
+    assert (viewer.status, viewer.path) == (Status.RUNNING, next_path)
     viewer.poll()
     assert viewer.status == "completed"
     # What the next log says again is there once.
@@ -336,7 +335,7 @@ def test_the_next_log_of_another_session_is_not_followed(log, tmp_path):
     log.path.with_name("session-2.jsonl").write_bytes(encode(other))
     log.holder = None
     viewer.poll()
-    assert (viewer.status, viewer.path) == (INTERRUPTED, log.path)
+    assert (viewer.status, viewer.path) == (Status.INTERRUPTED, log.path)
 
 
 def test_a_log_that_was_cut_short_is_not_called_an_interruption(log):

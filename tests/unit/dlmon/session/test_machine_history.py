@@ -2,9 +2,7 @@
 
 import pytest
 
-from dlmon.records import Cpu, Gpu, Machine, Process
-from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST
-from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, WORDS
+from dlmon.records import Cpu, Gpu, GpuState, Machine, Process
 from dlmon.session.machine_history import MachineHistory
 
 SECOND_NS = 1_000_000_000
@@ -70,7 +68,11 @@ def test_energy_since_the_begin_is_counted_for_each_gpu():
 def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2, energy_j=1.0)))
-    history.fold(sample(2, Gpu(0, energy_j=3.0), Gpu(1, why={"energy_j": "lost"}), Gpu(2)))
+    history.fold(
+        sample(
+            2, Gpu(0, energy_j=3.0), Gpu(1, state=GpuState.LOST, why={"energy_j": "lost"}), Gpu(2)
+        )
+    )
     history.fold(sample(3, Gpu(0, energy_j=2000.0), Gpu(1, energy_j=90.0), Gpu(2, energy_j=6.0)))
     assert history.gpu_energy_j_since_begin == {2: 5.0}
     history.fold(Machine(t=4 * SECOND_NS, wall=4.0, why={"gpus": "hangs"}))
@@ -88,11 +90,11 @@ def test_a_counter_that_is_read_late_counts_from_then():
     assert history.cpu_energy_j_since_begin == 2.0
 
 
-@pytest.mark.parametrize("why", [ASLEEP.reason, LET_GO.reason, WORDS[10], WORDS[21]])
-def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(why):
+@pytest.mark.parametrize("state", [GpuState.ASLEEP, GpuState.IDLE, GpuState.ANSWERS, None])
+def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(state):
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
-    history.fold(sample(2, Gpu(0, why={"energy_j": why})))
+    history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
     assert history.gpu_energy_j_since_begin == {0: 4.0}
     history.fold(sample(4, Gpu(0, energy_j=2.0)))
@@ -100,18 +102,13 @@ def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(why)
 
 
 @pytest.mark.parametrize(
-    "why",
-    [
-        LOST.reason,
-        WORDS[DRIVER_NOT_LOADED],
-        WORDS[LIB_RM_VERSION_MISMATCH],
-        "lost: the sensors ended",
-    ],
+    "state",
+    [GpuState.LOST, GpuState.NO_DRIVER, GpuState.VERSIONS_DIFFER, GpuState.UNKNOWN],
 )
-def test_nothing_is_known_of_a_counter_across_a_loss(why):
+def test_nothing_is_known_of_a_counter_across_a_loss(state):
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
-    history.fold(sample(2, Gpu(0, why={"energy_j": why})))
+    history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
     assert history.gpu_energy_j_since_begin == {}
 

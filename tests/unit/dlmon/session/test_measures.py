@@ -11,7 +11,16 @@ from fakes.strategies import ANY_RECORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, SamplesPerSecond
+from dlmon.records import (
+    WITHOUT_EPOCHS,
+    Cpu,
+    Epoch,
+    Gpu,
+    GpuState,
+    Machine,
+    Model,
+    SamplesPerSecond,
+)
 from dlmon.session.energy import (
     BEGAN_AGAIN,
     NO_READING,
@@ -97,13 +106,15 @@ def test_a_session_on_a_gpu_tells_that_gpu_and_the_cpu():
 
 
 @pytest.mark.parametrize(
-    ("why", "known"),
-    [("timed out", True), ("asleep (runtime power management)", True), ("lost", False)],
+    ("state", "known"),
+    [(GpuState.ANSWERS, True), (GpuState.ASLEEP, True), (GpuState.LOST, False)],
 )
-def test_a_counter_goes_on_over_a_reading_that_failed_but_not_over_a_loss(why, known):
+def test_a_counter_goes_on_over_a_reading_that_failed_but_not_over_a_loss(state, known):
     meter = EnergyMeter()
     for t in range(11):
-        gpu = Gpu(1, why={"energy_j": why}) if t == 5 else Gpu(1, energy_j=300.0 * t)
+        gpu = Gpu(1, energy_j=300.0 * t)
+        if t == 5:
+            gpu = Gpu(1, state=state, why={"energy_j": "timed out"})
         meter.fold(Machine(t=t * SECOND, wall=0.0, gpus=(gpu,)))
     told = measured(ON_GPU, [epoch(0, 1, 9)], meter).energy_j_per_epoch
     assert (told == {"gpu": pytest.approx(2400)}) is known

@@ -5,9 +5,10 @@ from fakes.recorded import recorded_session
 
 from dlmon.comparison.peaks import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
-from dlmon.records import WITHOUT_EPOCHS, Batches, Model, SessionHeader
+from dlmon.records import WITHOUT_EPOCHS, Batches, Failure, FailureKind, Model, SessionHeader
 from dlmon.session.session import Session
 from dlmon.supervisor.verdict import Ending, make_result, measure_session
+from workloads.__main__ import REFUSED
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
 
@@ -32,7 +33,8 @@ def result(
         session.fold(record)
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
     measures = measure_session(job, snapshot, session.energy, now_ns)
-    ending = Ending(exit_code, stop_asked, failure, out_of_memory, last_words)
+    told = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
+    ending = Ending(exit_code, stop_asked, told, out_of_memory, last_words)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
@@ -102,6 +104,23 @@ def result(
 def test_every_way_to_end_has_its_words(ending, status, error):
     told = result(**ending)
     assert (told.status, told.error, told.exit_code) == (status, error, ending["exit_code"])
+    assert (told.failure is None) == (status != "failed")
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ({"exit_code": 1, "failure": "ValueError: no"}, FailureKind.EXCEPTION),
+        ({"exit_code": 3}, FailureKind.UNKNOWN),
+        ({"exit_code": REFUSED}, FailureKind.REFUSED),
+        ({"exit_code": -9}, FailureKind.KILLED),
+        ({"exit_code": -9, "out_of_memory": True}, FailureKind.OUT_OF_MEMORY),
+        ({"exit_code": -6, "last_words": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
+        ({"exit_code": -11}, FailureKind.SIGNAL),
+    ],
+)
+def test_what_made_a_run_fail_has_a_code(ending, kind):
+    assert result(**ending).failure == kind
 
 
 def test_the_result_holds_the_figures_of_the_session():

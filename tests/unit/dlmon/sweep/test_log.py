@@ -13,12 +13,13 @@ from fakes.sweeps import completed, plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import dlmon.log.directory
 import dlmon.sweep.log
-from dlmon.log.directory import list_sessions
+from dlmon.log.directory import NoSuchLog, list_sessions
 from dlmon.log.folder import LogError
+from dlmon.records import Began, Closed, Ended, Outcome, Resumed, RunStatus, Slot
 from dlmon.sweep.log import (
     SWEEP_NAME,
-    NoSuchSweep,
     SweepWriter,
     find_sweep,
     list_sweeps,
@@ -26,8 +27,8 @@ from dlmon.sweep.log import (
     read_sweep,
     refuse_second,
 )
-from dlmon.sweep.plan import Slot, SweepError
-from dlmon.sweep.progress import FAILED, NOT_RUN, Began, Closed, Ended, Outcome, Resumed, Sweep
+from dlmon.sweep.plan import SweepError
+from dlmon.sweep.progress import Sweep
 
 PLAN = plan_of({"batch_size": [32, 64], "device": ["cpu", "gpu:0"]}, repeats=2)
 HOLD = """
@@ -91,7 +92,7 @@ def held():
 EVENTS = (
     Began(Slot(0, 0), "20261120-145600-mnist-mlp-small-7f3a", 2.0),
     Ended(Slot(0, 0), completed(0.41, cost_usd=0.02), 12.0),
-    Ended(Slot(1, 0), Outcome(FAILED, "ValueError: on purpose", "s", None, 1.5), 13.0),
+    Ended(Slot(1, 0), Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 1.5), 13.0),
     Resumed(20.0),
     Began(Slot(2, 1), "20261120-145700-mnist-mlp-small-7f3b", 21.0),
 )
@@ -220,16 +221,16 @@ def test_a_sweep_is_found_by_its_id_a_prefix_a_path_or_as_the_last(begin, log_di
 
 
 def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
-    with pytest.raises(NoSuchSweep, match="no sweeps in"):
+    with pytest.raises(NoSuchLog, match="no sweeps in"):
         find_sweep("last", log_dir)
     first, second = begin(), None
     first.close()
     second = begin()
-    with pytest.raises(NoSuchSweep, match="any of 2 sweeps"):
+    with pytest.raises(NoSuchLog, match="any of 2 sweeps"):
         find_sweep("2026", log_dir)
-    with pytest.raises(NoSuchSweep, match='no sweep "nothing"'):
+    with pytest.raises(NoSuchLog, match='no sweep "nothing"'):
         find_sweep("nothing", log_dir)
-    with pytest.raises(NoSuchSweep, match="no sweep at"):
+    with pytest.raises(NoSuchLog, match="no log at"):
         find_sweep("./" + "x" * 300, log_dir)
     assert second.header.id != first.header.id
 
@@ -251,7 +252,7 @@ def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
 def test_a_file_that_is_no_sweep_is_refused(tmp_path, content):
     path = tmp_path / SWEEP_NAME
     path.write_bytes(content)
-    with pytest.raises(LogError, match="is no sweep"):
+    with pytest.raises(LogError, match="is no sweep" if content else "is empty"):
         read_sweep(path)
 
 
@@ -312,7 +313,9 @@ def test_a_line_that_tells_nothing_is_passed_over(begin, line):
 
 def test_foreign_text_is_cleaned(begin):
     writer = begin()
-    writer.write(Ended(Slot(0, 0), Outcome(NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0))
+    writer.write(
+        Ended(Slot(0, 0), Outcome(RunStatus.NOT_RUN, "\x1b[31mred\x1b[0m\u202egnp", "s"), 1.0)
+    )
     writer.close()
     assert read_sweep(writer.path)[1].outcomes[Slot(0, 0)].reason == "redgnp"
 
@@ -352,7 +355,7 @@ def test_a_sweep_runs_while_its_file_is_locked_and_is_interrupted_after(begin, h
 def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monkeypatch):
     writer = begin()
     writer.close()
-    monkeypatch.setattr(dlmon.sweep.log, "host_name", lambda: "another")
+    monkeypatch.setattr(dlmon.log.directory, "host_name", lambda: "another")
     assert listed(log_dir) == [(writer.header.id, "unknown", None)]
 
 
@@ -381,5 +384,7 @@ def test_a_run_that_was_made_again_has_two_sessions(begin):
     slot = writer.sweep.left()[0]
     for session in ("stopped-one", "second-one"):
         writer.write(Began(slot, session, 1.0))
-        writer.write(Ended(slot, Outcome(NOT_RUN, "stopped before its end", session), 2.0))
+        writer.write(
+            Ended(slot, Outcome(RunStatus.NOT_RUN, "stopped before its end", session), 2.0)
+        )
     assert writer.sweep.sessions == {"stopped-one": slot, "second-one": slot}

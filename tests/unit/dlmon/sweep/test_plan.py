@@ -9,12 +9,11 @@ from fakes.sweeps import SMALL, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlmon.records import Slot, Variation
 from dlmon.sweep.plan import (
     MOST_RUNS,
     Plan,
-    Slot,
     SweepError,
-    Variation,
     check_number_of_runs,
     combinations_of,
     fair_order,

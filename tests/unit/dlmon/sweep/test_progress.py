@@ -1,30 +1,24 @@
 """What is left of a sweep wherever it was cut, how long that takes, and how a run ended."""
 
+from dataclasses import replace
+
 import pytest
 from fakes.sweeps import completed, plan_of, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import (
-    COMPLETED,
-    FAILED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    OUT_OF_MEMORY,
-    WORKLOAD_REFUSED,
-    Began,
-    Closed,
-    Ended,
-    Outcome,
-    Resumed,
-    Sweep,
-    outcome_of,
-)
-from workloads import __main__ as workload_main
-from workloads.failure import in_words
+from dlmon.records import Began, Closed, Ended, FailureKind, Outcome, Resumed, RunStatus, Slot
+from dlmon.sweep.progress import Sweep, outcome_of
 
-STATUSES = st.sampled_from([COMPLETED, FAILED, OUT_OF_MEMORY, IMPOSSIBLE, NOT_RUN])
+STATUSES = st.sampled_from(
+    [
+        RunStatus.COMPLETED,
+        RunStatus.FAILED,
+        RunStatus.OUT_OF_MEMORY,
+        RunStatus.IMPOSSIBLE,
+        RunStatus.NOT_RUN,
+    ]
+)
 
 
 def make_some(sweep, statuses, cut):
@@ -33,7 +27,7 @@ def make_some(sweep, statuses, cut):
     for slot in sweep.left():
         for event in (
             Began(slot, "session", 0.0),
-            Ended(slot, Outcome(next(statuses, COMPLETED), session="session"), 0.0),
+            Ended(slot, Outcome(next(statuses, RunStatus.COMPLETED), session="session"), 0.0),
         ):
             if told == cut:
                 return made
@@ -47,9 +41,9 @@ def test_only_what_had_no_session_is_judged_again_by_who_resumes():
     plan = plan_of({"batch_size": [8, 16, 32]})
     of_machine, of_workload, failed = plan.order
     sweep = Sweep(plan)
-    sweep.fold(Ended(of_machine, Outcome(IMPOSSIBLE, "there is no GPU here"), 0.0))
-    sweep.fold(Ended(of_workload, Outcome(IMPOSSIBLE, "XLA can't", "session"), 0.0))
-    sweep.fold(Ended(failed, Outcome(FAILED, "on purpose", "session"), 0.0))
+    sweep.fold(Ended(of_machine, Outcome(RunStatus.IMPOSSIBLE, "there is no GPU here"), 0.0))
+    sweep.fold(Ended(of_workload, Outcome(RunStatus.IMPOSSIBLE, "XLA can't", "session"), 0.0))
+    sweep.fold(Ended(failed, Outcome(RunStatus.FAILED, "on purpose", "session"), 0.0))
     assert sweep.left() == []
     sweep.fold(Resumed(0.0))
     assert sweep.left() == [of_machine]
@@ -103,7 +97,7 @@ def test_a_run_that_the_plan_does_not_know_is_passed_over():
 
 def test_nothing_is_told_of_the_time_left_before_a_run_has_completed():
     plan = plan_of({"batch_size": [1, 2]})
-    sweep = Sweep(plan, {plan.order[0]: Outcome(FAILED, "why", took_s=3.0)})
+    sweep = Sweep(plan, {plan.order[0]: Outcome(RunStatus.FAILED, "why", took_s=3.0)})
     assert sweep.seconds_left() is None
 
 
@@ -128,44 +122,35 @@ def test_what_runs_has_less_left_the_longer_it_runs():
 
 def test_a_run_that_completed_has_no_reason():
     result = result_of(0.5)
-    assert outcome_of(result, "s", 3.0) == Outcome(COMPLETED, None, "s", result, 3.0)
+    assert outcome_of(result, "s", 3.0) == Outcome(RunStatus.COMPLETED, None, "s", result, 3.0)
 
 
-def failed(error, exit_code=1):
-    return result_of(None, status="failed", error=error, exit_code=exit_code)
+def failed(error, kind=None):
+    return replace(result_of(None, status="failed", error=error, exit_code=1), failure=kind)
 
 
-class ResourceExhaustedError(Exception):
-    """As TensorFlow calls it."""
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        in_words(MemoryError("no room"), 512),
-        in_words(ResourceExhaustedError("OOM when allocating on GPU:0"), 512, "gpu:0"),
-        in_words(RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 512, "gpu:0"),
-        "memory ran out (batch size 512) and the kernel killed it",
-    ],
-)
-def test_a_want_of_memory_is_told_as_such_whoever_told_it(error):
-    outcome = outcome_of(failed(error), "s", 3.0)
-    assert (outcome.status, outcome.reason) == (OUT_OF_MEMORY, error)
+def test_a_want_of_memory_is_an_outcome_of_its_own():
+    outcome = outcome_of(failed("no room", FailureKind.OUT_OF_MEMORY), "s", 3.0)
+    assert (outcome.status, outcome.reason) == (RunStatus.OUT_OF_MEMORY, "no room")
 
 
 def test_what_a_workload_refuses_is_impossible():
-    outcome = outcome_of(failed("jax is not installed", WORKLOAD_REFUSED), "s", 3.0)
-    assert (outcome.status, outcome.reason) == (IMPOSSIBLE, "jax is not installed")
-    assert workload_main.REFUSED == WORKLOAD_REFUSED
+    outcome = outcome_of(failed("jax is not installed", FailureKind.REFUSED), "s", 3.0)
+    assert (outcome.status, outcome.reason) == (RunStatus.IMPOSSIBLE, "jax is not installed")
+
+
+def test_words_alone_make_no_outcome():
+    outcome = outcome_of(failed("memory ran out", FailureKind.EXCEPTION), "s", 3.0)
+    assert outcome.status == RunStatus.FAILED
 
 
 def test_any_other_failure_is_one():
     outcome = outcome_of(failed("ValueError: on purpose"), "s", 3.0)
-    assert (outcome.status, outcome.reason) == (FAILED, "ValueError: on purpose")
+    assert (outcome.status, outcome.reason) == (RunStatus.FAILED, "ValueError: on purpose")
 
 
 def test_what_was_stopped_or_interrupted_has_still_to_be_run():
-    assert outcome_of(result_of(0.5, status="stopped"), "s", 1.0).status == NOT_RUN
+    assert outcome_of(result_of(0.5, status="stopped"), "s", 1.0).status == RunStatus.NOT_RUN
     interrupted = outcome_of(None, "s", 1.0, "interrupted: its supervisor is gone")
-    assert (interrupted.status, interrupted.session) == (NOT_RUN, "s")
+    assert (interrupted.status, interrupted.session) == (RunStatus.NOT_RUN, "s")
     assert "supervisor" in interrupted.reason

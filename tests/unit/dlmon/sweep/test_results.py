@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.sweep.progress import COMPLETED, FAILED, IMPOSSIBLE, NOT_RUN, OUT_OF_MEMORY, Outcome
+from dlmon.records import Outcome, RunStatus
 from dlmon.sweep.results import axis_of, best_of, label, lead, of_workload, rows_of
 
-OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
-BROKEN = Outcome(FAILED, "ValueError: on purpose", "s", None, 2.0)
+OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
+BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
 
 
 def test_three_runs_are_told_by_their_mean_which_their_interval_is_about():
@@ -17,7 +17,7 @@ def test_three_runs_are_told_by_their_mean_which_their_interval_is_about():
     (row,) = rows_of(sweep_of(plan, [completed(t) for t in (0.9, 0.3, 0.4)]))
     assert row.value == pytest.approx(1.6 / 3)
     assert row.samples_per_second == pytest.approx(2500)
-    assert (row.status, row.reason, row.completed) == (COMPLETED, None, 3)
+    assert (row.status, row.reason, row.completed) == (RunStatus.COMPLETED, None, 3)
     assert row.value - row.spread.low == pytest.approx(row.spread.high - row.value)
 
 
@@ -37,29 +37,31 @@ def test_two_runs_have_no_interval():
 def test_what_was_not_run_has_a_row_too():
     plan = plan_of({"batch_size": [32, 64]})
     first, second = rows_of(sweep_of(plan, [completed(0.3)]))
-    assert (first.status, second.status) == (COMPLETED, NOT_RUN)
+    assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.NOT_RUN)
     assert (second.value, second.reason, second.outcomes) == (None, None, (None,))
 
 
 def test_a_run_that_failed_beside_others_that_did_not_is_told():
     plan = plan_of({"batch_size": [32]}, repeats=2)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), BROKEN]))
-    assert (row.status, row.completed, row.value) == (COMPLETED, 1, pytest.approx(0.3))
+    assert (row.status, row.completed, row.value) == (RunStatus.COMPLETED, 1, pytest.approx(0.3))
     assert row.reason == "ValueError: on purpose"
 
 
-@pytest.mark.parametrize("status", [FAILED, OUT_OF_MEMORY, IMPOSSIBLE])
+@pytest.mark.parametrize(
+    "status", [RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE]
+)
 def test_a_combination_none_of_whose_runs_completed_says_how_they_ended(status):
     plan = plan_of({"batch_size": [32]}, repeats=2)
     ended = Outcome(status, "why")
-    (row,) = rows_of(sweep_of(plan, [ended, Outcome(NOT_RUN, "stopped before its end")]))
+    (row,) = rows_of(sweep_of(plan, [ended, Outcome(RunStatus.NOT_RUN, "stopped before its end")]))
     assert (row.status, row.reason, row.value) == (status, "why", None)
 
 
 def test_a_run_too_short_for_a_figure_says_so():
     plan = plan_of({"batch_size": [32]})
     (row,) = rows_of(sweep_of(plan, [completed(None)]))
-    assert (row.status, row.value) == (COMPLETED, None)
+    assert (row.status, row.value) == (RunStatus.COMPLETED, None)
     assert row.reason == "the run was too short for a figure"
 
 

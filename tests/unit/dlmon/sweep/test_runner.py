@@ -10,8 +10,8 @@ import pytest
 from fakes.sweeps import plan_of
 
 from dlmon.launch.job import Refused
+from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
-from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, NOT_RUN
 from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, lacking=True)
@@ -65,14 +65,14 @@ def endings(sweep):
 
 def test_what_the_machine_lacks_is_impossible_and_the_sweep_completes(made):
     sweep = made(lambda job: RefusedLaunch(NO_GPU))
-    assert endings(sweep) == [IMPOSSIBLE, IMPOSSIBLE]
-    assert sweep.closed == COMPLETED
+    assert endings(sweep) == [RunStatus.IMPOSSIBLE, RunStatus.IMPOSSIBLE]
+    assert sweep.closed == RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize("answer", [FULL, STOPPED, DIED])
 def test_trouble_that_may_pass_leaves_a_run_to_be_made_with_its_reason(made, answer):
     sweep = made(lambda job: RefusedLaunch(answer))
-    assert endings(sweep) == [NOT_RUN, NOT_RUN]
+    assert endings(sweep) == [RunStatus.NOT_RUN, RunStatus.NOT_RUN]
     assert {outcome.reason for outcome in sweep.outcomes.values()} == {answer.reason}
     assert len(sweep.left()) == 2
 
@@ -80,13 +80,13 @@ def test_trouble_that_may_pass_leaves_a_run_to_be_made_with_its_reason(made, ans
 def test_a_sweep_with_runs_left_is_stopped_though_nobody_asked(made):
     sizes = {8: NO_GPU, 16: STOPPED}
     sweep = made(lambda job: RefusedLaunch(sizes[job.varied["batch_size"]]))
-    assert sorted(endings(sweep)) == [IMPOSSIBLE, NOT_RUN]
+    assert sorted(endings(sweep)) == [RunStatus.IMPOSSIBLE, RunStatus.NOT_RUN]
     assert sweep.closed == "stopped"
 
 
 def test_what_could_not_be_where_it_was_resumed_is_judged_again_at_the_next_time(made):
     sweep = made(refusal=lambda combination: "bin/python can't be run")
-    assert (endings(sweep), sweep.left()) == ([IMPOSSIBLE, IMPOSSIBLE], [])
+    assert (endings(sweep), sweep.left()) == ([RunStatus.IMPOSSIBLE, RunStatus.IMPOSSIBLE], [])
     launched = []
 
     def start(job):

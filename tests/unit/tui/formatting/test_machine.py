@@ -7,6 +7,7 @@ from dlmon.records import (
     Disk,
     Gpu,
     GpuFacts,
+    GpuState,
     Machine,
     MachineFacts,
     Memory,
@@ -154,7 +155,7 @@ def test_what_a_gpu_took_is_told_since_the_run_began():
         (Gpu(0, throttle=()), False),
         (Gpu(0, temperature_c=34), False),
         # What it told before it was lost is no reading.
-        (Gpu(0, temperature_c=34, why={"utilization_pct": "lost"}), True),
+        (Gpu(0, temperature_c=34, state=GpuState.LOST), True),
     ],
 )
 def test_a_gpu_of_which_nothing_is_known_is_told_apart(gpu, nothing):

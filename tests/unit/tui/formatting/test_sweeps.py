@@ -8,22 +8,13 @@ from dataclasses import replace
 import pytest
 from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
+from dlmon.records import Began, Outcome, RunStatus, Slot
 from dlmon.sweep.log import new_header
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import (
-    COMPLETED,
-    FAILED,
-    IMPOSSIBLE,
-    NOT_RUN,
-    OUT_OF_MEMORY,
-    Began,
-    Outcome,
-)
 from tui.formatting.sweeps import findings, outcome_text, plan_text, slot_text, sweep_json, table_of
 from tui.sweep.picture import picture_of
 
 SIZES = {"batch_size": [32, 64, 128]}
-OOM = Outcome(OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
+OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
 THREE = ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.30, 0.31, 0.32])
 
 
@@ -99,7 +90,7 @@ def test_a_run_that_is_being_made_is_told():
 
 
 def test_a_run_that_is_made_again_does_not_say_why_it_was_stopped():
-    sweep = sweep_of(plan_of(SIZES), [Outcome(NOT_RUN, "stopped before its end")])
+    sweep = sweep_of(plan_of(SIZES), [Outcome(RunStatus.NOT_RUN, "stopped before its end")])
     sweep.fold(Began(Slot(0, 0), "session", 0.0))
     assert table_of(sweep)[1][0].note == ""
 
@@ -171,7 +162,9 @@ def test_a_longer_run_is_not_the_dearer_one():
     plan = plan_of({"epochs": [1, 10]})
     short, long = result_of(0.5, cost_usd=0.01), result_of(0.4, cost_usd=0.08)
     long = replace(long, wall_s=100.0)
-    told = findings(sweep_of(plan, *[[Outcome(COMPLETED, result=r)] for r in (short, long)]))
+    told = findings(
+        sweep_of(plan, *[[Outcome(RunStatus.COMPLETED, result=r)] for r in (short, long)])
+    )
     assert told[1] == "cheapest: epochs 10, 0.32 USD a million samples"
 
 
@@ -266,8 +259,8 @@ def test_a_run_is_named_by_what_tells_it_from_the_others():
         (completed(0.5), "completed, 0.500 ms a sample, 2,000 samples/s"),
         (completed(None), "completed, the run was too short for a figure"),
         (OOM, "out of memory: memory ran out with batch size 128"),
-        (Outcome(IMPOSSIBLE, "there is no GPU 9"), "impossible: there is no GPU 9"),
-        (Outcome(FAILED), "failed"),
+        (Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9"), "impossible: there is no GPU 9"),
+        (Outcome(RunStatus.FAILED), "failed"),
     ],
 )
 def test_how_a_run_ended_is_told_in_one_line(outcome, told):
@@ -290,7 +283,7 @@ def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
 
 
 def test_what_cannot_be_has_no_place_on_the_axis():
-    impossible = Outcome(IMPOSSIBLE, "the batch size must be at most 60,000")
+    impossible = Outcome(RunStatus.IMPOSSIBLE, "the batch size must be at most 60,000")
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM], [impossible])
     (series,) = picture_of(sweep, "mnist-mlp-small").series
     assert [(p.label, p.out_of_memory) for p in series.points] == [("32", False), ("64", True)]
@@ -318,7 +311,7 @@ def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
 
 def test_a_combination_that_has_no_figure_says_why():
     plan = plan_of({"device": ["cpu", "gpu:9"]})
-    sweep = sweep_of(plan, [completed(0.5)], [Outcome(IMPOSSIBLE, "there is no GPU 9")])
+    sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
     told = [(bar.label, bar.value, bar.told) for bar in picture_of(sweep, "mnist-mlp-small").bars]
     assert told[1] == ("gpu:9", None, "there is no GPU 9")
 

@@ -5,13 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Process
-from dlmon.sensors.processes import table as told_by_sensors
 from tui.machine.process_rows import (
     BY_NAME,
     COLUMNS,
-    MOST_BUSIEST,
-    MOST_OF_RUN,
-    MOST_ON_GPUS,
     columns_for,
     command_text,
     gpus_text,
@@ -219,12 +215,3 @@ def test_a_command_is_told_without_the_folder_of_its_program(command, text):
     # It stands where one looks for what is seen, and is found by all of it.
     assert BY_NAME["command"].value(process) == text.lower()
     assert matching([process], command.split()[0]) == [process]
-
-
-def test_as_many_are_told_as_the_sensors_tell():
-    sensors = told_by_sensors
-    assert (MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST) == (
-        sensors.MOST_OF_RUN,
-        sensors.MOST_ON_GPUS,
-        sensors.MOST_BUSIEST,
-    )

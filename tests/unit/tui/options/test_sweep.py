@@ -11,7 +11,8 @@ from dataclasses import fields, replace
 import pytest
 from typer.testing import CliRunner
 
-from dlmon.sweep.plan import SweepError, Variation
+from dlmon.records import Variation
+from dlmon.sweep.plan import SweepError
 from tui.commands.main import app, run
 from tui.commands.sweep import HELP, with_options_of
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions

@@ -9,12 +9,12 @@ from fakes.sweeps import completed, plan_of, sweep_of
 from rich.console import Console
 
 import tui.plain.sweep
-from dlmon.sweep.progress import IMPOSSIBLE, Outcome
+from dlmon.records import Outcome, RunStatus
 from tui.plain.sweep import print_results
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
 PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
-SWEEP = sweep_of(PLAN, [completed(0.5)], [completed(0.2)], [Outcome(IMPOSSIBLE, REASON)])
+SWEEP = sweep_of(PLAN, [completed(0.5)], [completed(0.2)], [Outcome(RunStatus.IMPOSSIBLE, REASON)])
 BEST = "best: batch 64, cpu, 5,000 samples/s; --repeat 3 would show how sure that is"
 
 

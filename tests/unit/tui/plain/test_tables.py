@@ -11,9 +11,8 @@ from rich.console import Console
 
 from dlmon.doctor.finding import Finding
 from dlmon.log.directory import list_sessions
+from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
-from dlmon.sweep.plan import Slot
-from dlmon.sweep.progress import Began, Closed, Ended
 from tui.formatting.sessions import runs_of_sweeps
 from tui.plain.tables import print_findings, print_sessions, print_workloads, session_json
 from workloads.catalog import WORKLOADS

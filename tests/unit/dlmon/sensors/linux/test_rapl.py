@@ -52,7 +52,7 @@ def test_packages_are_added_and_their_parts_and_the_board_are_not(tmp_path: Path
     zone(tmp_path, "intel-rapl:2", "psys", 9_000_000)
     zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1_500_000)
     assert opened(tmp_path).fast(0).cpu == Cpu(energy_j=3.5, why=NO_EARLIER)
-    assert why_no_cpu_energy(tmp_path) is None
+    assert why_no_cpu_energy(tmp_path) == (None, False)
 
 
 def test_a_counter_that_begins_again_goes_on(tmp_path: Path):
@@ -85,7 +85,7 @@ def test_no_counter_is_told_as_such(tmp_path: Path):
     assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
     zone(tmp_path, "intel-rapl:2", "psys")
     assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
-    assert why_no_cpu_energy(tmp_path) == NO_COUNTER
+    assert why_no_cpu_energy(tmp_path) == (NO_COUNTER, False)
 
 
 def test_a_counter_that_only_root_may_read_is_told_as_such(

@@ -9,7 +9,7 @@ import pytest
 from fakes.nvml_module import NvmlModule as Module
 from fakes.nvml_module import process
 
-from dlmon.records import Gpu, GpuFacts, MachineFacts
+from dlmon.records import Gpu, GpuFacts, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import (
     FIRST_PAUSE_NS,
@@ -27,7 +27,7 @@ FAST = (
     *("utilization_pct", "memory_used_mib", "power_w", "temperature_c", "sm_mhz", "throttle"),
     "energy_j",
 )
-READINGS = {spec.name for spec in fields(Gpu)} - {"index", "why"}
+READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
 NO_LINKS = dict.fromkeys(
     ("nvlinks", "nvlink_receive_mib_s", "nvlink_send_mib_s"), "not supported"
@@ -51,6 +51,7 @@ def gpus(provider, t=0):
 
 
 HEALTHY = Gpu(
+    state=GpuState.ANSWERS,
     index=0,
     utilization_pct=97,
     memory_used_mib=5120,
@@ -61,6 +62,7 @@ HEALTHY = Gpu(
     energy_j=1234.6,
 )
 SLOW = Gpu(
+    state=GpuState.ANSWERS,
     index=0,
     power_limit_w=120.0,
     memory_mhz=1700,
@@ -83,6 +85,7 @@ def test_a_healthy_gpu_is_read_in_full():
     assert (facts.driver, facts.cuda, facts.foreign_gpu_processes) == ("580.65", "12.4", 2)
     assert facts.gpus == (
         GpuFacts(
+            state=GpuState.ANSWERS,
             index=0,
             name="GPU a",
             uuid="a",
@@ -111,7 +114,8 @@ def test_no_library_is_the_reason_for_every_field():
 
     provider = NvidiaProvider(load)
     assert provider.facts() == MachineFacts(
-        why=dict.fromkeys(("gpus", "driver", "cuda", "foreign_gpu_processes"), "no driver")
+        gpus_state=GpuState.NO_DRIVER,
+        why=dict.fromkeys(("gpus", "driver", "cuda", "foreign_gpu_processes"), "no driver"),
     )
     assert provider.fast(0).why == {"gpus": "no driver"}
     assert provider.slow(0).gpus is None
@@ -238,11 +242,11 @@ def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
     provider, _ = opened(module)
     module.errors[None, "a"] = LOST
     lost, healthy = gpus(provider, 0)
-    assert lost == Gpu(index=0, why=dict.fromkeys(READINGS, "lost"))
+    assert lost == Gpu(index=0, state=GpuState.LOST, why=dict.fromkeys(READINGS, "lost"))
     assert healthy.utilization_pct == 97
     lost, healthy = gpus(provider, SECOND)
     assert "shutdown" in module.calls
-    assert lost == Gpu(index=0, why=dict.fromkeys(READINGS, "lost"))
+    assert lost == Gpu(index=0, state=GpuState.LOST, why=dict.fromkeys(READINGS, "lost"))
     assert healthy.utilization_pct == 97
     module.errors.clear()
     back, healthy = gpus(provider, 60 * SECOND)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Gpu, Process
+from dlmon.records import Gpu, GpuState, Process
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
-from dlmon.sensors.nvidia.device import ASLEEP
-from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, WORDS
+from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
 from dlmon.sensors.processes.lookups import MOST_UNANSWERED, Answers
 from dlmon.sensors.processes.stat import Scan
@@ -301,18 +300,19 @@ def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gp
     assert told.processes[0].why["gpus"] == "denied"
 
 
-def without_gpus(machine: Machine, why: str) -> Process:
+def without_gpus(machine: Machine, why: str, state: GpuState) -> Process:
     machine.process(10)
     machine.tree.watch(10, 0)
     machine.look()
-    told = machine.table.read(machine.t, Reading(why={"gpus": why})).processes
+    told = machine.table.read(machine.t, Reading(gpus_state=state, why={"gpus": why})).processes
     assert told is not None
     return told[0]
 
 
 def test_while_no_gpu_is_asked_no_row_claims_to_be_on_none(machine: Machine):
-    for why in (ASLEEP.reason, "lost: the sensors gave no sample for 3 s"):
-        row = without_gpus(machine, why)
+    for state in (GpuState.ASLEEP, GpuState.LOST):
+        why = f"the GPU is {state}"
+        row = without_gpus(machine, why, state)
         assert (row.why["gpus"], row.why["gpu_memory_mib"]) == (why, why)
 
 
@@ -320,8 +320,8 @@ def test_without_a_driver_nothing_can_be_on_a_gpu(machine: Machine, monkeypatch)
     monkeypatch.setattr(nvidia, "LIBRARY", "libno-such-driver.so.1")
     with pytest.raises(nvidia.NoNvml) as no_driver:
         nvidia.load_pynvml()
-    for why in (str(no_driver.value), WORDS[DRIVER_NOT_LOADED]):
-        assert without_gpus(machine, why).why.keys().isdisjoint(ON_GPUS)
+    for state in (no_driver.value.state, STATES[DRIVER_NOT_LOADED]):
+        assert without_gpus(machine, "no driver", state).why.keys().isdisjoint(ON_GPUS)
 
 
 def test_where_there_is_no_proc_that_is_the_reason(tmp_path: Path):

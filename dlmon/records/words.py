@@ -1,0 +1,94 @@
+"""The words that code goes by: each set of them is closed, and stands in records as text."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Word(str, Enum):
+    """One of a few words; a `StrEnum`, which Python 3.10 lacks."""
+
+    __str__ = str.__str__
+
+
+class Status(Word):
+    """How a session, or a sweep, stands."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status:
+        """Take what a newer version wrote as unknown."""
+        return cls.UNKNOWN
+
+
+class RunStatus(Word):
+    """How a run of a sweep stands; one that was stopped or interrupted is not run."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out of memory"
+    IMPOSSIBLE = "impossible"
+    NOT_RUN = "not run"
+    RUNNING = "running"
+
+
+class Lack(Word):
+    """What a run lacked for a figure."""
+
+    MODEL = "model"
+    """It was not built."""
+    STEADY_STATE = "steady_state"
+
+
+class GpuState(Word):
+    """Whether a GPU answers, or all of them; else why not."""
+
+    ANSWERS = "answers"
+    ASLEEP = "asleep"
+    IDLE = "idle"
+    """Left alone, so that it can fall asleep."""
+    LOST = "lost"
+    """It answered before, and may come back."""
+    NO_DRIVER = "no_driver"
+    NO_PACKAGE = "no_package"
+    VERSIONS_DIFFER = "versions_differ"
+    """Of the driver and its library."""
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> GpuState:
+        """Take what a newer version wrote as unknown."""
+        return cls.UNKNOWN
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is known of what it does meanwhile."""
+        return self not in (GpuState.ANSWERS, GpuState.ASLEEP, GpuState.IDLE)
+
+    @property
+    def may_answer_later(self) -> bool:
+        """Whether another try may reach it."""
+        return self in (GpuState.LOST, GpuState.ASLEEP)
+
+
+class FailureKind(Word):
+    """What made a run fail."""
+
+    REFUSED = "refused"
+    OUT_OF_MEMORY = "out_of_memory"
+    EXCEPTION = "exception"
+    KILLED = "killed"
+    SIGNAL = "signal"
+    NOT_STARTED = "not_started"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, value: object) -> FailureKind:
+        """Take what a newer version wrote as unknown."""
+        return cls.UNKNOWN

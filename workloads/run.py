@@ -1,0 +1,233 @@
+"""One run of a workload, from its import to its last batch."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.minimum_time import LeastTime
+from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
+from workloads.backends import check_jit, choose_backend
+from workloads.catalog import Workload
+from workloads.data.feeds import Feed
+from workloads.failure import Refused
+
+
+class Stopped(BaseException):
+    """Raised by the stop signal where there is no batch to wait for."""
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """What a run is fed: `whole` is an epoch without a cap, None where samples have no end."""
+
+    main: Feed
+    whole: Feed | None
+    validation: Feed | None
+    evaluation: Feed | None
+    origin: str
+
+    @property
+    def capped(self) -> bool:
+        """Whether an epoch is less than a whole one."""
+        return self.whole is None or self.main.samples < self.whole.samples
+
+    def untuned(self, shuffle: bool) -> Feeds:
+        """Return what is fed on TensorFlow where it is we who cut the epochs short.
+
+        Many short epochs would take down a pipeline more often than any real training does.
+        """
+        from workloads.data.batches import untuned
+
+        return replace(
+            self,
+            main=untuned(self.main, shuffle),
+            validation=untuned(self.validation) if self.validation else None,
+            evaluation=untuned(self.evaluation) if self.evaluation else None,
+        )
+
+
+class Run:
+    """One run of a workload in its mode, told to an emitter phase by phase."""
+
+    def __init__(self, workload: Workload, options: dict[str, Any], emitter: Emitter) -> None:
+        self.workload = workload
+        self.options = options
+        self.emitter = emitter
+        self.batch_size = int(options.get("batch_size") or workload.batch_size)
+        self.epochs = int(options.get("epochs") or workload.epochs)
+        self.steps_cap: int | None = options.get("steps") or workload.steps
+        self.seconds = float(options.get("seconds") or 0.0)
+        self.mode = str(options.get("mode") or workload.mode)
+        self.precision = str(options.get("precision") or workload.precision)
+        training = self.mode == "train"
+        self.validation_samples = workload.validation_samples if training else None
+        self.evaluation_samples = workload.evaluation_samples if training else None
+        self.device: str | None = None
+        self._in_batches = False
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Handle the stop signal: after this batch where batches run, at once otherwise."""
+        self.emitter.stop_requested = True
+        if not self._in_batches:
+            raise Stopped
+
+    def run(self) -> None:
+        """Import, load, build, and then train and evaluate, compute gradients, or predict."""
+        self._enter("importing")
+        backend = choose_backend(self.options)
+        self.device = backend.device
+        if backend.notice is not None:
+            self.emitter.send(Notice(time.monotonic_ns(), backend.notice))
+        jit = str(self.options.get("jit") or "auto")
+        if jit == "on":
+            check_jit(backend.name, backend.device, backend.version)
+        self._enter("loading")
+        feeds = self._load()
+        if feeds.capped and backend.name == "tensorflow":
+            feeds = feeds.untuned(shuffle=self.mode != "inference")
+        self._enter("building")
+        keras = importlib.import_module("keras")
+        # A user's keras.json may name another.
+        keras.config.set_dtype_policy(self.precision)
+        model = importlib.import_module(self.workload.module).build(self.workload)
+        self._set_jit(model, jit)
+        told = Model(
+            parameters=model.count_params(),
+            flops_per_sample=self.workload.flops_per_sample(self.mode),
+            batch_size=self.batch_size,
+            samples_per_epoch=feeds.whole.samples if feeds.whole else 0,
+            steps_per_epoch=(feeds.whole or feeds.main).steps,
+            epochs=self.epochs,
+            validation_steps=self._steps(self.validation_samples),
+            validation_samples=self.validation_samples,
+            evaluation_steps=self._steps(self.evaluation_samples),
+            steps_cap=self.steps_cap,
+            data=feeds.origin,
+            device=backend.device,
+            device_name=backend.device_name,
+            backend=backend.name,
+            backend_version=backend.version,
+            keras_version=keras.__version__,
+            mode=self.mode,
+            precision=self.precision,
+            jit=bool(model.jit_compile),
+        )
+        self.emitter.send(told)
+        least_time = LeastTime(self.emitter, told, self.seconds)
+        if self.mode == "inference":
+            self._predict(model, feeds, least_time)
+            return
+        if self.mode == "gradients":
+            from workloads.gradients import leave_out_update
+
+            leave_out_update(model)
+        self._fit(model, feeds, least_time)
+
+    def _set_jit(self, model: Any, jit: str) -> None:
+        """Compile the step as a whole, or not; `auto` leaves it to Keras."""
+        if jit == "auto":
+            return
+        model.jit_compile = jit == "on"
+        if jit == "on" and not model.jit_compile:
+            raise Refused(
+                f"Keras can't compile {self.workload.name} as a whole here: one of its layers "
+                "doesn't support that; use --jit auto or off"
+            )
+
+    def _fit(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
+        # The callback imports Keras, so it can't be imported before the backend is set up.
+        from dlmon.instrument.keras import AskedEpochs, TrainingCallback
+
+        feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
+        callback = TrainingCallback(
+            self.emitter,
+            batch_size=self.batch_size,
+            samples_per_epoch=feed.samples,
+            capped=feeds.capped,
+            validation_steps=validation.steps if validation else None,
+            evaluation_samples=evaluation.samples if evaluation else None,
+            least_time=least_time,
+            phase="training" if self.mode == "train" else GRADIENTS_PHASE,
+        )
+        self._in_batches = True
+        model.fit(
+            feed.x,
+            feed.y,
+            batch_size=self.batch_size,
+            epochs=least_time.most_epochs,
+            shuffle=feed.shuffle,
+            validation_data=(validation.x, validation.y) if validation else None,
+            callbacks=[callback, AskedEpochs(self.epochs)],
+            verbose=2,
+        )
+        if evaluation and not self.emitter.stop_requested:
+            model.evaluate(
+                evaluation.x,
+                evaluation.y,
+                batch_size=self.batch_size,
+                callbacks=[callback],
+                verbose=2,
+            )
+
+    def _predict(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
+        """Go through the training samples once an epoch, forward only."""
+        from dlmon.instrument.keras import InferenceCallback
+
+        callback = InferenceCallback(
+            self.emitter,
+            batch_size=self.batch_size,
+            samples_per_pass=feeds.main.samples,
+            least_time=least_time,
+            capped=feeds.capped,
+        )
+        self._in_batches = True
+        passes = 0
+        while callback.goes_on and not self.emitter.stop_requested:
+            model.predict(
+                feeds.main.x,
+                batch_size=self.batch_size,
+                callbacks=[callback],
+                verbose=2 if passes < self.epochs else 0,
+            )
+            passes += 1
+
+    def _load(self) -> Feeds:
+        """Load the data, and cut them into the batches of this run."""
+        from workloads.data.dataset import DataError
+        from workloads.data.load import load
+
+        validation, evaluation = self.validation_samples, self.evaluation_samples
+        try:
+            data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
+            if data.vocabulary is not None:
+                self.workload = self.workload.with_vocabulary(data.vocabulary)
+            passes = data.inference if self.mode == "inference" else data.training
+            main = passes(self.batch_size, self.steps_cap)
+            return Feeds(
+                main=main,
+                whole=None if data.repeated else passes(self.batch_size),
+                validation=(
+                    data.testing(validation, self.batch_size, self.steps_cap)
+                    if validation
+                    else None
+                ),
+                evaluation=(
+                    data.testing(evaluation, self.batch_size, self.steps_cap)
+                    if evaluation
+                    else None
+                ),
+                origin=data.origin,
+            )
+        except DataError as error:
+            raise Refused(str(error)) from None
+
+    def _enter(self, phase: str) -> None:
+        self.emitter.send(Phase(t=time.monotonic_ns(), name=phase))
+
+    def _steps(self, samples: int | None) -> int | None:
+        return -(-samples // self.batch_size) if samples else None

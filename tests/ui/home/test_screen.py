@@ -17,8 +17,7 @@ from tui.home.screen import HomeScreen
 from tui.home.workload_choice import matching
 from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
-from tui.options.fields import OPTIONS
-from tui.options.run import RunOptions
+from tui.options.run import OPTIONS, RunOptions
 from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.lines import row_width
@@ -591,7 +590,7 @@ def test_a_choice_is_cut_by_cells(ascii):
 async def test_the_field_with_the_focus_is_explained(show_home):
     async with show_home((80, 24)) as shown:
         form = shown.screen.query_one("#options")
-        for option in OPTIONS:
+        for option in OPTIONS.values():
             shown.screen.query_one(f"#{option.name}").focus()
             await shown.pilot.pause()
             assert f" {option.hint} " in shown.text.splitlines()[form.region.bottom - 1]

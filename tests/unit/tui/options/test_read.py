@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.options.read import UnreadableOption, read_arguments, read_options
-from tui.options.run import RunOptions, as_text
+from tui.options.option import UnreadableOption, as_text
+from tui.options.read import read_arguments, read_options
+from tui.options.run import RunOptions
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]

@@ -26,9 +26,11 @@ _PROGRAM = "dlmon"
 # Where bash parts a word for itself, as no other shell does (COMP_WORDBREAKS).
 _BREAKS = frozenset("=:")
 # After KEY= a value follows, and no blank.
-_NO_BLANK_AFTER_KEY = (
-    "    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-)
+_NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+_OFFER_IN_ZSH = "_describe -V unsorted completions_with_descriptions -U"
+_NO_BLANK_IN_ZSH = f"""local -a no_blank
+        [[ $completions_with_descriptions[1] == *=:* ]] && no_blank=(-S '')
+        {_OFFER_IN_ZSH} "${{no_blank[@]}}\""""
 
 
 class _WholeWords(ShellComplete):
@@ -51,7 +53,7 @@ class _Bash(_WholeWords, BashComplete):
     """Joins what bash has parted, and answers with the part that bash asks for."""
 
     source_template = BashComplete.source_template.replace(
-        "    return 0\n", f"{_NO_BLANK_AFTER_KEY}    return 0\n", 1
+        "    return 0\n", f"{_NO_BLANK_IN_BASH}    return 0\n", 1
     )
     _begun = 0
 
@@ -77,11 +79,14 @@ class _Bash(_WholeWords, BashComplete):
 
 
 class _Zsh(_WholeWords, ZshComplete):
-    pass
+    source_template = ZshComplete.source_template.replace(_OFFER_IN_ZSH, _NO_BLANK_IN_ZSH)
 
 
 class _Fish(_WholeWords, FishComplete):
-    pass
+    # A value, or what is said of it, may have commas too.
+    source_template = FishComplete.source_template.replace(
+        'string split ","', 'string split --max 1 ","'
+    )
 
 
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}

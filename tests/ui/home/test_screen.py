@@ -565,6 +565,25 @@ async def test_the_word_none_undoes_a_default_of_the_user(show_home):
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_without_keras_it_says_how_to_get_it(show_home, monkeypatch, size):
+    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    async with show_home(size) as shown:
+        assert shown.marked == ["Python"]
+        said = " ".join(" ".join(shown.rows("#command")).split())
+        assert said == (
+            "! Keras is not installed here: pip install 'dlmon[tensorflow]', or name an "
+            "interpreter that has it with --python PATH"
+        )
+        await press(shown, "enter")
+        assert shown.focused == "python"
+        await enter(shown, "python", "/bin/sh")
+        assert shown.marked == []
+        assert shown.command == "$ dlmon run cifar10-cnn --python /bin/sh"
+        await press(shown, "enter")
+        assert shown.launched == [(WORKLOADS["cifar10-cnn"], RunOptions(python="/bin/sh"))]
+
+
 async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_before(show_home):
     async with show_home() as shown:
         await shown.pilot.click("#data", offset=(4, 0))

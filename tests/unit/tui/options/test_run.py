@@ -15,7 +15,8 @@ from dlmon.log.directory import log_directory
 from tui.commands import shared
 from tui.commands.main import command_line
 from tui.commands.shared import UserError
-from tui.options import jobs
+from tui.options import checks, jobs
+from tui.options.checks import NO_KERAS
 from tui.options.jobs import make_job, recorded_options
 from tui.options.run import OPTIONS, RunOptions
 from tui.options.settings import Settings, SettingsError, read_settings
@@ -130,6 +131,22 @@ def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatc
     monkeypatch.setenv("PATH", str(program.parent))
     for python in (str(program), "~/bin/python9", "python9"):
         assert RunOptions(python=python).complaint(CIFAR) is None
+
+
+def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
+    monkeypatch.setattr(checks, "has_keras", lambda: False)
+    assert RunOptions().complaints(CIFAR) == {"python": NO_KERAS}
+    assert RunOptions(python=sys.executable).complaint(CIFAR) is None
+    # Settings may be shared by machines.
+    assert RunOptions().complaint_anywhere(CIFAR) is None
+
+
+def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
+    found = {"keras": None}
+    monkeypatch.setattr(checks, "find_spec", found.__getitem__)
+    assert not checks.has_keras.__wrapped__()
+    found["keras"] = "a place"
+    assert checks.has_keras.__wrapped__()
 
 
 @pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])

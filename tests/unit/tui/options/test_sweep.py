@@ -88,6 +88,14 @@ def test_more_cpus_than_there_are_is_a_combination_that_cannot_be(monkeypatch):
     assert "from 1 to 2" in second
 
 
+def test_without_keras_here_only_other_interpreters_are_swept(monkeypatch):
+    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    with pytest.raises(SweepError, match="no combination can be run: Keras is not installed here"):
+        plan("threads=1,2")
+    told = plan("threads=1,2", python=sys.executable)
+    assert [refusal(told, combination) for combination in told.combinations] == [None, None]
+
+
 def test_an_option_that_is_given_and_varied_is_refused():
     told = plan("batch_size=32,64", "threads=1,2", batch_size=8)
     with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):

@@ -18,7 +18,7 @@ from tui.commands.shared import UserError
 from tui.options import checks, jobs
 from tui.options.checks import NO_KERAS
 from tui.options.jobs import make_job, recorded_options
-from tui.options.run import OPTIONS, RunOptions
+from tui.options.run import OPTIONS, SETTINGS, RunOptions
 from tui.options.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
 
@@ -298,7 +298,9 @@ def test_a_job_takes_the_options(tmp_path):
     )
     job = make_job(CIFAR, tmp_path, chosen)
     assert (job.device, job.interval_s, job.pcie) == ("cpu", 0.5, True)
+    not_given = {name: getattr(RunOptions(), name) for name in SETTINGS}
     assert job.options == {
+        **not_given,
         "workload": "cifar10-cnn",
         "device": "cpu",
         "batch_size": 64,

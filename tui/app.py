@@ -18,6 +18,7 @@ from textual.app import App, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import SessionEntry, list_sessions, log_directory
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 _READING = "reading"
 _STYLE_SHEETS = Path(__file__).parent
 COMPLAINT_LENGTH = 400
-INTERRUPTED = 130
 
 _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
@@ -292,7 +292,7 @@ class DlmonApp(App[int]):
 
         def leave(interrupted: bool) -> None:
             if screen is self.screen_stack[_FIRST_SCREEN]:
-                self.exit(INTERRUPTED if interrupted else run.exit_code)
+                self.exit(INTERRUPTED_BY_USER if interrupted else run.exit_code)
                 return
             if self._sweep is run:
                 self._sweep = self._sweep_screen = None
@@ -420,7 +420,7 @@ class DlmonApp(App[int]):
     def _stop_reading(self, viewer: Viewer) -> None:
         """Don't wait until a session is read."""
         if viewer is self._first_viewer:
-            self.exit(0)
+            self.exit(DONE)
             return
         self.workers.cancel_group(self, _READING)
         self.pop_screen()
@@ -437,7 +437,7 @@ class DlmonApp(App[int]):
                 self._show_started(viewer, starting)
                 return
         except LogError as error:
-            answer = Refused(str(error), 1)
+            answer = Refused(str(error), FAILED)
         starting.launch.release()
         if starting.launch is self._first_launch:
             self._refused = answer
@@ -475,7 +475,7 @@ class DlmonApp(App[int]):
             return
         starting.launch.release()
         if starting.launch is self._first_launch:
-            self.exit(INTERRUPTED)
+            self.exit(INTERRUPTED_BY_USER)
         else:
             self._pop_starting_screen()
 
@@ -642,7 +642,7 @@ class DlmonApp(App[int]):
             return
         first = self.screen_stack[_FIRST_SCREEN]
         shown_first = next((shown for shown in self._shown if shown.screen is first), None)
-        self.exit(0 if shown_first is None else _exit_code(shown_first))
+        self.exit(DONE if shown_first is None else _exit_code(shown_first))
 
     @property
     def _sweep_runs(self) -> bool:
@@ -681,10 +681,11 @@ def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
 def _exit_code(shown: _Shown) -> int:
     """Return what leaving dlmon from a session amounts to."""
     if shown.screen.stop_asked:
-        return INTERRUPTED
+        return INTERRUPTED_BY_USER
     if shown.viewer.why_result_unwritten is not None:
-        return 1
-    return 0 if shown.viewer.status in (Status.RUNNING, Status.UNKNOWN, Status.COMPLETED) else 1
+        return FAILED
+    good = (Status.RUNNING, Status.UNKNOWN, Status.COMPLETED)
+    return DONE if shown.viewer.status in good else FAILED
 
 
 def _yes_or_no(value: bool) -> str:

@@ -7,14 +7,15 @@ import _signal  # type: ignore[import-not-found]
 import gc
 import os
 
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+
 # Hundreds of thousands of objects come into being at a start and stay: looking
 # through them again and again would cost a tenth of the time until the first paint.
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
-_INTERRUPTED_BY_USER = 130
 
 
 def _leave(number: int, frame: object) -> None:
-    os._exit(_INTERRUPTED_BY_USER)
+    os._exit(INTERRUPTED_BY_USER)
 
 
 def main() -> None:

@@ -137,8 +137,8 @@ def _keras(version_of: Callable[[str], str | None]) -> Finding:
         return Finding(
             "keras",
             "missing",
-            "Keras is not installed: workloads can't train.",
-            "python -m pip install keras",
+            "Keras is not installed: workloads can't train here.",
+            "python -m pip install 'dlmon[tensorflow]', or run with --python PATH",
         )
     if version.split(".")[0] == "2":
         return Finding(

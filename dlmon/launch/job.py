@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dlmon.exit_codes import FAILED
+
 
 @dataclass(frozen=True)
 class Job:
@@ -74,5 +76,5 @@ def answer_from_line(line: bytes) -> Started | Refused:
     try:
         told = json.loads(line)
     except ValueError:
-        return Refused("the supervisor ended before it could start the session", 1)
+        return Refused("the supervisor ended before it could start the session", FAILED)
     return Started(**told) if "session" in told else Refused(**told)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import dlmon
+from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
 from dlmon.launch.children import end_group, end_process
@@ -118,7 +119,7 @@ class Supervisor:
             try:
                 interpreter = await self._interpreter()
                 if self._stop_asked is not None:
-                    self._answer(Refused(f"stopped before it began: {self._stop_asked}", 1))
+                    self._answer(Refused(f"stopped before it began: {self._stop_asked}", FAILED))
                     return
                 command = self._command(interpreter)
                 device = choose_device(
@@ -130,7 +131,7 @@ class Supervisor:
                     check_cpus(cpus, os.sched_getaffinity(0))
                 self._open_log(facts, device, interpreter)
             except (DeviceError, InterpreterError, BundleError, LogError) as error:
-                self._answer(Refused(str(error), 2, lacking=_is_lack(error)))
+                self._answer(Refused(str(error), WRONG_ARGUMENTS, lacking=_is_lack(error)))
                 return
             await self._supervise(command, device)
         finally:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dlmon.exit_codes import DONE, FAILED
 from dlmon.launch.job import Job, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import read_entry
@@ -88,9 +89,9 @@ class SweepRun:
 
     @property
     def exit_code(self) -> int:
-        """0 when any combination ran, 1 when none did or the sweep could not go on."""
+        """Done when any combination ran, failed when none did or the sweep could not go on."""
         ran = any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values())
-        return 0 if ran and self.trouble is None else 1
+        return DONE if ran and self.trouble is None else FAILED
 
     async def run(self) -> None:
         """Make all runs that are left, or those until it is stopped; `trouble` says what failed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 # What we import besides the standard library, and our own packages.
 OTHER_NAMES = ("dlmon", "keras", "numpy", "platformdirs", "psutil", "pynvml", "rich", "tensorflow")
-OTHER_NAMES += ("textual", "tui", "typer", "workloads")
+OTHER_NAMES += ("click", "textual", "tui", "workloads")
 
 
 class HostileFolder:

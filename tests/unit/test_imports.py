@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"textual", "rich", "typer", "keras", "tensorflow", "numpy", "jax", "torch"}
+HEAVY = {"textual", "rich", "click", "keras", "tensorflow", "numpy", "jax", "torch"}
 CONTRACTS = {
     contract["name"]: contract
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][

@@ -4,51 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Any, TypeVar
 
-import typer
+import click
 
-from dlmon.log.directory import log_directory
-from tui.options.run import NO_DIRECTORY
-from tui.options.settings import Settings
+from dlmon.exit_codes import WRONG_ARGUMENTS
+from tui.commands.candidates import folders, session_names, values_of
+from tui.options.checks import NO_DIRECTORY
+from tui.options.option import Option, as_text
+from tui.options.run import OPTIONS
+from tui.options.settings import Settings, read_settings
 
-DONE, FAILED, WRONG_ARGUMENTS, INTERRUPTED_BY_USER = 0, 1, 2, 130
-# As the shell says of a program that wrote into a pipe that nobody reads any more (SIGPIPE).
-READER_LEFT = 141
-
-
-def _log_dir(text: str) -> Path:
-    """Return the directory that `--log-dir` names; without a name it would be the working one."""
-    if not text.strip():
-        raise UserError(NO_DIRECTORY)
-    return Path(text)
-
-
-LogDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--log-dir",
-        metavar="DIR",
-        help="Where sessions are kept.",
-        show_default=False,
-        parser=_log_dir,
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Plain lines instead of the live screen.")]
-Ascii = Annotated[
-    bool | None,
-    typer.Option("--ascii/--no-ascii", help="Draw the screen with plain characters."),
-]
-Pcie = Annotated[
-    bool | None,
-    typer.Option(
-        "--pcie/--no-pcie",
-        help="Measure what crosses each GPU's PCIe link, which takes 40 ms a GPU every 5 s.",
-    ),
-]
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class UserError(Exception):
@@ -59,20 +29,87 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
-def drawn_as_asked(settings: Settings, ascii: bool | None) -> Settings:
-    """Return settings with what the command line says of plain characters, where it does."""
+def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
+    """Return what gives a command options of `run`, each as the text that was typed, or None.
+
+    So they are read, and refused, as the form does.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(tuple(options)):
+            command = _as_click(option)(command)
+        return command
+
+    return decorate
+
+
+def _as_click(option: Option) -> Callable[[_Command], _Command]:
+    if option.is_switch:
+        return click.option(
+            f"{option.flag}/--no-{option.flag[2:]}" if option.is_setting else option.flag,
+            is_flag=True,
+            default=None,
+            callback=_switch_text,
+            help=option.help,
+        )
+    return click.option(
+        option.flag,
+        metavar=option.values_text,
+        shell_complete=values_of(option),
+        help=f"{option.help} [default: {option.default_text}]",
+    )
+
+
+def _switch_text(
+    context: click.Context, parameter: click.Parameter, value: bool | None
+) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _log_dir(context: click.Context, parameter: click.Parameter, text: str | None) -> Path | None:
+    """Return the directory that is named; without a name it would be the working one."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise UserError(NO_DIRECTORY)
+    return Path(text)
+
+
+log_dir_option = click.option(
+    "--log-dir",
+    metavar="DIR",
+    callback=_log_dir,
+    shell_complete=folders,
+    help=OPTIONS["log_dir"].help,
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
+)
+plain_option = click.option("--plain", is_flag=True, help="Plain lines instead of the live screen.")
+ascii_option = click.option(
+    "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
+)
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
+
+
+def settings_of(ascii: bool | None) -> Settings:
+    """Return the user's settings, with what the command line says of plain characters."""
+    settings = read_settings()
     if ascii is None:
         # The console of Linux has no font for what is drawn otherwise.
         ascii = settings.ascii or os.environ.get("TERM") == "linux"
     return replace(settings, ascii=ascii)
 
 
-def chosen_log_directory(chosen: Path | None, settings: Settings) -> Path:
+def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) -> Path:
     """Return where sessions live: as the command line says, else the settings, else as usual.
 
     Raises:
         LogError: no such place can be named.
     """
+    from dlmon.log.directory import log_directory
+
+    settings = settings or read_settings()
     if chosen is None and settings.log_dir is not None:
         chosen = Path(settings.log_dir)
     return log_directory(chosen)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
+from tui.commands.candidates import sweep_names, swept_names, variations
 from tui.commands.shared import (
-    Ascii,
-    Json,
-    LogDir,
-    Plain,
     UserError,
+    ascii_option,
     chosen_log_directory,
-    drawn_as_asked,
     in_terminal,
+    json_option,
+    log_dir_option,
+    options_of,
+    plain_option,
+    settings_of,
 )
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
-from tui.options.settings import read_settings
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 
 HELP = f"""Run every combination of some options, one after another; one table, one chart.
 
-Each option of run that is given holds for all runs. A run that was steady for less than
+WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
+for all runs. A run that was steady for less than
 {LEAST_TIME_IN_SWEEP_S:g} seconds goes on for more epochs, so that it has a figure (--seconds). Runs
 are made one at a time, in an order that favours none and is recorded. A combination that can't be
 run, or for which memory runs out, is a row that says so, and the sweep goes on.
@@ -58,50 +58,50 @@ How fast is every workload on this machine?
 """
 
 
+@click.command(help=HELP, short_help="Run every combination of some options; one table, one chart.")
+@click.argument("workload", metavar="WORKLOAD|ALL", required=False, shell_complete=swept_names)
+@click.option(
+    "--vary",
+    metavar="KEY=A,B,...",
+    multiple=True,
+    shell_complete=variations,
+    help="Run with each of these values of an option; given again, with every combination. KEY is "
+    f"one of {', '.join(VARIED)}.",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    help="Run each combination so often (1), all of them before any again; from 3 on the table "
+    "shows how far the runs agree and what is surely faster.",
+)
+@click.option(
+    "--resume",
+    metavar="SWEEP",
+    shell_complete=sweep_names,
+    help="Resume a sweep that was stopped, as it was started: an id that dlmon sessions shows, "
+    "the start of one, a path, or last.",
+)
+@plain_option
+@json_option
+@ascii_option
+@log_dir_option
+@options_of(OPTIONS[name] for name in SHARED)
 def sweep(
-    workload: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WORKLOAD|ALL",
-            help="What is trained: one that dlmon list shows, or ALL of them.",
-            show_default=False,
-        ),
-    ] = None,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=A,B,...",
-            help="Run with each of these values of an option; given again, with every "
-            f"combination. KEY is one of {', '.join(VARIED)}.",
-        ),
-    ] = None,
-    repeat: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Run each combination so often (1), all of them before any again; from 3 on the "
-            "table shows how far the runs agree and what is surely faster.",
-        ),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SWEEP",
-            help="Resume a sweep that was stopped, as it was started: an id that dlmon sessions "
-            "shows, the start of one, a path, or last.",
-        ),
-    ] = None,
-    plain: Plain = False,
-    as_json: Json = False,
-    ascii: Ascii = None,
-    log_dir: LogDir = None,
+    workload: str | None,
+    vary: Sequence[str],
+    repeat: str | None,
+    resume: str | None,
+    plain: bool,
+    as_json: bool,
+    ascii: bool | None,
+    log_dir: Path | None,
     **texts: str | None,
-) -> None:
-    """Run every combination of some options, one after another; one table, one chart."""
+) -> int:
+    """Run every combination of some options, one after another."""
     from dlmon.log.directory import NoSuchLog
     from dlmon.sweep.plan import SweepError
 
-    settings = drawn_as_asked(read_settings(), ascii)
+    settings = settings_of(ascii)
     directory = chosen_log_directory(log_dir, settings)
     try:
         if resume is not None:
@@ -110,42 +110,23 @@ def sweep(
         elif workload is None:
             raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _begun(workload, texts, settings.run, vary or [], repeat, directory)
+            run = _begun(workload, texts, settings.run, vary, repeat, directory)
     except (SweepError, NoSuchLog) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
         from tui.plain.sweep import show_sweep
 
-        raise typer.Exit(show_sweep(run, as_json=as_json))
+        return show_sweep(run, as_json=as_json)
     from tui.app import DlmonApp
 
-    shown = DlmonApp(run.directory, sweep=run, settings=settings)
-    raise typer.Exit(shown.run_to_exit_code())
-
-
-def with_options_of(run: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the options of `run`, and their help, in place of its `**texts`.
-
-    They are taken as text, so that they are read, and refused, as the form does.
-    """
-    own = inspect.signature(sweep, eval_str=True)
-    theirs = inspect.signature(run, eval_str=True).parameters
-    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    shared = [theirs[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in SHARED]
-
-    @wraps(sweep)
-    def command(**arguments: Any) -> None:
-        sweep(**arguments)
-
-    command.__signature__ = own.replace(parameters=[*kept, *shared])  # type: ignore[attr-defined]
-    return command
+    return DlmonApp(run.directory, sweep=run, settings=settings).run_to_exit_code()
 
 
 def _begun(
     workload: str,
-    texts: dict[str, str | None],
+    texts: Mapping[str, str | None],
     configured: RunOptions,
-    vary: list[str],
+    vary: Sequence[str],
     repeat: str | None,
     directory: Path,
 ) -> SweepRun:
@@ -179,12 +160,12 @@ def _resumed(name: str, directory: Path) -> SweepRun:
 
 def _refuse_beside_resume(
     workload: str | None,
-    vary: list[str] | None,
+    vary: Sequence[str],
     repeat: str | None,
-    texts: dict[str, str | None],
+    texts: Mapping[str, str | None],
 ) -> None:
     """Refuse what would make another sweep of one that is resumed."""
-    given = [f"--{name.replace('_', '-')}" for name, text in texts.items() if text is not None]
+    given = [OPTIONS[name].flag for name, text in texts.items() if text is not None]
     given += ["--vary"] if vary else []
     given += ["--repeat"] if repeat is not None else []
     given += [workload] if workload is not None else []

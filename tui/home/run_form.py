@@ -15,9 +15,9 @@ from textual.widgets import Input, Static
 
 from dlmon.records import MachineFacts
 from tui.formatting import units
-from tui.options.fields import OPTIONS, OptionField
+from tui.options.option import NO, YES, Option, as_text
 from tui.options.read import TypedOptions, read_options
-from tui.options.run import CHOICES, NONE, RunOptions, as_text
+from tui.options.run import OPTIONS, RunOptions
 from tui.widgets.choice import Choice
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
@@ -54,7 +54,7 @@ class RunForm(Container):
 
     def compose(self) -> ComposeResult:
         """Put the fields in."""
-        for option in OPTIONS:
+        for option in OPTIONS.values():
             self._labels[option.name] = Static(Content(f"  {option.label}"))
             self._fields[option.name] = self._new_field(option)
             yield self._labels[option.name]
@@ -91,7 +91,7 @@ class RunForm(Container):
 
     def mark(self, complaints: Mapping[str, str]) -> None:
         """Mark the fields of options that can't be run."""
-        for option in OPTIONS:
+        for option in OPTIONS.values():
             label, wrong = self._labels.get(option.name), option.name in complaints
             if label is not None and label.has_class("-wrong") != wrong:
                 label.update(Content(f"{'!' if wrong else ' '} {option.label}"), layout=False)
@@ -114,7 +114,7 @@ class RunForm(Container):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Say what the field is for that has the focus."""
-        hints = {option.name: option.hint for option in OPTIONS}
+        hints = {option.name: option.hint for option in OPTIONS.values()}
         self.border_subtitle = hints.get(event.widget.id or "", "")
         self.post_message(self.Entered())
 
@@ -123,23 +123,22 @@ class RunForm(Container):
         self.border_subtitle = ""
         self.post_message(self.Entered())
 
-    def _new_field(self, option: OptionField) -> TextField | Choice:
-        values = {
-            "device": self._devices,
-            **{name: [(word, word) for word in words] for name, words in CHOICES.items()},
-            "pcie": [("no", "no"), ("yes", "yes")],
-            "detach": [("no", "no"), ("yes", "yes, leave it running")],
-        }.get(option.name)
-        if values is None:
+    def _new_field(self, option: Option) -> TextField | Choice:
+        values: Sequence[tuple[str, str]] = [(word, word) for word in option.choices]
+        if option.name == "device":
+            values = self._devices
+        elif option.is_switch:
+            values = [(NO, NO), (YES, option.yes)]
+        if not values:
             return TextField(id=option.name, tooltip=option.explanation)
-        configured = getattr(self._configured, option.name)
-        chosen = {True: "yes", False: "no"}.get(configured, configured)
+        chosen = as_text(getattr(self._configured, option.name))
         return Choice(values, chosen, ascii=self._ascii, id=option.name, tooltip=option.explanation)
 
     def _show_placeholders(self) -> None:
         for name, field in self._fields.items():
             if isinstance(field, TextField) and self._workload is not None:
-                field.placeholder = default_text(name, self._workload, self._configured)
+                configured = getattr(self._configured, name)
+                field.placeholder = OPTIONS[name].placeholder(configured, self._workload)
 
 
 def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
@@ -149,21 +148,3 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
         for gpu in machine.gpus or ()
     ]
     return [("auto", "auto"), ("cpu", "cpu"), *gpus]
-
-
-def default_text(name: str, workload: Workload, configured: RunOptions) -> str:
-    """Return what an empty field stands for."""
-    value = getattr(configured, name)
-    if value is not None:
-        return as_text(value)
-    return {
-        "batch_size": f"{workload.batch_size}",
-        "epochs": f"{workload.epochs}",
-        "steps": "all" if workload.steps is None else f"{workload.steps}",
-        "seconds": "any",
-        "threads": "automatic",
-        "cpus": "all",
-        "python": "dlmon's own",
-        "price": NONE,
-        "log_dir": "the usual one",
-    }[name]

@@ -19,8 +19,7 @@ from dlmon.records.sanitize import clean
 from tui.drawing.compositor import SpansCompositor
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
-from tui.options.fields import OPTIONS
-from tui.options.run import RunOptions
+from tui.options.run import OPTIONS, RunOptions
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
@@ -108,7 +107,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
             "How to train. An empty field means the default that it shows. What is typed stays "
             "when another workload is highlighted.",
         ),
-        *((option.label, option.explanation) for option in OPTIONS),
+        *((option.label, option.explanation) for option in OPTIONS.values()),
         (
             "$ dlmon run …",
             "The command that does in a shell what Enter does here; a click or Ctrl+Y copies it. "

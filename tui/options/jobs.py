@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
@@ -10,14 +9,8 @@ from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.log.directory import log_directory
 from dlmon.records import SessionHeader
-from tui.options.run import RunOptions
+from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import Workload
-
-_FILLED_IN = ("device", "batch_size", "epochs")
-_OF_A_LAUNCH = ("detach", "log_dir")
-_AS_CHOSEN = tuple(
-    spec.name for spec in fields(RunOptions) if spec.name not in (*_FILLED_IN, *_OF_A_LAUNCH)
-)
 
 
 def make_job(
@@ -40,10 +33,9 @@ def make_job(
         command=tuple(python_command("workloads")),
         options={
             "workload": workload.name,
-            "device": chosen.device,
+            **{name: getattr(chosen, name) for name in SETTINGS},
             "batch_size": chosen.batch_size or workload.batch_size,
             "epochs": chosen.epochs or workload.epochs,
-            **{name: getattr(chosen, name) for name in _AS_CHOSEN},
         },
         log_dir=str(directory),
         device=chosen.device,
@@ -60,11 +52,7 @@ def recorded_options(header: SessionHeader) -> RunOptions | None:
     Where it was kept, and whether it was detached, is not among them.
     """
     types = get_type_hints(RunOptions)
-    told = {
-        name: value
-        for name, value in header.options.items()
-        if name in types and name not in _OF_A_LAUNCH
-    }
+    told = {name: value for name, value in header.options.items() if name in SETTINGS}
     if all(isinstance(value, types[name]) for name, value in told.items()):
         return RunOptions(**told)
     return None

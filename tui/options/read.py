@@ -1,19 +1,15 @@
-"""Read the options of `run` from what was typed into a form. Pure."""
+"""Read the options of `run` from what was typed into a form, or on a command line. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dlmon.numbers import decimal_number, whole_number
 from dlmon.records.sanitize import quoted
-from tui.options.run import CHOICES, NONE, RunOptions
+from tui.options.option import UnreadableOption
+from tui.options.run import OPTIONS, RunOptions
 from workloads.catalog import Workload
-
-
-class UnreadableOption(ValueError):
-    """A text that says nothing an option could be; the message is a sentence."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +21,8 @@ class TypedOptions:
 
     def complaints(self, workload: Workload) -> dict[str, str]:
         """Say in one sentence each which options can't be run, in the order of the form."""
-        told = {**self.options.complaints(workload), **self.unreadable}
-        return {spec.name: told[spec.name] for spec in fields(RunOptions) if spec.name in told}
+        complaints = {**self.options.complaints(workload), **self.unreadable}
+        return {name: complaints[name] for name in OPTIONS if name in complaints}
 
 
 def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptions:
@@ -37,7 +33,7 @@ def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptio
         stripped = text.strip()
         if stripped:
             try:
-                values[name] = _READERS[name](stripped)
+                values[name] = OPTIONS[name].value_of(stripped)
             except UnreadableOption as error:
                 unreadable[name] = str(error)
     return TypedOptions(replace(configured, **values), unreadable)
@@ -51,7 +47,7 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
     """
     given = {name: text for name, text in texts.items() if text is not None}
     for name, text in given.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = OPTIONS[name].flag
         if not text.strip():
             raise UnreadableOption(f"{flag} needs a value")
         if text != text.strip():
@@ -62,67 +58,3 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
     for complaint in typed.unreadable.values():
         raise UnreadableOption(complaint)
     return typed.options
-
-
-def read_interval(text: str) -> float:
-    """Return the seconds between samples that stand on a command line.
-
-    Raises:
-        UnreadableOption: it is no number.
-    """
-    return read_arguments({"interval": text}, RunOptions()).interval
-
-
-def _whole_number(subject: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            return whole_number(text)
-        except ValueError:
-            raise UnreadableOption(
-                f"{subject} must be a whole number, not {quoted(text)}"
-            ) from None
-        except OverflowError:
-            raise UnreadableOption(f"{subject} can't be as large as {quoted(text)}") from None
-
-    return read
-
-
-def _seconds(subject: str, example: str) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        try:
-            return decimal_number(text)
-        except ValueError:
-            raise UnreadableOption(
-                f"{subject} must be a number of seconds, such as {example}, not {quoted(text)}"
-            ) from None
-
-    return read
-
-
-def _unless_none(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Return a reader that also takes the word for an option that is not to be set."""
-    return lambda text: None if text.lower() == NONE else read(text)
-
-
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
-    return text == "yes"
-
-
-_READERS: dict[str, Callable[[str], object]] = {
-    "device": str,
-    "batch_size": _unless_none(_whole_number("the batch size")),
-    "epochs": _unless_none(_whole_number("the number of epochs")),
-    "steps": _unless_none(_whole_number("the number of steps")),
-    "seconds": _unless_none(_seconds("the least time", "3")),
-    "threads": _unless_none(_whole_number("the number of threads")),
-    "cpus": _unless_none(_whole_number("the number of CPUs")),
-    **dict.fromkeys(CHOICES, str),
-    "python": _unless_none(str),
-    "interval": _seconds("the interval", "0.5"),
-    "pcie": _yes_or_no,
-    "price": _unless_none(str),
-    "detach": _yes_or_no,
-    "log_dir": str,
-}

@@ -1,66 +1,238 @@
-"""The options of `run`, whether they come from the command line or from the form."""
+"""The options of `run`: one table, of which every place that has them is made.
+
+Made of it are the command line of `run` and `sweep`, its help and completion, the form of
+the home screen, the keys of config.toml, what a sweep shares and varies, and the tables in
+docs/commands.md and docs/settings.md.
+"""
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
-from dataclasses import dataclass, fields
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
-from dlmon.comparison.price import parse_price
-from dlmon.launch.device import DeviceError, check_cpus, check_device_name
-from dlmon.log.directory import log_directory
-from dlmon.log.folder import LogError
-from dlmon.records.sanitize import clean, quoted
-from workloads.catalog import Workload, refuse_options
+from tui.options.checks import (
+    check_device,
+    check_interval,
+    check_log_dir,
+    check_number_of_cpus,
+    check_price,
+    check_python,
+    check_seconds,
+    of_value,
+    of_workload,
+)
+from tui.options.option import Option, Scope, as_text, option, seconds_of, whole_number_of
+from workloads.catalog import Workload
 
-NONE = "none"
-"""What a person types for an option that is not to be set, whatever config.toml says."""
-
-SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
-LONGEST_LEAST_TIME_S = 86_400.0
+ALL = "ALL"
+"""What stands for every workload in a sweep."""
 LEAST_TIME_IN_SWEEP_S = 5.0
 """How long each run of a sweep is steady at least, unless `--seconds` says otherwise.
 
 A quick network would end before its figure, and the band about that, can be known.
 """
-_SHOWN_PATH_LENGTH = 100
-
-NO_DIRECTORY = "the log directory has no name: give one, or leave it out for the usual one"
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "data": ("auto", "synthetic", "real"),
-    "mode": ("train", "gradients", "inference"),
-    "precision": ("float32", "mixed_float16", "mixed_bfloat16"),
-    "jit": ("auto", "on", "off"),
-    "backend": ("tensorflow", "jax", "torch"),
-}
-"""The options that take one of a few words, the usual one first."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """What a person chose; None means the workload's own."""
 
-    device: str = "auto"
-    batch_size: int | None = None
-    epochs: int | None = None
-    steps: int | None = None
-    seconds: float | None = None
-    threads: int | None = None
-    cpus: int | None = None
-    data: str = "auto"
-    mode: str = "train"
-    precision: str = "float32"
-    jit: str = "auto"
-    backend: str = "tensorflow"
-    python: str | None = None
-    interval: float = 1.0
-    pcie: bool = False
-    price: str | None = None
-    detach: bool = False
-    log_dir: str | None = None
+    device: str = option(
+        default="auto",
+        label="Device",
+        hint="auto: a GPU if there is one",
+        help="What to train on: auto is a GPU if there is one, N the number in nvidia-smi.",
+        explanation="What to train on: the processor (cpu), a certain GPU, or what is best here "
+        "(auto).",
+        metavar="auto|cpu|gpu|gpu:N",
+        choices=("auto", "cpu", "gpu"),
+        check=of_value(check_device),
+    )
+    batch_size: int | None = option(
+        default=None,
+        label="Batch size",
+        hint="samples in a batch",
+        help="Samples in a batch.",
+        explanation="How many samples the network sees before its parameters are adjusted once.",
+        metavar="N",
+        read=whole_number_of("the batch size"),
+        check=of_workload("batch_size"),
+        unset="the workload's",
+        is_of_workload=True,
+    )
+    epochs: int | None = option(
+        default=None,
+        label="Epochs",
+        hint="how often all samples are seen",
+        help="Epochs to train; in other modes, passes over the samples.",
+        explanation="How many times training goes through all samples.",
+        metavar="N",
+        read=whole_number_of("the number of epochs"),
+        check=of_workload("epochs"),
+        unset="the workload's",
+        is_of_workload=True,
+    )
+    steps: int | None = option(
+        default=None,
+        label="Steps",
+        hint="most batches in an epoch",
+        help="At most so many batches of training, and of validation, an epoch; its time is then "
+        "projected.",
+        explanation="Cuts each epoch short after so many batches, to try something out; the time "
+        "of a whole epoch is then projected.",
+        metavar="N",
+        read=whole_number_of("the number of steps"),
+        check=of_workload("steps"),
+        unset="all",
+        is_of_workload=True,
+    )
+    seconds: float | None = option(
+        default=None,
+        label="Seconds",
+        hint="least time of steady training",
+        help="Train at least so long once it is steady: more epochs follow while it was less.",
+        explanation="How many seconds to train at least once the speed is steady: more epochs "
+        "follow while it was less. A figure takes three, five narrow its uncertainty.",
+        metavar="SECONDS",
+        read=seconds_of("the least time", "3"),
+        check=of_value(check_seconds),
+        unset="any",
+        default_words=f"0; in a sweep {LEAST_TIME_IN_SWEEP_S:g}",
+    )
+    threads: int | None = option(
+        default=None,
+        label="Threads",
+        hint="CPU threads that may compute",
+        help="Threads of the backend.",
+        explanation="How many threads of the processor may compute at once.",
+        metavar="N",
+        read=whole_number_of("the number of threads"),
+        check=of_workload("threads"),
+        unset="automatic",
+    )
+    cpus: int | None = option(
+        default=None,
+        label="CPUs",
+        hint="CPUs that it may run on",
+        help="CPUs that it may run on.",
+        explanation="On how many of the processor's CPUs it may run, to learn what fewer of them "
+        "cost.",
+        metavar="N",
+        read=whole_number_of("the number of CPUs"),
+        check=check_number_of_cpus,
+        unset="all",
+    )
+    data: str = option(
+        default="auto",
+        label="Data",
+        hint="auto: real where it is cached",
+        help="The samples: auto is real ones where they are cached, else synthetic ones.",
+        explanation="Real samples, or synthetic ones of the same size, which train as fast but "
+        "teach nothing; auto takes real ones where they were downloaded before.",
+        choices=("auto", "synthetic", "real"),
+    )
+    mode: str = option(
+        default="train",
+        label="Mode",
+        hint="what a batch goes through",
+        help="gradients: forward and backward without the weight update; inference: forward only.",
+        explanation="Whether the network is trained, computes its gradients without updating its "
+        "weights (gradients: forward and backward pass), or is only asked for its answers "
+        "(inference: forward pass).",
+        choices=("train", "gradients", "inference"),
+    )
+    precision: str = option(
+        default="float32",
+        label="Precision",
+        hint="what it computes in",
+        help="What the network computes in.",
+        explanation="How many bits a number has in most of the arithmetic: 32, or 16 with sums in "
+        "32 (mixed), which hardware made for it does faster.",
+        choices=("float32", "mixed_float16", "mixed_bfloat16"),
+    )
+    jit: str = option(
+        default="auto",
+        label="JIT",
+        hint="a step compiled as a whole",
+        help="Compile a step as a whole; auto: as Keras does.",
+        explanation="Whether XLA compiles each step as a whole, which takes longer at first; auto "
+        "leaves that to Keras.",
+        choices=("auto", "on", "off"),
+    )
+    backend: str = option(
+        default="tensorflow",
+        label="Backend",
+        hint="what Keras runs on",
+        help="What Keras 3 runs on, where it is installed.",
+        explanation="Which library does the arithmetic; it has to be installed.",
+        choices=("tensorflow", "jax", "torch"),
+    )
+    python: str | None = option(
+        default=None,
+        label="Python",
+        hint="another interpreter's path",
+        help="Another interpreter, such as one with a TensorFlow compiled for this CPU.",
+        explanation="The path of another Python interpreter to train in, such as one with a "
+        "TensorFlow that was compiled for this processor.",
+        metavar="PATH",
+        check=check_python,
+        unset="dlmon's own",
+        path="file",
+    )
+    interval: float = option(
+        default=1.0,
+        label="Interval",
+        hint="seconds between hardware samples",
+        help="Between hardware samples, from 0.1 to 3,600.",
+        explanation="How many seconds pass between two readings of the hardware.",
+        metavar="SECONDS",
+        read=seconds_of("the interval", "0.5"),
+        check=of_value(check_interval),
+    )
+    pcie: bool = option(
+        default=False,
+        label="PCIe",
+        hint="measures the GPUs' PCIe traffic",
+        help="Measure what crosses each GPU's PCIe link, which takes 40 ms a GPU every 5 s.",
+        explanation="Whether what crosses each GPU's PCIe link is measured, every five seconds: "
+        "that takes 40 ms a GPU.",
+        scope=Scope.SETTING,
+    )
+    price: str | None = option(
+        default=None,
+        label="Price",
+        hint="USD an hour, or 0.00795/cpu",
+        help="What this machine costs an hour, or each CPU of it (0.00795/cpu), for the cost of "
+        "the run.",
+        explanation="What an hour of this machine costs in US dollars, or of each CPU "
+        "(0.00795/cpu), for the cost of the run.",
+        metavar="USD",
+        check=of_value(check_price),
+        unset="none",
+        scope=Scope.SHARED,
+    )
+    detach: bool = option(
+        default=False,
+        label="Detach",
+        hint="yes: it continues without dlmon",
+        help="Start it and leave it running.",
+        explanation="Whether training goes on when dlmon is closed.",
+        yes="yes, leave it running",
+        scope=Scope.LAUNCH,
+    )
+    log_dir: str | None = option(
+        default=None,
+        label="Log dir",
+        hint="where the session is recorded",
+        help="Where sessions are kept.",
+        explanation="The directory in which this session is recorded, in place of the usual one.",
+        metavar="DIR",
+        check=of_value(check_log_dir),
+        unset="the usual one",
+        path="dir",
+        scope=Scope.LAUNCH,
+    )
 
     def complaint(self, workload: Workload) -> str | None:
         """Say in one sentence why these can't be run; None when they can."""
@@ -75,21 +247,11 @@ class RunOptions:
         return next(iter(self._complaints(workload, here=False).values()), None)
 
     def _complaints(self, workload: Workload, here: bool) -> dict[str, str]:
-        told = {
-            "device": _device_complaint(self.device),
-            "batch_size": refuse_options(workload, batch_size=self.batch_size),
-            "epochs": refuse_options(workload, epochs=self.epochs),
-            "steps": refuse_options(workload, steps=self.steps),
-            "seconds": _seconds_complaint(self.seconds),
-            "threads": refuse_options(workload, threads=self.threads),
-            "cpus": _cpus_complaint(self.cpus, here),
-            **{name: _choice_complaint(name, getattr(self, name)) for name in CHOICES},
-            "python": _python_complaint(self.python, here),
-            "interval": interval_complaint(self.interval),
-            "price": _price_complaint(self.price),
-            "log_dir": _log_dir_complaint(self.log_dir),
+        complaints = {
+            name: described.complaint(getattr(self, name), workload, here)
+            for name, described in OPTIONS.items()
         }
-        return {name: complaint for name, complaint in told.items() if complaint is not None}
+        return {name: complaint for name, complaint in complaints.items() if complaint is not None}
 
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
         """Return the command that runs the same, without what is the default anyway.
@@ -99,122 +261,25 @@ class RunOptions:
             configured: the defaults in the user's config.toml, which the command would follow.
         """
         words = ["dlmon", "run", workload.name]
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            name = spec.name.replace("_", "-")
-            if {spec.default, getattr(configured or self, spec.name)} == {value}:
+        for name, described in OPTIONS.items():
+            value = getattr(self, name)
+            if {described.default, getattr(configured or self, name)} == {value}:
                 continue
-            if isinstance(value, bool):
-                words.append(f"--{name}" if value else f"--no-{name}")
+            if described.is_switch:
+                words.append(described.flag if value else f"--no-{described.flag[2:]}")
             else:
-                words += [f"--{name}", as_text(value)]
+                words += [described.flag, as_text(value)]
         return shlex.join(words)
 
 
-def as_text(value: object) -> str:
-    """Write an option's value as a person would type it."""
-    if value is None:
-        return NONE
-    if isinstance(value, float) and float(f"{value:g}") == value:
-        return f"{value:g}"
-    return str(value)
+OPTIONS: Mapping[str, Option] = {
+    spec.name: replace(spec.metadata["option"], name=spec.name) for spec in fields(RunOptions)
+}
 
 
-def interval_complaint(interval_s: float) -> str | None:
-    """Say why a sampling interval can't be; None when it can."""
-    if SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
-        return None
-    return (
-        f"the interval must be from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:,.0f} "
-        f"seconds, not {interval_s:g}"
-    )
+def _of_scope(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name, described in OPTIONS.items() if described.scope >= scope)
 
 
-def _seconds_complaint(seconds: float | None) -> str | None:
-    if seconds is None or 0 <= seconds <= LONGEST_LEAST_TIME_S:
-        return None
-    return (
-        f"training can be made to last from 0 to {LONGEST_LEAST_TIME_S:,.0f} seconds, "
-        f"not {seconds:g}"
-    )
-
-
-def _device_complaint(device: str) -> str | None:
-    try:
-        check_device_name(device)
-    except DeviceError as error:
-        return str(error)
-    return None
-
-
-def _cpus_complaint(cpus: int | None, here: bool) -> str | None:
-    if cpus is None:
-        return None
-    if not here:
-        return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
-    if not hasattr(os, "sched_getaffinity"):
-        return "--cpus needs Linux: here a process can't be kept to some of the CPUs"
-    try:
-        check_cpus(cpus, os.sched_getaffinity(0))
-    except DeviceError as error:
-        return str(error)
-    return None
-
-
-def _choice_complaint(name: str, value: str) -> str | None:
-    choices = CHOICES[name]
-    if value in choices:
-        return None
-    return f"there is no {name} {quoted(value)}: use {', '.join(choices[:-1])} or {choices[-1]}"
-
-
-def _python_complaint(python: str | None, here: bool) -> str | None:
-    """Say why no such interpreter can be started; what is installed in it, a launch asks."""
-    if python is None:
-        return None
-    if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
-        return None
-    # Another machine may have what this one lacks.
-    if not here and python.strip() and "\0" not in python:
-        return None
-    return (
-        f"{clean(python, _SHOWN_PATH_LENGTH)} can't be run; name a Python interpreter, such as "
-        "/path/to/venv/bin/python"
-    )
-
-
-def _price_complaint(price: str | None) -> str | None:
-    try:
-        if price is not None:
-            parse_price(price)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _log_dir_complaint(log_dir: str | None) -> str | None:
-    """Say why sessions can't be kept in a directory, which need not be there yet."""
-    if log_dir is None:
-        return None
-    if not log_dir.strip():
-        return NO_DIRECTORY
-    try:
-        directory = log_directory(Path(log_dir))
-        there = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
-    except LogError as error:
-        return str(error)
-    if not there.is_dir():
-        return f"the log directory can't be there: {there} is no directory"
-    if not os.access(there, os.W_OK | os.X_OK):
-        return f"the log directory can't be there: {there} can't be written"
-    return None
-
-
-OF_A_LAUNCH = ("detach", "log_dir", "pcie")
-SHARED = tuple(spec.name for spec in fields(RunOptions) if spec.name not in OF_A_LAUNCH)
-"""The options of `run` that the runs of a sweep may share."""
-
-# What changes nothing in a run.
-_NEVER_VARIED = ("price",)
-VARIED = tuple(name for name in SHARED if name not in _NEVER_VARIED)
-"""The options that can be varied."""
+SETTINGS, SHARED, VARIED = map(_of_scope, (Scope.SETTING, Scope.SHARED, Scope.VARIED))
+"""The options that config.toml may hold, that runs of a sweep may share, and that it may vary."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -14,7 +14,8 @@ import platformdirs
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-from tui.options.run import NO_DIRECTORY, RunOptions
+from tui.options.checks import NO_DIRECTORY
+from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import WORKLOADS
 
 
@@ -42,8 +43,6 @@ class Settings:
     run: RunOptions = field(default_factory=RunOptions)
 
 
-# `run` options that belong to one launch, not to a person's defaults.
-_NOT_DEFAULTS = ("detach", "log_dir")
 _LARGEST_FILE = MIB
 _LONGEST_NAME = 1_000
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
@@ -97,8 +96,9 @@ def _settings(told: Mapping[str, Any]) -> Settings:
     run = told.get("run", {})
     if not isinstance(run, dict):
         raise SettingsError("run must be a table: write [run], and its keys below it")
-    values = _checked(Settings, {key: value for key, value in told.items() if key != "run"}, "")
-    options = RunOptions(**_checked(RunOptions, run, "run.", _NOT_DEFAULTS))
+    names = [spec.name for spec in fields(Settings) if spec.name != "run"]
+    values = _checked(Settings, names, {key: value for key, value in told.items() if key != "run"})
+    options = RunOptions(**_checked(RunOptions, SETTINGS, run, "run."))
     # What even the largest workload refuses, none can run.
     # A file may be shared by machines, and most commands run nothing: what only this machine
     # lacks is told where something is to be run.
@@ -118,11 +118,10 @@ def _settings(told: Mapping[str, Any]) -> Settings:
 
 
 def _checked(
-    kind: type[Any], told: Mapping[str, Any], prefix: str, left_out: tuple[str, ...] = ()
+    kind: type[Any], names: Sequence[str], told: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the values of a table whose keys are the fields of `kind`, with their types right."""
+    """Return the values of a table whose keys are fields of `kind`, with their types right."""
     types = get_type_hints(kind)
-    names = [spec.name for spec in fields(kind) if spec.name not in (*left_out, "run")]
     values = {}
     for key, value in told.items():
         if key not in names:
@@ -143,7 +142,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
     return getattr(annotation, "__args__", (annotation,))
 
 
-def _unknown_key(key: str, names: list[str], prefix: str) -> str:
+def _unknown_key(key: str, names: Sequence[str], prefix: str) -> str:
     nearest = difflib.get_close_matches(key, names, n=1)
     known = f"did you mean {prefix}{nearest[0]}?" if nearest else f"known are {', '.join(names)}"
     return f"there is no key {prefix}{clean(key, SHOWN_LENGTH)}; {known}"

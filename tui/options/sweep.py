@@ -25,11 +25,11 @@ from dlmon.sweep.plan import (
 )
 from dlmon.sweep.runner import SweepRun
 from tui.options.jobs import make_job
-from tui.options.read import UnreadableOption, read_arguments, read_options
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, SHARED, VARIED, RunOptions
+from tui.options.option import UnreadableOption
+from tui.options.read import read_arguments, read_options
+from tui.options.run import ALL, LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
-ALL = "ALL"
 _MOST_SEED = 1 << 32
 
 
@@ -57,7 +57,7 @@ def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> Non
     """
     for key in plan.varied:
         if texts.get(key) is not None:
-            flag = f"--{key.replace('_', '-')}"
+            flag = OPTIONS[key].flag
             raise SweepError(f"{flag} and --vary {key}= both say what {key} is: leave out one")
 
 

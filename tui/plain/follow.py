@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlmon.comparison.compare import Row, missing_part
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.lifeline import Launch
 from dlmon.launch.sensing import Sensing
 from dlmon.log.directory import list_sessions
@@ -105,7 +106,7 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
             errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
         return code_of_signal
     recorded = viewer.why_result_unwritten is None
-    return 0 if viewer.status == Status.COMPLETED and recorded else 1
+    return DONE if viewer.status == Status.COMPLETED and recorded else FAILED
 
 
 def print_outcome(viewer: Viewer, ascii: bool = False) -> None:
@@ -152,9 +153,9 @@ class _Following:
 
     async def run(self) -> int | None:
         """Follow to the end; return the exit code of the signal that ended it, if one did."""
-        on_signals(partial(self._end, BY_CTRL_C), {signal.SIGINT: 130})
-        on_signals(partial(self._end, VIEWER_TERMINATED), {signal.SIGTERM: 1})
-        on_signals(partial(self._end, TERMINAL_CLOSED), {signal.SIGHUP: 1})
+        on_signals(partial(self._end, BY_CTRL_C), [signal.SIGINT])
+        on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
+        on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
             records = self._viewer.poll(SLICE_S)
             self._lines.show(records, self._viewer)
@@ -182,7 +183,7 @@ class _Following:
             return
         self._leave_at = time.monotonic() + STOP_S
         self._launch.say(word)
-        if exit_code == 130:
+        if exit_code == INTERRUPTED_BY_USER:
             self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 
     def _tell_trouble(self) -> None:
@@ -531,11 +532,11 @@ class _Watching:
             interval_s, self._tell_facts, self._tell_sample, self._complain, pcie=pcie
         )
         self._ended = asyncio.Event()
-        self._exit_code = 0
+        self._exit_code = DONE
         self._unwritable: OSError | None = None
 
     async def run(self) -> int:
-        on_signals(self._end, {signal.SIGINT: 130, signal.SIGTERM: 1, signal.SIGHUP: 1})
+        on_signals(self._end)
         self._sensing.start()
         try:
             await self._ended.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.records import Began, Ended, Event
 from dlmon.records.sanitize import clean
 from dlmon.sweep.runner import SweepRun
@@ -71,7 +71,7 @@ class _Showing:
         run.on_event = self._tell
 
     async def run(self) -> None:
-        on_signals(self._end, {signal.SIGINT: 130, signal.SIGTERM: 1, signal.SIGHUP: 1})
+        on_signals(self._end)
         header = self._run.writer.header
         self._print(f"sweep {header.id}")
         self._print(plan_text(self._run.sweep.plan))
@@ -89,10 +89,10 @@ class _Showing:
             making.result()
 
     def _end(self, exit_code: int) -> None:
-        if self._run.stopping or exit_code != 130:
+        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
             self._leave(exit_code)
             return
-        self.exit_code = 130
+        self.exit_code = INTERRUPTED_BY_USER
         self._run.stop()
         self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 

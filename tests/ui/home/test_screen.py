@@ -16,8 +16,7 @@ from tui.home.screen import HomeScreen
 from tui.home.workload_choice import matching
 from tui.home.workload_list import WorkloadList
 from tui.machine.panel import MachinePanel
-from tui.options.fields import OPTIONS
-from tui.options.run import RunOptions
+from tui.options.run import OPTIONS, RunOptions
 from tui.watch.screen import WatchScreen
 from tui.widgets.choice import Choice
 from tui.widgets.key_footer import KeyFooter
@@ -566,6 +565,25 @@ async def test_the_word_none_undoes_a_default_of_the_user(show_home):
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_without_keras_it_says_how_to_get_it(show_home, monkeypatch, size):
+    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    async with show_home(size) as shown:
+        assert shown.marked == ["Python"]
+        said = " ".join(" ".join(shown.rows("#command")).split())
+        assert said == (
+            "! Keras is not installed here: pip install 'dlmon[tensorflow]', or name an "
+            "interpreter that has it with --python PATH"
+        )
+        await press(shown, "enter")
+        assert shown.focused == "python"
+        await enter(shown, "python", "/bin/sh")
+        assert shown.marked == []
+        assert shown.command == "$ dlmon run cifar10-cnn --python /bin/sh"
+        await press(shown, "enter")
+        assert shown.launched == [(WORKLOADS["cifar10-cnn"], RunOptions(python="/bin/sh"))]
+
+
 async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_before(show_home):
     async with show_home() as shown:
         await shown.pilot.click("#data", offset=(4, 0))
@@ -591,7 +609,7 @@ def test_a_choice_is_cut_by_cells(ascii):
 async def test_the_field_with_the_focus_is_explained(show_home):
     async with show_home((80, 24)) as shown:
         form = shown.screen.query_one("#options")
-        for option in OPTIONS:
+        for option in OPTIONS.values():
             shown.screen.query_one(f"#{option.name}").focus()
             await shown.pilot.pause()
             assert f" {option.hint} " in shown.text.splitlines()[form.region.bottom - 1]

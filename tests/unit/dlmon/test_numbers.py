@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dlmon.comparison.price import parse_price
 from dlmon.numbers import decimal_number, whole_number
 from dlmon.sweep.plan import SweepError, read_repeats
-from tui.options.read import UnreadableOption, read_arguments, read_interval, read_options
+from tui.options.option import UnreadableOption
+from tui.options.read import read_arguments, read_options
 from tui.options.run import RunOptions
 from tui.options.sweep import make_plan
 
@@ -41,9 +42,7 @@ def test_no_option_of_a_command_line_takes_it(name, text):
 
 
 @pytest.mark.parametrize("text", [*NO_NUMBERS, *BLANKS])
-def test_no_interval_no_price_and_no_number_of_repeats_takes_it(text):
-    with pytest.raises(UnreadableOption):
-        read_interval(text)
+def test_no_price_and_no_number_of_repeats_takes_it(text):
     with pytest.raises(ValueError, match="is no price"):
         parse_price(text)
     with pytest.raises(SweepError, match="is a whole number, not"):

@@ -14,7 +14,7 @@ from tui.formatting.comparison import (
     default_conditions,
     match_of_options,
 )
-from tui.options.run import CHOICES, RunOptions
+from tui.options.run import OPTIONS, RunOptions
 from workloads.catalog import WORKLOADS
 
 
@@ -36,7 +36,7 @@ def alike(ours, metric=None):
 
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_every_workload_has_a_comparable_published_row_at_its_defaults_in_some_mode(name):
-    modes = CHOICES["mode"]
+    modes = OPTIONS["mode"].choices
     assert any(alike(conditions(name, mode=mode)) for mode in modes)
 
 
@@ -105,7 +105,7 @@ def test_no_option_makes_other_data_or_an_unknown_workload_comparable():
 
 @pytest.mark.parametrize("name", list(WORKLOADS))
 @pytest.mark.parametrize("batch_size", [8, 16, 64, 128])
-@pytest.mark.parametrize("mode", CHOICES["mode"])
+@pytest.mark.parametrize("mode", OPTIONS["mode"].choices)
 @pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
 def test_what_is_named_does_match_and_is_only_named_where_nothing_does(
     name, batch_size, mode, precision

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.options.read import UnreadableOption, read_arguments, read_options
-from tui.options.run import RunOptions, as_text
+from tui.options.option import UnreadableOption, as_text
+from tui.options.read import read_arguments, read_options
+from tui.options.run import OPTIONS, SETTINGS, RunOptions
 from workloads.catalog import WORKLOADS
 
 CIFAR = WORKLOADS["cifar10-cnn"]
@@ -100,7 +101,7 @@ def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence)
     assert len(told) < 200
 
 
-UNSET = ("batch_size", "epochs", "steps", "seconds", "threads", "cpus", "python", "price")
+UNSET = [name for name in SETTINGS if OPTIONS[name].default is None]
 
 
 @pytest.mark.parametrize("name", UNSET)

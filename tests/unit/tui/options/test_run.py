@@ -7,16 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tui.commands.main
 from dlmon.log.directory import log_directory
+from tui.commands import shared
+from tui.commands.main import command_line
 from tui.commands.shared import UserError
+from tui.options import checks, jobs
+from tui.options.checks import NO_KERAS
 from tui.options.jobs import make_job, recorded_options
-from tui.options.run import CHOICES, RunOptions
+from tui.options.run import OPTIONS, SETTINGS, RunOptions
 from tui.options.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
 
@@ -57,7 +59,10 @@ OPTIONS = st.builds(
     seconds=st.none() | st.floats(0, 86_400),
     threads=POSITIVE,
     cpus=st.none() | st.integers(1, len(os.sched_getaffinity(0))),
-    **{name: st.sampled_from(words) for name, words in CHOICES.items()},
+    **{
+        name: st.sampled_from(OPTIONS[name].choices)
+        for name in ("data", "mode", "precision", "jit", "backend")
+    },
     python=st.none() | st.just(sys.executable),
     interval=st.floats(0.1, 3600),
     pcie=st.booleans(),
@@ -128,6 +133,22 @@ def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatc
         assert RunOptions(python=python).complaint(CIFAR) is None
 
 
+def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
+    monkeypatch.setattr(checks, "has_keras", lambda: False)
+    assert RunOptions().complaints(CIFAR) == {"python": NO_KERAS}
+    assert RunOptions(python=sys.executable).complaint(CIFAR) is None
+    # Settings may be shared by machines.
+    assert RunOptions().complaint_anywhere(CIFAR) is None
+
+
+def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
+    found = {"keras": None}
+    monkeypatch.setattr(checks, "find_spec", found.__getitem__)
+    assert not checks.has_keras.__wrapped__()
+    found["keras"] = "a place"
+    assert checks.has_keras.__wrapped__()
+
+
 @pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
 def test_an_interval_out_of_bounds_is_refused(interval):
     assert RunOptions(interval=interval).complaint(CIFAR).startswith("the interval must be")
@@ -151,16 +172,15 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
         read_settings(config)
     monkeypatch.setenv("DLMON_CONFIG", "")
     for words in (["run", CIFAR.name], ["sessions"], ["doctor"], ["attach", "last"], ["stop", "x"]):
-        command = typer.main.get_command(tui.commands.main.app)
-        context = command.make_context("dlmon", [*words, "--log-dir", log_dir])
+        context = command_line.make_context("dlmon", [*words, "--log-dir", log_dir])
         with pytest.raises(UserError, match="has no name") as refused:
-            command.invoke(context)
+            command_line.invoke(context)
         assert refused.value.exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("tui.options.run.os.access", lambda path, mode: False)
+    monkeypatch.setattr("tui.options.checks.os.access", lambda path, mode: False)
     told = RunOptions(log_dir=str(tmp_path)).complaint(CIFAR)
     assert told == f"the log directory can't be there: {tmp_path} can't be written"
 
@@ -227,12 +247,12 @@ def test_the_command_line_reads_the_command_as_the_same_options(workload, config
         raise Launched(*job)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tui.commands.main, "read_settings", lambda: Settings(run=configured))
-        patch.setattr(tui.commands.main, "make_job", launch)
+        patch.setattr(shared, "read_settings", lambda: Settings(run=configured))
+        patch.setattr(jobs, "make_job", launch)
         words = shlex_words(options.command_line(workload, configured))
-        command = typer.main.get_command(tui.commands.main.app)
-        with pytest.raises(Launched) as launched, command.make_context("dlmon", words) as context:
-            command.invoke(context)
+        context = command_line.make_context("dlmon", words)
+        with pytest.raises(Launched) as launched, context:
+            command_line.invoke(context)
     directory = log_directory(Path(options.log_dir) if options.log_dir is not None else None)
     assert launched.value.args == (workload, directory, replace(options, log_dir=None))
 
@@ -278,7 +298,9 @@ def test_a_job_takes_the_options(tmp_path):
     )
     job = make_job(CIFAR, tmp_path, chosen)
     assert (job.device, job.interval_s, job.pcie) == ("cpu", 0.5, True)
+    not_given = {name: getattr(RunOptions(), name) for name in SETTINGS}
     assert job.options == {
+        **not_given,
         "workload": "cifar10-cnn",
         "device": "cpu",
         "batch_size": 64,

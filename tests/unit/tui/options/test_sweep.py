@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import sys
 from dataclasses import fields, replace
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from dlmon.records import Variation
 from dlmon.sweep.plan import SweepError
-from tui.commands.main import app, run
-from tui.commands.sweep import HELP, with_options_of
+from tui.commands.main import command_line
+from tui.commands.sweep import HELP, sweep
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.options.sweep import (
     ALL,
@@ -90,6 +89,14 @@ def test_more_cpus_than_there_are_is_a_combination_that_cannot_be(monkeypatch):
     assert "from 1 to 2" in second
 
 
+def test_without_keras_here_only_other_interpreters_are_swept(monkeypatch):
+    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    with pytest.raises(SweepError, match="no combination can be run: Keras is not installed here"):
+        plan("threads=1,2")
+    told = plan("threads=1,2", python=sys.executable)
+    assert [refusal(told, combination) for combination in told.combinations] == [None, None]
+
+
 def test_an_option_that_is_given_and_varied_is_refused():
     told = plan("batch_size=32,64", "threads=1,2", batch_size=8)
     with pytest.raises(SweepError, match=r"--batch-size and --vary batch_size=.*leave out one"):
@@ -141,8 +148,8 @@ def test_how_long_is_varied_where_it_is():
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_the_help_tells_how_long_a_run_of_a_sweep_lasts_at_least(command):
-    told = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "500"}).output
-    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g})" in " ".join(told.split())
+    told = CliRunner().invoke(command_line, [command, "--help"], env={"COLUMNS": "500"}).output
+    assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g}]" in " ".join(told.split())
     if command == "sweep":
         assert f"{LEAST_TIME_IN_SWEEP_S:g} seconds" in told
 
@@ -247,7 +254,7 @@ def test_a_plan_of_another_version_is_refused(change):
 
 
 def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
-    taken = set(inspect.signature(with_options_of(run)).parameters)
+    taken = {parameter.name for parameter in sweep.params}
     options = {spec.name for spec in fields(RunOptions)}
     assert options - taken == {"detach", "pcie"}
     assert taken - options == {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii"}

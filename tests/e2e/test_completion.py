@@ -1,0 +1,86 @@
+"""Real shells complete what is typed after `dlmon`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.terminal import PseudoTerminal
+
+SMALL = "mnist-mlp-small"
+# Completes as dlmon does; of any other command it shows the words, each in brackets.
+SHOWS_WORDS = """#!/bin/sh
+if [ -n "$_DLMON_COMPLETE" ] || [ "$1" = completion ]; then
+    exec {dlmon} "$@"
+fi
+printf 'words:'
+printf ' <%s>' "$@"
+printf '\\n'
+"""
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(dlmon completion bash)"'),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        'autoload -U compinit; compinit -u -D; eval "$(dlmon completion zsh)"',
+    ),
+    "fish": (["fish", "--no-config", "-i"], "dlmon completion fish | source"),
+}
+
+
+@pytest.fixture(params=list(SHELLS))
+def shell(request, dlmon_command, tmp_path):
+    """A shell that completes what is typed after dlmon, and knows one session."""
+    command, setup = SHELLS[request.param]
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    program = tmp_path / "bin" / "dlmon"
+    program.parent.mkdir()
+    program.write_text(SHOWS_WORDS.format(dlmon=dlmon_command))
+    program.chmod(0o755)
+    write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+    }
+    with PseudoTerminal(command, environment) as terminal:
+        terminal.press(f"{setup}; echo rea''dy\r")
+        terminal.wait_for(b"ready")
+        yield terminal
+        # An interactive shell is deaf to SIGTERM.
+        terminal.process.kill()
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("wat\t", ["watch"]),
+        ("run mnist-mlp-w\t", ["run", "mnist-mlp-wide"]),
+        (f"run {SMALL} --batc\t64", ["run", SMALL, "--batch-size", "64"]),
+        (f"run {SMALL} --device c\t", ["run", SMALL, "--device", "cpu"]),
+        (f"run {SMALL} --device=c\t", ["run", SMALL, "--device=cpu"]),
+        (f"sweep {SMALL} --vary device=c\t", ["sweep", SMALL, "--vary", "device=cpu"]),
+        (f"sweep {SMALL} --vary device=gpu:0,c\t", ["sweep", SMALL, "--vary", "device=gpu:0,cpu"]),
+        ("attach 2\t", ["attach", recorded_session()[0].id]),
+        ("attach la\t", ["attach", "last"]),
+    ],
+    ids=lambda value: value.strip() if isinstance(value, str) else "",
+)
+def test_a_shell_completes_a_word(shell, typed, words):
+    shell.press(f"dlmon {typed}\r")
+    shell.wait_for(f"words: {' '.join(f'<{word}>' for word in words)}\r\n".encode())
+
+
+def test_behind_a_key_that_was_completed_its_values_follow_at_once(shell):
+    shell.press(f"dlmon sweep {SMALL} --vary thr\t1,2\r")
+    shell.wait_for(b"<--vary> <threads=1,2>\r\n")
+
+
+def test_the_path_of_an_interpreter_is_left_to_the_shell(shell, tmp_path):
+    (tmp_path / "interpreter").touch()
+    shell.press(f"dlmon run {SMALL} --python {tmp_path}/interp\t\r")
+    shell.wait_for(f"<--python> <{Path(tmp_path) / 'interpreter'}>\r\n".encode())

@@ -1,0 +1,195 @@
+"""What an option of `run` is: how it is read, checked, shown and explained. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ParamSpec
+
+from dlmon.numbers import decimal_number, whole_number
+from dlmon.records.sanitize import quoted
+from workloads.catalog import Workload
+
+NONE = "none"
+"""What a person types for an option that is not to be set, whatever config.toml says."""
+YES, NO = "yes", "no"
+
+Check = Callable[[Any, Workload, bool], str | None]
+"""Says in one sentence why a workload can't be run with a value, here or on any machine."""
+
+
+class UnreadableOption(ValueError):
+    """A text that says nothing an option could be; the message is a sentence."""
+
+
+class Scope(IntEnum):
+    """Where an option may stand; each has the places of those above it too."""
+
+    LAUNCH = 0
+    """`run` and its form."""
+    SETTING = 1
+    """`config.toml`; what a session was run with is recorded."""
+    SHARED = 2
+    """`sweep`, where one value holds for all runs."""
+    VARIED = 3
+    """`--vary`, for what a run takes another time with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option of `run`, of which every place that offers, reads or explains it is made.
+
+    Attributes:
+        default: what it is where nobody says anything.
+        label: what the form calls it.
+        hint: what it is, in a few words.
+        help: what it does, in a sentence.
+        explanation: what it does, for somebody who has never heard of it.
+        metavar: what stands for its value in `--help`; without one, its choices.
+        choices: words that it can be, the usual one first.
+        read: turns a text without blanks at its ends into a value; raises `UnreadableOption`.
+        check: without one, only the choices are taken, where there are any.
+        unset: what it is that there is no value, where None is one.
+        default_words: what it is where nobody says anything, where that takes more words.
+        is_of_workload: where there is no value, the workload has one of the same name.
+        scope: where it may stand.
+        path: `file` or `dir` where its value is the path of one.
+        yes: what the form shows for yes, where yes or no is the answer.
+        name: what the field, `--vary` and config.toml call it.
+    """
+
+    default: object
+    label: str
+    hint: str
+    help: str
+    explanation: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    read: Callable[[str], object] = str
+    check: Check | None = None
+    unset: str = ""
+    default_words: str = ""
+    is_of_workload: bool = False
+    scope: Scope = Scope.VARIED
+    path: str | None = None
+    yes: str = YES
+    name: str = ""
+
+    @property
+    def flag(self) -> str:
+        """What the command line calls it."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off, and takes no value on the command line."""
+        return isinstance(self.default, bool)
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether config.toml may hold a default for it."""
+        return self.scope >= Scope.SETTING
+
+    @property
+    def values_text(self) -> str:
+        """What stands for its value in a line of help."""
+        return self.metavar or "|".join(self.choices)
+
+    @property
+    def default_text(self) -> str:
+        """What it is where nobody says anything, in words."""
+        if self.is_switch:
+            return "on" if self.default else "off"
+        unset = self.default_words or self.unset
+        return unset if self.default is None else as_text(self.default)
+
+    def value_of(self, text: str) -> object:
+        """Read what was typed, without blanks at its ends.
+
+        Raises:
+            UnreadableOption: it says nothing that the option could be.
+        """
+        if self.is_switch:
+            return _yes_or_no(text)
+        # Where there are no settings, there is nothing to undo.
+        if self.default is None and self.is_setting and text.lower() == NONE:
+            return None
+        return self.read(text)
+
+    def complaint(self, value: object, workload: Workload, here: bool) -> str | None:
+        """Say in one sentence why it can't have a value, here or on any machine."""
+        if self.check is not None:
+            return self.check(value, workload, here)
+        if not self.choices or value in self.choices:
+            return None
+        *others, last = self.choices
+        return f"there is no {self.name} {quoted(f'{value}')}: use {', '.join(others)} or {last}"
+
+    def placeholder(self, value: object, workload: Workload) -> str:
+        """Return what an empty field stands for where `value` is configured."""
+        if value is None and self.is_of_workload:
+            value = getattr(workload, self.name)
+        return self.unset if value is None else as_text(value)
+
+
+_P = ParamSpec("_P")
+
+
+def _as_field(make: Callable[_P, Option]) -> Callable[_P, Any]:
+    def of(*args: _P.args, **described: _P.kwargs) -> Any:
+        made = make(*args, **described)
+        return field(default=made.default, metadata={"option": made})
+
+    return of
+
+
+option = _as_field(Option)
+"""Describe the field of a dataclass, and give it its default."""
+
+
+def as_text(value: object) -> str:
+    """Write an option's value as a person would type it."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return YES if value else NO
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value)
+
+
+def whole_number_of(subject: str) -> Callable[[str], int]:
+    """Return what reads a whole number."""
+
+    def read(text: str) -> int:
+        try:
+            return whole_number(text)
+        except ValueError:
+            raise UnreadableOption(
+                f"{subject} must be a whole number, not {quoted(text)}"
+            ) from None
+        except OverflowError:
+            raise UnreadableOption(f"{subject} can't be as large as {quoted(text)}") from None
+
+    return read
+
+
+def seconds_of(subject: str, example: str) -> Callable[[str], float]:
+    """Return what reads a number of seconds."""
+
+    def read(text: str) -> float:
+        try:
+            return decimal_number(text)
+        except ValueError:
+            raise UnreadableOption(
+                f"{subject} must be a number of seconds, such as {example}, not {quoted(text)}"
+            ) from None
+
+    return read
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in (YES, NO):
+        raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
+    return text == YES

@@ -26,7 +26,7 @@ _PROGRAM = "dlmon"
 # Where bash parts a word for itself, as no other shell does (COMP_WORDBREAKS).
 _BREAKS = frozenset("=:")
 # After KEY= a value follows, and no blank.
-_NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
+_NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n"
 _OFFER_IN_ZSH = "_describe -V unsorted completions_with_descriptions -U"
 _NO_BLANK_IN_ZSH = f"""local -a no_blank
         [[ $completions_with_descriptions[1] == *=:* ]] && no_blank=(-S '')

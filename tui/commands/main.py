@@ -6,7 +6,6 @@ Whatever a user can do wrong ends in one sentence on stderr and an exit code of
 
 from __future__ import annotations
 
-import difflib
 import errno
 import io
 import os
@@ -66,7 +65,9 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing:
-            nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+            from difflib import get_close_matches
+
+            nearest = get_close_matches(name, COMMANDS, n=1)
             known = f"Did you mean '{nearest[0]}'?" if nearest else "dlmon --help lists them"
             ctx.fail(f"No such command '{name}'. {known}")
         return super().resolve_command(ctx, args)

@@ -58,6 +58,7 @@ def main() -> int:
         from tui.plain.follow import follow
     else:
         import tui.app
+        import tui.navigation
     answer = started.answer()
     if isinstance(answer, Refused):
         print(answer.reason, file=sys.stderr)
@@ -67,7 +68,7 @@ def main() -> int:
         return follow(log, started)
     if arguments.counts:
         CountingViewer.counts_path = arguments.counts
-        tui.app.__dict__["Viewer"] = CountingViewer
+        tui.navigation.__dict__["Viewer"] = CountingViewer
     return tui.app.DlmonApp(log.parent.parent, log, started).run_to_exit_code()
 
 

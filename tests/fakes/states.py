@@ -19,8 +19,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import dlmon.host
-import tui.app
 import tui.machine.panel
+import tui.navigation
 from dlmon.records import (
     Epoch,
     Facts,
@@ -539,7 +539,7 @@ def _be_the_machine(stack: ExitStack, clock: Clock, home: Path) -> None:
     patch = partial(_patch, stack)
     patch(dlmon.host, "socket", SimpleNamespace(gethostname=lambda: HOST))
     patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
-    patch(tui.app, "Viewer", partial(Viewer, clock=clock))
+    patch(tui.navigation, "Viewer", partial(Viewer, clock=clock))
     patch(tui.machine.panel, "Sensing", FakeSensing)
     patch(tui.machine.panel, "time", SimpleNamespace(monotonic_ns=clock))
     patch(FakeSensing, "started", [])

@@ -11,9 +11,9 @@ from fakes import quiet
 from fakes.recorded import BEGIN_NS
 from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
 
-import tui.app
 import tui.live.screen
 import tui.machine.panel
+import tui.navigation
 import tui.reading
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import Viewer
@@ -163,7 +163,7 @@ class SlowReading:
     def begin(self):
         self._turns = asyncio.Semaphore(0)
         self._finished = False
-        for module in (tui.app, tui.live.screen, tui.reading):
+        for module in (tui.navigation, tui.live.screen, tui.reading):
             self._monkeypatch.setattr(module, "SLICE_S", 0)
         self._monkeypatch.setattr(tui.reading, "asyncio", SimpleNamespace(sleep=self._turn))
 

@@ -10,7 +10,7 @@ from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import FakeLaunch, of_this_boot, screen_text
 from textual.command import CommandPalette
 
-import tui.app
+import tui.navigation
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import Result
@@ -54,7 +54,7 @@ def launched(monkeypatch):
                 launches[-1].may_answer.set()
             return launches[-1]
 
-        monkeypatch.setattr(tui.app, "launch", launch)
+        monkeypatch.setattr(tui.navigation, "launch", launch)
         return launches
 
     return put
@@ -345,7 +345,7 @@ async def test_a_machine_that_starts_no_more_processes_is_told_at_home(
     def launch(job):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(tui.app, "launch", launch)
+    monkeypatch.setattr(tui.navigation, "launch", launch)
     app = DlmonApp(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")

@@ -10,7 +10,7 @@ from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
 from textual import events
 
-import tui.app
+import tui.navigation
 from dlmon.doctor.finding import Finding
 from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
@@ -186,7 +186,7 @@ async def test_a_refusal_is_told_as_it_is(log_dir, sensing, monkeypatch, name):
     text = HOSTILE[name]
     launch = FakeLaunch(Refused(f"no: {text}", 2))
     launch.may_answer.set()
-    monkeypatch.setattr(tui.app, "launch", lambda job: launch)
+    monkeypatch.setattr(tui.navigation, "launch", lambda job: launch)
     app = DlmonApp(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")

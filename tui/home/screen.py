@@ -16,11 +16,11 @@ from textual.widgets import Input, Static
 from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
-from tui.drawing.compositor import SpansCompositor
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.fields import OPTIONS
 from tui.options.run import RunOptions
+from tui.textual_internals import send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
 from tui.widgets.too_small import TooSmall
@@ -133,7 +133,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     ) -> None:
         """Take what was recorded; the machine is read once the screen is shown."""
         super().__init__(classes="-first")
-        self._compositor = SpansCompositor()
+        send_short_updates(self)
         self._workloads = tuple(WORKLOADS.values())
         self._launch = launch
         self._sweep = sweep

@@ -19,7 +19,6 @@ from dlmon.log.folder import LogError
 from dlmon.session.follower import Viewer
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
-from tui.drawing.compositor import SpansCompositor
 from tui.drawing.plot import grown_top
 from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
 from tui.formatting import units
@@ -47,6 +46,7 @@ from tui.machine.view import MachineView, gpu_that_trains
 from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
+from tui.textual_internals import send_short_updates
 from tui.widgets.chart import Chart, ChartPicture
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
@@ -217,7 +217,7 @@ class LiveScreen(Screen[None]):
     ) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
-        self._compositor = SpansCompositor()
+        send_short_updates(self)
         self._viewer = viewer
         self._launch = launch
         self._earlier = earlier_sessions(entries, viewer.session.header)

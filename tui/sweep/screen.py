@@ -17,7 +17,6 @@ from dlmon.log.folder import log_of
 from dlmon.sweep.plan import Slot
 from dlmon.sweep.progress import Event
 from dlmon.sweep.runner import SweepRun
-from tui.drawing.compositor import SpansCompositor
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
 from tui.screens.quit import QuitScreen
 from tui.sweep import chart as sweep_chart
@@ -28,6 +27,7 @@ from tui.sweep.lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
+from tui.textual_internals import send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
@@ -95,7 +95,7 @@ class SweepScreen(Screen[None]):
     ) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
-        self._compositor = SpansCompositor()
+        send_short_updates(self)
         self._run = run
         self._show = show
         self._leave = leave

@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from tui.drawing.compositor import SpansCompositor
 from tui.machine.panel import AboutLines
 from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
 from tui.machine.view import MachineView
+from tui.textual_internals import send_short_updates
 from tui.watch.detail import DETAIL_HELP, MachineDetail
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import WholeFilterField
@@ -50,7 +50,7 @@ class MachineScreen(Screen[None]):
     def __init__(self, look: Look, ascii: bool = False) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
-        self._compositor = SpansCompositor()
+        send_short_updates(self)
         self._look = look
         self._ascii = ascii
         self._painted: tuple[object, ...] = ()

@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.drawing.compositor import SpansCompositor
 from tui.machine.panel import PANEL_HELP, MachinePanel
+from tui.textual_internals import send_short_updates
 from tui.watch.detail_screens import GpusScreen, MachineScreen, ProcessesScreen
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
@@ -57,7 +57,7 @@ class WatchScreen(Screen[None]):
         """Sample each `interval_s`; with `pcie`, what crosses the GPUs' PCIe links as well."""
         super().__init__()
         self._pcie = pcie
-        self._compositor = SpansCompositor()
+        send_short_updates(self)
         self._leave = leave
         self._interval_s = interval_s
         self._ascii = ascii

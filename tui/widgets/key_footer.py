@@ -6,7 +6,8 @@ from itertools import zip_longest
 
 from textual.widget import Widget
 from textual.widgets import Footer
-from textual.widgets._footer import FooterLabel
+
+from tui.textual_internals import names_a_group
 
 
 class KeyFooter(Footer):
@@ -29,9 +30,9 @@ class KeyFooter(Footer):
         keys = list(self.children)
         for key, after in zip_longest(keys, keys[1:]):
             # The name of a group stands after its keys.
-            named = not isinstance(after, FooterLabel) or self._fits(after)
+            named = after is None or not names_a_group(after) or self._fits(after)
             key.visible = self._fits(key) and named
 
     def _fits(self, key: Widget) -> bool:
-        blank = 0 if isinstance(key, FooterLabel) else 1
+        blank = 0 if names_a_group(key) else 1
         return key.region.right - blank <= self.region.right

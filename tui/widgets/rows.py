@@ -14,6 +14,8 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from tui.textual_internals import put_border_titles
+
 Run = tuple[str, tuple[str, ...]]
 """A piece of a row: its text, and the component classes that style it."""
 
@@ -142,24 +144,20 @@ class RowWidget(Widget):
             self._put_titles()
 
     def _put_titles(self) -> None:
-        """Write the titles, and repaint only what changed of them.
-
-        The public attributes would repaint the whole widget, twice a second
-        for one number.
-        """
+        """Write the titles, and repaint only what changed of them."""
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
         before, self._title_row = self._title_row, self._top_row(title, right)
-        self._border_title = self._in_border(self._title_row)
         regions = []
         if before != self._title_row:
             changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
             # With the blank that Textual puts before a title; the first one brings it.
             regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
         bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.ascii)
-        if self._border_subtitle is None or bottom != self._bottom_row:
-            self._border_subtitle, self._bottom_row = self._in_border(bottom), bottom
+        if bottom != self._bottom_row:
+            self._bottom_row = bottom
             regions.append(Region(0, height - 1, width, 1))
+        put_border_titles(self, self._in_border(self._title_row), self._in_border(bottom))
         if regions:
             origin = self.styles.gutter.top_left
             self.refresh(*(region.translate((-origin[0], -origin[1])) for region in regions))

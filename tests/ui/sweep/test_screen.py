@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import dlmon.sweep.log
-import tui.app
+import tui.navigation
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
 from dlmon.session.follower import Viewer
@@ -405,7 +405,7 @@ async def in_app(run, size=(120, 40)):
 async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(
     make_run, training, monkeypatch, clock
 ):
-    monkeypatch.setattr(tui.app, "Viewer", lambda path: Viewer(path, clock))
+    monkeypatch.setattr(tui.navigation, "Viewer", lambda path: Viewer(path, clock))
     run = make_run()
     run.begin(training)
     async with in_app(run) as (app, pilot):
@@ -423,9 +423,9 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(
 
 async def test_no_other_run_is_launched_beside_a_sweep(make_run, monkeypatch):
     launched = []
-    monkeypatch.setattr(tui.app, "launch", launched.append)
+    monkeypatch.setattr(tui.navigation, "launch", launched.append)
     async with in_app(make_run()) as (app, pilot):
-        app.train(tui.app.WORKLOADS[SMALL], app.settings.run)
+        app.train(tui.navigation.WORKLOADS[SMALL], app.settings.run)
         await pilot.pause()
         assert launched == []
         assert "the sweep is still running" in screen_text(app)

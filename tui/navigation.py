@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
+from textual.screen import Screen
 
 from dlmon.launch.job import Refused, Started
 from dlmon.launch.lifeline import Launch, launch
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
     from tui.live.screen import LiveScreen
+    from tui.screens.base import BaseScreen
     from tui.screens.starting import StartingScreen
+    from tui.sessions.screen import SessionsScreen
     from tui.sweep.screen import SweepScreen
 
 # The workers that read a log, of which there is one at most.
@@ -102,6 +105,7 @@ class NavigatingApp(App[int]):
         self._refused: Refused | None = None
         self._starting: _Starting | None = None
         self._starting_screen: StartingScreen | None = None
+        self._being_read: Viewer | None = None
         self._home: HomeScreen | None = None
 
     def show_first_screen(self) -> None:
@@ -113,7 +117,7 @@ class NavigatingApp(App[int]):
         elif self._sweep is not None:
             self._show_sweep(self._sweep)
         elif self._watch_interval_s is not None:
-            self._show_machine(partial(self.exit, 0), self._watch_interval_s)
+            self._show_machine(self._watch_interval_s)
         else:
             self._show_home()
 
@@ -134,38 +138,42 @@ class NavigatingApp(App[int]):
     def _show_home(self) -> None:
         from tui.home.screen import HomeScreen
 
-        self._home = HomeScreen(
-            [], self.train, self.settings.run, ascii=self.settings.ascii, sweep=self.sweep
-        )
+        self._home = HomeScreen(self.settings.run, ascii=self.settings.ascii)
         self.push_screen(self._home)
-        self._read_sessions(self._directory, self._home.show_entries)
+        self._read_sessions_for_home()
 
-    def _show_machine(self, leave: Callable[[], None], interval_s: float) -> None:
+    def _read_sessions_for_home(self) -> None:
+        if self._home is not None:
+            self._read_sessions(self._directory, self._home.show_entries)
+
+    def _show_machine(self, interval_s: float) -> None:
         from tui.watch.screen import WatchScreen
 
         settings = self.settings
-        self.push_screen(
-            WatchScreen(leave, interval_s, pcie=settings.run.pcie, ascii=settings.ascii)
-        )
+        self.push_screen(WatchScreen(interval_s, pcie=settings.run.pcie, ascii=settings.ascii))
 
     def _show_sweep(self, run: SweepRun) -> None:
         """Show a sweep, which begins to make its runs."""
         from tui.sweep.screen import SweepScreen
 
-        def leave(interrupted: bool) -> None:
-            if screen is self.screen_stack[_FIRST_SCREEN]:
-                self.exit(INTERRUPTED if interrupted else run.exit_code)
-                return
-            if self._sweep is run:
-                self._sweep = self._sweep_screen = None
-            self.pop_screen()
-            if self._home is not None:
-                self._read_sessions(self._directory, self._home.show_entries)
-
-        screen = SweepScreen(run, self._open, leave, ascii=self.settings.ascii)
-        self._sweep, self._sweep_screen = run, screen
+        self._sweep, self._sweep_screen = run, SweepScreen(run, ascii=self.settings.ascii)
         self._sweeps.append(run)
-        self.push_screen(screen)
+        self.push_screen(self._sweep_screen)
+
+    def on_sweep_screen_session_requested(self, message: SweepScreen.SessionRequested) -> None:
+        """Show a session of the sweep."""
+        self._open(message.log)
+
+    def on_sweep_screen_left(self, message: SweepScreen.Left) -> None:
+        """Close a sweep: back to where it was opened from, else out."""
+        if message.screen is self.screen_stack[_FIRST_SCREEN]:
+            self.exit(INTERRUPTED if message.interrupted else message.run.exit_code)
+            return
+        if self._sweep is message.run:
+            self._sweep = self._sweep_screen = None
+        self._uncover(message.screen)
+        self.pop_screen()
+        self._read_sessions_for_home()
 
     def _resume_sweep(self, path: Path) -> None:
         """Go on with a recorded sweep, or go back to it where it is shown already."""
@@ -173,9 +181,8 @@ class NavigatingApp(App[int]):
         from dlmon.sweep.plan import SweepError
         from tui.options.sweep import check_plan, run_of
 
-        if self._sweep is not None and self._sweep.writer.path == path:
-            while self.screen is not self._sweep_screen:
-                self._pop()
+        if self._sweep_screen is not None and self._sweep_screen.path == path:
+            self._uncover(self._sweep_screen)
             return
         if self._is_busy():
             return
@@ -186,6 +193,10 @@ class NavigatingApp(App[int]):
             self.complain(str(error))
         else:
             self._show_sweep(run)
+
+    def on_home_screen_sweep_requested(self, message: HomeScreen.SweepRequested) -> None:
+        """Begin a sweep from the home screen."""
+        self.sweep(message.workload, message.options)
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
@@ -216,8 +227,12 @@ class NavigatingApp(App[int]):
 
         self.push_screen(SweepForm(workload.name, plan_of, self.settings.ascii), begin)
 
-    def train(self, workload: Workload, options: RunOptions) -> None:
+    def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""
+        self.train(message.workload, message.options)
+
+    def train(self, workload: Workload, options: RunOptions) -> None:
+        """Launch a workload."""
         self._launch(workload, options, self._directory)
 
     def _launch(
@@ -256,7 +271,7 @@ class NavigatingApp(App[int]):
 
         self._starting = starting
         sentence = "starting the session: asking the sensors what this machine is …"
-        self._starting_screen = StartingScreen(sentence, self._give_up)
+        self._starting_screen = StartingScreen(sentence)
         self.push_screen(self._starting_screen)
         self.run_worker(self._take_answer(starting))
 
@@ -266,7 +281,8 @@ class NavigatingApp(App[int]):
 
         first = viewer is self._first_viewer
         name = viewer.session.header.id
-        waiting = StartingScreen(f"reading {name} …", partial(self._stop_reading, viewer))
+        waiting = StartingScreen(f"reading {name} …")
+        self._being_read = viewer
 
         async def read() -> None:
             viewer.poll(SLICE_S)
@@ -279,14 +295,24 @@ class NavigatingApp(App[int]):
         # Nothing is painted before the app's own queue is read.
         self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
 
-    def _stop_reading(self, viewer: Viewer) -> None:
+    def on_starting_screen_left(self, message: StartingScreen.Left) -> None:
+        """Don't wait for what is on its way."""
+        if message.screen is self._starting_screen:
+            self._give_up()
+        elif message.screen is self.screen:
+            self._stop_reading()
+
+    def _stop_reading(self) -> None:
         """Don't wait until a session is read."""
-        if viewer is self._first_viewer:
+        if self._being_read is None:
+            return
+        if self._being_read is self._first_viewer:
             self.exit(0)
             return
         self.workers.cancel_group(self, _READING)
         self.pop_screen()
-        viewer.close()
+        self._being_read.close()
+        self._being_read = None
 
     async def _take_answer(self, starting: _Starting) -> None:
         answer = await asyncio.to_thread(starting.launch.answer)
@@ -321,10 +347,13 @@ class NavigatingApp(App[int]):
         lifeline = None if starting.detach else starting.launch
         self.switch_screen(self._session_screen(viewer, lifeline))
 
-    def _uncover(self, waiting: StartingScreen) -> None:
-        """Take off what may lie on top of it: a palette, the help."""
-        while self.screen is not waiting:
-            self.pop_screen()
+    def _uncover(self, screen: Screen[Any]) -> None:
+        """Take off what lies on top of a screen: a palette, the help, sessions."""
+        while self.screen is not screen:
+            if self._shown and self._shown[-1].screen is self.screen:
+                self._close(self._shown[-1])
+            else:
+                self.pop_screen()
 
     def _pop_starting_screen(self) -> None:
         while self._starting_screen in self.screen_stack:
@@ -345,16 +374,9 @@ class NavigatingApp(App[int]):
         """Make the screen of a session, and keep in mind that it is shown."""
         from tui.live.screen import LiveScreen
 
-        screen = LiveScreen(
-            viewer,
-            started,
-            [],
-            lambda interrupted: self._leave(shown, interrupted),
-            self._again(viewer),
-            ascii=self.settings.ascii,
-        )
-        shown = ShownSession(viewer, started, screen)
-        self._shown.append(shown)
+        again = not self._sweep_runs and _again(viewer) is not None
+        screen = LiveScreen(viewer, started, again, ascii=self.settings.ascii)
+        self._shown.append(ShownSession(viewer, started, screen))
         self._read_sessions(viewer.path.parent.parent, screen.show_entries)
         return screen
 
@@ -366,16 +388,25 @@ class NavigatingApp(App[int]):
 
         self.run_worker(read())
 
-    def _leave(self, shown: ShownSession, interrupted: bool) -> None:
-        """Close the topmost session: back to where it was opened from, else out."""
+    def on_live_screen_left(self, message: LiveScreen.Left) -> None:
+        """Close a session: back to where it was opened from, else out."""
+        shown = next(shown for shown in self._shown if shown.screen is message.screen)
         if shown.screen is self.screen_stack[_FIRST_SCREEN]:
             self.exit(_exit_code(shown))
             return
+        self._uncover(shown.screen)
         self._close(shown)
         if shown.screen.detached:
             self.say(f"{shown.viewer.session.header.id} goes on without dlmon")
-        if self._home is not None and self.screen is self._home:
-            self._read_sessions(self._directory, self._home.show_entries)
+        if self.screen is self._home:
+            self._read_sessions_for_home()
+
+    def on_live_screen_again_requested(self) -> None:
+        """Launch the workload of the topmost session once more, with the same options."""
+        shown = self._shown[-1]
+        again = _again(shown.viewer)
+        if again is not None:
+            self._launch(*again, shown.viewer.path.parent.parent, replaces=shown)
 
     def _close(self, shown: ShownSession) -> None:
         """Take the topmost session off the stack."""
@@ -388,29 +419,12 @@ class NavigatingApp(App[int]):
             shown.launch.release()
         shown.viewer.close()
 
-    def _again(self, viewer: Viewer) -> Callable[[], None] | None:
-        """Return what launches a session's workload once more, where it can be launched here."""
-        header = viewer.session.header
-        workload = WORKLOADS.get(header.workload)
-        options = recorded_options(header)
-        if workload is None or options is None or options.complaint(workload) is not None:
-            return None
-        if self._sweep_runs:  # what else runs would spoil its figures
-            return None
-
-        def again() -> None:
-            shown = self._shown[-1]
-            self._launch(workload, options, viewer.path.parent.parent, replaces=shown)
-
-        return again
-
     def _open(self, log: Path) -> None:
         """Show a recorded session, or go back to it where it is shown already."""
         for depth, shown in enumerate(self._shown):
             above = self._shown[depth + 1 :]
             if shown.viewer.path == log and not any(one.needs_us for one in above):
-                while self.screen is not shown.screen:
-                    self._pop()
+                self._uncover(shown.screen)
                 return
         try:
             viewer = Viewer(log)
@@ -423,16 +437,24 @@ class NavigatingApp(App[int]):
         else:
             self._read_session(viewer)
 
-    def _pop(self) -> None:
-        """Take the topmost screen off, and its session with it."""
-        if self._shown and self._shown[-1].screen is self.screen:
-            self._close(self._shown[-1])
-        else:
+    def on_base_screen_left(self, message: BaseScreen.Left) -> None:
+        """Go back to the screen below, or out of dlmon where there is none."""
+        if message.screen is self.screen_stack[_FIRST_SCREEN]:
+            self.exit(0)
+        elif message.screen is self.screen:
             self.pop_screen()
+
+    def on_sessions_screen_session_chosen(self, message: SessionsScreen.SessionChosen) -> None:
+        """Show a recorded session."""
+        self._open(message.log)
+
+    def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
+        """Show a recorded sweep, and go on with it."""
+        self._resume_sweep(message.path)
 
     def action_watch(self) -> None:
         """Show the machine alone."""
-        self._show_machine(self._back, self.settings.run.interval)
+        self._show_machine(self.settings.run.interval)
 
     def action_sessions(self) -> None:
         """Show what was recorded."""
@@ -443,11 +465,8 @@ class NavigatingApp(App[int]):
         self.push_screen(
             SessionsScreen(
                 partial(list_sessions, directory),
-                self._open,
-                self._back,
+                partial(list_sweeps, directory),
                 ascii=self.settings.ascii,
-                read_sweeps=partial(list_sweeps, directory),
-                resume=self._resume_sweep,
             )
         )
 
@@ -455,13 +474,11 @@ class NavigatingApp(App[int]):
         """Leave; a session that would stop with us is asked about first."""
         for shown in self._shown:
             if shown.needs_us:
-                while self.screen is not shown.screen:
-                    self._pop()
+                self._uncover(shown.screen)
                 shown.screen.action_leave()
                 return
         if self._sweep_screen is not None:
-            while self.screen is not self._sweep_screen:
-                self._pop()
+            self._uncover(self._sweep_screen)
             self._sweep_screen.action_leave()
             return
         first = self.screen_stack[_FIRST_SCREEN]
@@ -471,9 +488,6 @@ class NavigatingApp(App[int]):
     @property
     def _sweep_runs(self) -> bool:
         return self._sweep is not None and not self._sweep.ended
-
-    def _back(self) -> None:
-        self.pop_screen()
 
     def say(self, sentence: str) -> None:
         """Show a sentence for a while."""
@@ -491,3 +505,13 @@ def _exit_code(shown: ShownSession) -> int:
     if shown.viewer.why_result_unwritten is not None:
         return 1
     return 0 if shown.viewer.status in (RUNNING, UNKNOWN, "completed") else 1
+
+
+def _again(viewer: Viewer) -> tuple[Workload, RunOptions] | None:
+    """Return what launches a session's workload once more, where it can be launched here."""
+    header = viewer.session.header
+    workload = WORKLOADS.get(header.workload)
+    options = recorded_options(header)
+    if workload is None or options is None or options.complaint(workload) is not None:
+        return None
+    return workload, options

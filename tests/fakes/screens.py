@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from textual import events
+from textual.message import Message
 from textual.screen import Screen
 
 import tui.app
@@ -18,6 +19,7 @@ from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from tui.app import DlmonApp
+from tui.screens.base import BaseScreen
 
 _HOLD_LOCK = """
 import fcntl, sys
@@ -129,17 +131,34 @@ class FakeSensing:
 
 
 class OneScreen(DlmonApp):
-    """The app with a screen of the test's own, styled as ever."""
+    """The app with a screen of the test's own, styled as ever.
+
+    What that screen asks of its app is not done, but noted in `asked`.
+    """
 
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(Path("no-sessions"))
         self._first = screen
+        self.asked: list[Message] = []
 
     def on_mount(self, event: events.Mount) -> None:
         event.prevent_default()
         self.push_screen(self._first)
+
+    def on_base_screen_left(self, message: BaseScreen.Left) -> None:
+        if message.screen is self._first:
+            self._note(message)
+
+    def _note(self, message: Message) -> None:
+        message.prevent_default()
+        self.asked.append(message)
+
+    on_live_screen_left = on_live_screen_again_requested = _note
+    on_sweep_screen_left = on_sweep_screen_session_requested = _note
+    on_home_screen_train_requested = on_home_screen_sweep_requested = _note
+    on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
 
 
 async def drag(pilot, widget, offset: tuple[int, int]) -> None:

@@ -473,7 +473,7 @@ class Stage:
 
 async def _push_starting(stage: Stage) -> None:
     sentence = "starting the session: asking the sensors what this machine is …"
-    stage.app.push_screen(StartingScreen(sentence, lambda: None))
+    stage.app.push_screen(StartingScreen(sentence))
 
 
 _OF_A_SESSION = (

@@ -52,19 +52,18 @@ def growing_log(log_dir):
 class ShownSession:
     """A live screen with what stands around it."""
 
-    def __init__(self, log, launch, clock, ascii):
+    def __init__(self, log, launch, clock, ascii, repeatable):
         self.log = log
         self.launch = launch
-        self.left = []
         self.viewer = Viewer(log.path, clock)
-        entries = list_sessions(log.path.parent.parent)
-        self.screen = LiveScreen(self.viewer, launch, entries, self.left.append, ascii=ascii)
+        self.screen = LiveScreen(self.viewer, launch, repeatable, ascii=ascii)
         self.app = OneScreen(self.screen)
 
     async def begin(self, pilot):
         """Read the log, and once more: an end without a result shows when nothing new was read."""
         self.pilot = pilot
         await pilot.pause()
+        self.screen.show_entries(list_sessions(self.log.path.parent.parent))
         await self.tick()
         await self.tick()
         await self.settle()
@@ -96,6 +95,14 @@ class ShownSession:
         await self.settle()
 
     @property
+    def left(self):
+        """What the screen asked of its app: to be left, after a stop or not, or to run again."""
+        return [
+            "again" if isinstance(message, LiveScreen.AgainRequested) else message.screen.stop_asked
+            for message in self.app.asked
+        ]
+
+    @property
     def text(self):
         return screen_text(self.app)
 
@@ -119,11 +126,12 @@ def session_screen(growing_log, clock):
     """Return a function that makes the live screen of a log of these records."""
     made = []
 
-    def make(records, *, ours=True, running=True, ascii=False):
+    def make(records, *, ours=True, running=True, ascii=False, repeatable=False):
         log = growing_log(records)
         if not running:
             log.drop_lock()
-        made.append(ShownSession(log, FakeLaunch() if ours else None, clock, ascii))
+        launch = FakeLaunch() if ours else None
+        made.append(ShownSession(log, launch, clock, ascii, repeatable))
         return made[-1]
 
     yield make

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
 from dlmon.launch.lifeline import Launch
@@ -44,19 +43,13 @@ from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.reading import SLICE_S, read_to_end, reading_text
+from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
-from tui.textual_internals import send_short_updates
 from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
     from tui.live.comparison_screen import Comparison
-
-# The clock on the screen goes by whole seconds, and all figures with it; the timer, which
-# is never quite on time, is faster, so that no second is left out.
-BEAT_S = 0.5
 
 _CURSOR = Binding.Group("Cursor", compact=True)
 
@@ -84,15 +77,13 @@ def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
 _POLLS_TO_KNOW = 2
 
 
-class LiveScreen(Screen[None]):
+class LiveScreen(BaseScreen):
     """A session as it happens, or as it was.
 
     Args:
         viewer: the session.
         launch: its lifeline, where it is ours.
-        entries: all sessions of the log directory, to compare with.
-        leave: called when the user wants to leave, with whether the session was interrupted.
-        again: launches the same once more; None where that can't be.
+        repeatable: whether the same can be launched once more.
         ascii: draw with plain characters.
     """
 
@@ -118,7 +109,7 @@ class LiveScreen(Screen[None]):
         Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
         Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
         Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
-        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        HELP,
         Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
         Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
@@ -140,8 +131,8 @@ class LiveScreen(Screen[None]):
             group=_CURSOR,
         ),
         Binding("c", "compare", "Compare", tooltip="All that is known of the rows compared with"),
-        Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
-        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        SESSIONS,
+        THEME,
         _hidden("a", "stop_and_again", "Again", "Stop, and launch the same once more; asks first"),
         _hidden("shift+left", "move_cursor(-10)", "Read 10 earlier", "Move the cursor far back"),
         _hidden("shift+right", "move_cursor(10)", "Read 10 later", "Move the cursor far on"),
@@ -206,23 +197,25 @@ class LiveScreen(Screen[None]):
             super().__init__()
             self.text = text
 
+    class Left(BaseScreen.Left):
+        """The person wants to leave; a run that would stop was asked about."""
+
+    class AgainRequested(Message):
+        """The same is to be launched once more, in place of this session."""
+
     def __init__(
         self,
         viewer: Viewer,
         launch: Launch | None,
-        entries: list[SessionEntry],
-        leave: Callable[[bool], None],
-        again: Callable[[], None] | None = None,
+        repeatable: bool = False,
         ascii: bool = False,
     ) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
-        send_short_updates(self)
         self._viewer = viewer
         self._launch = launch
-        self._earlier = earlier_sessions(entries, viewer.session.header)
-        self._leave = leave
-        self._again = again
+        self._earlier: list[SessionEntry] = []
+        self._repeatable = repeatable
         self._ascii = ascii
         self._top = 0.0
         self._window = TimeWindow()
@@ -240,7 +233,7 @@ class LiveScreen(Screen[None]):
         self._question: QuitScreen | None = None
         self._catching_up: Worker[None] | None = None
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the panels."""
         plain = self._ascii
         yield TopLine(ascii=plain)
@@ -254,8 +247,6 @@ class LiveScreen(Screen[None]):
             yield OutputPane(ascii=plain)
         yield LimitLine(ascii=plain)
         yield ProgressLine(ascii=plain)
-        yield KeyFooter()
-        yield TooSmall()
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
@@ -290,7 +281,7 @@ class LiveScreen(Screen[None]):
             self._catch_up()
         else:
             self._polls += 1
-        if self.is_active or isinstance(self.app.screen, ModalScreen):
+        if self.is_in_sight:
             self.paint()
         if was_running and not self._viewer.running:
             self._session_ended()
@@ -316,7 +307,7 @@ class LiveScreen(Screen[None]):
 
     def _do_what_waited_for_the_end(self) -> None:
         if self._leave_when_stopped:
-            self._go(interrupted=True)
+            self._go()
         elif self._again_when_stopped:
             self._again_when_stopped = False
             self.action_again()
@@ -528,7 +519,7 @@ class LiveScreen(Screen[None]):
         if action == "detach":
             return self._viewer.running and self._launch is not None and not self._stop_asked
         if action in ("again", "stop_and_again"):
-            if self._again is None or self._again_when_stopped:
+            if not self._repeatable or self._again_when_stopped:
                 return False
             running = self._viewer.running
             over = not running and self._viewer.status != UNKNOWN
@@ -576,12 +567,11 @@ class LiveScreen(Screen[None]):
         if self._launch is not None:
             self._launch.say("detach")
         self._detached = True
-        self._go(interrupted=False)
+        self._go()
 
     def action_again(self) -> None:
         """Launch the same once more."""
-        if self._again is not None:
-            self._again()
+        self.post_message(self.AgainRequested())
 
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
@@ -690,7 +680,7 @@ class LiveScreen(Screen[None]):
         """
         ours_runs = self._viewer.running and self._launch is not None
         if self._leave_when_stopped or not ours_runs:
-            self._go(interrupted=self._stop_asked)
+            self._go()
         elif self._stop_asked:
             self._leave_when_stopped = True
         else:
@@ -701,17 +691,17 @@ class LiveScreen(Screen[None]):
         if not self._viewer.running:
             # It ended while we asked: leave as from any session that is over, or stay to see it.
             if answer in ("stop", "leave"):
-                self._go(interrupted=False)
+                self._go()
         elif answer == "leave":
             self.action_detach()
         elif answer == "stop":
             self._leave_when_stopped = self._stop()
 
-    def _go(self, interrupted: bool) -> None:
+    def _go(self) -> None:
         """Leave, once."""
         if not self._left:
             self._left = True
-            self._leave(interrupted)
+            self.post_message(self.Left(self))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""

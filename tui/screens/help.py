@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
+from tui.screens.base import BaseScreen
 from tui.widgets.explanations import Explanations, Topic
-from tui.widgets.key_footer import KeyFooter
 
 
-class HelpScreen(Screen[None]):
+class HelpScreen(BaseScreen):
     """The keys of a screen, then its panels and figures, a sentence each.
 
     It covers the other screen, which would have to be drawn again behind it otherwise.
@@ -45,11 +44,10 @@ class HelpScreen(Screen[None]):
             (("Keys", keys, 0), ("On this screen", topics, 1)), ascii=ascii, id="help"
         )
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the explanations in a box that scrolls."""
         self._explanations.set_titles("Help")
         yield self._explanations
-        yield KeyFooter()
 
     def on_resize(self) -> None:
         """Offer to scroll where there is more than fits, once that is known."""

@@ -7,35 +7,29 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
 from tui.machine.panel import AboutLines
 from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
 from tui.machine.view import MachineView
-from tui.textual_internals import send_short_updates
+from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
-from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import WholeFilterField
-from tui.widgets.too_small import TooSmall
-
-# The readings come once a second, and a timer that is never quite on time shall miss none.
-BEAT_S = 0.5
 
 Look = Callable[[], MachineView]
 """Returns the machine as it is known now."""
 
 _ALWAYS: tuple[BindingType, ...] = (
-    Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+    HELP,
     Binding("q", "leave", "Back", tooltip="Go back"),
-    Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+    THEME,
     Binding("escape", "leave", "Back", show=False),
-    Binding("ctrl+p", "app.command_palette", "Commands", show=False),
-    Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+    PALETTE,
+    QUIT,
 )
 
 
-class MachineScreen(Screen[None]):
+class MachineScreen(BaseScreen):
     """A screen over another one that knows the machine; it asks that one, once in a while.
 
     Args:
@@ -50,7 +44,6 @@ class MachineScreen(Screen[None]):
     def __init__(self, look: Look, ascii: bool = False) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
-        send_short_updates(self)
         self._look = look
         self._ascii = ascii
         self._painted: tuple[object, ...] = ()
@@ -73,7 +66,7 @@ class MachineScreen(Screen[None]):
 
     def tick(self) -> None:
         """Paint the machine as it is known now, be it behind a menu, where that has changed."""
-        if not self.is_attached or not (self.is_active or isinstance(self.app.screen, ModalScreen)):
+        if not self.is_in_sight:
             return
         view = self._look()
         told = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
@@ -84,10 +77,6 @@ class MachineScreen(Screen[None]):
     def paint(self, view: MachineView) -> None:
         """Show a machine."""
         raise NotImplementedError
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.app.pop_screen()
 
     def action_gpus(self) -> None:
         """Show every GPU in depth in place of this screen."""
@@ -122,12 +111,10 @@ class GpusScreen(MachineScreen):
         self._detail = MachineDetail(ascii=ascii, id="detail")
         self._offers_scrolling = False
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out what the machine is, and below it all parts."""
         yield AboutLines(ascii=self._ascii, id="about")
         yield self._detail
-        yield KeyFooter()
-        yield TooSmall()
 
     def paint(self, view: MachineView) -> None:
         """Show all parts."""
@@ -199,13 +186,11 @@ class ProcessesScreen(MachineScreen):
         )
         self._filter.display = False
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
         yield self._filter
         yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
         yield ProcessDetails(ascii=self._ascii, id="details")
-        yield KeyFooter()
-        yield TooSmall()
 
     def on_mount(self) -> None:
         """Say how a process is chosen."""

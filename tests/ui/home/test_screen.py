@@ -32,11 +32,13 @@ class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
     def __init__(self, entries, options=None, ascii=False):
-        self.launched = []
-        self.screen = HomeScreen(
-            entries, lambda *launched: self.launched.append(launched), options, ascii
-        )
+        self.screen = HomeScreen(options, ascii)
+        self.screen.show_entries(entries)
         self.app = OneScreen(self.screen)
+
+    @property
+    def launched(self):
+        return [(message.workload, message.options) for message in self.app.asked]
 
     @property
     def text(self):
@@ -904,7 +906,7 @@ async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goe
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0])
-        shown.app.push_screen(WatchScreen(shown.app.pop_screen))
+        shown.app.push_screen(WatchScreen())
         await pilot.pause()
         assert [sensors.running for sensors in sensing] == [False, True]
         clock.advance(60)

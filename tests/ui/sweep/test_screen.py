@@ -94,7 +94,18 @@ class ShownSweep:
 
     def __init__(self, run, app, screen):
         self.run, self.app, self.screen = run, app, screen
-        self.left = []
+
+    @property
+    def left(self):
+        """For each time that it was left, whether it was interrupted."""
+        asked = self.app.asked
+        return [message.interrupted for message in asked if isinstance(message, SweepScreen.Left)]
+
+    @property
+    def opened(self):
+        asked = self.app.asked
+        kind = SweepScreen.SessionRequested
+        return [message.log for message in asked if isinstance(message, kind)]
 
     async def settle(self):
         self.screen.tick()
@@ -150,13 +161,11 @@ def show():
 
     @asynccontextmanager
     async def shown(run, size=(120, 40), ascii=False):
-        left, opened = [], []
-        screen = SweepScreen(run, opened.append, left.append, ascii=ascii, clock=lambda: 100.0)
+        screen = SweepScreen(run, ascii=ascii, clock=lambda: 100.0)
         app = OneScreen(screen)
         if ascii:
             app.add_class("-ascii")
         told = ShownSweep(run, app, screen)
-        told.left, told.opened = left, opened
         async with app.run_test(size=size, notifications=True) as pilot:
             told.pilot = pilot
             await pilot.pause()

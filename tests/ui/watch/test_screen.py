@@ -23,9 +23,12 @@ class ShownWatch:
     """The watch screen, and whether it was left."""
 
     def __init__(self, **options):
-        self.left = []
-        self.screen = WatchScreen(lambda: self.left.append(True), **options)
+        self.screen = WatchScreen(**options)
         self.app = OneScreen(self.screen)
+
+    @property
+    def left(self):
+        return [isinstance(message, WatchScreen.Left) for message in self.app.asked]
 
     @property
     def text(self):

@@ -21,7 +21,7 @@ from dlmon.launch.lifeline import Launch
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
-from tui.navigation import NavigatingApp
+from tui.navigation import NavigatingApp, Sources
 from tui.options.settings import Settings, remember_theme, remembered_theme
 from tui.signals import before_hang_up
 from tui.textual_internals import write_to_terminal
@@ -54,6 +54,7 @@ class DlmonApp(NavigatingApp):
         watch_interval_s: watch the machine alone, sampling at this interval.
         sweep: make the runs of a sweep, and show them.
         settings: the user's own defaults.
+        sources: where the screens get what they show.
     """
 
     CSS_PATH = "dlmon.tcss"
@@ -82,6 +83,7 @@ class DlmonApp(NavigatingApp):
         watch_interval_s: float | None = None,
         settings: Settings | None = None,
         sweep: SweepRun | None = None,
+        sources: Sources | None = None,
     ) -> None:
         """Open what the arguments say."""
         no_color = os.environ.get("NO_COLOR")
@@ -93,6 +95,7 @@ class DlmonApp(NavigatingApp):
             started=started,
             watch_interval_s=watch_interval_s,
             sweep=sweep,
+            sources=sources,
             ansi_color=True if no_color is not None else None,
         )
         if no_color is not None:

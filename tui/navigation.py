@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.screen import Screen
 
-from dlmon.launch.job import Refused, Started
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.lifeline import Launch, launch
 from dlmon.log.directory import RUNNING, UNKNOWN, SessionEntry, list_sessions, log_directory
 from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean
 from dlmon.session.follower import Viewer
+from dlmon.session.local_machine import LocalMachine
+from dlmon.session.source import SLICE_S, MachineSource, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
+from tui.formatting.sessions import reading_text
 from tui.options.jobs import make_job, recorded_options
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
-from tui.reading import SLICE_S, read_to_end
 from workloads.catalog import WORKLOADS, Workload
 
 # Each screen is imported when it is first shown: a start pays for one only.
@@ -43,6 +45,15 @@ INTERRUPTED = 130
 
 # Below it in the stack lies the blank screen that every Textual app begins with.
 _FIRST_SCREEN = 1
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the screens get what they show, and what starts a run; a test hands in its own."""
+
+    follow: Callable[..., Viewer] = Viewer
+    machine: Callable[..., MachineSource] = LocalMachine
+    launch: Callable[[Job], Launch] = launch
 
 
 @dataclass
@@ -78,6 +89,7 @@ class NavigatingApp(App[int]):
         started: the lifeline of a session of ours; without `log` it has still to answer.
         watch_interval_s: watch the machine alone, sampling at this interval.
         sweep: make the runs of a sweep, and show them.
+        sources: where the screens get what they show.
         ansi_color: use the terminal's own colours.
     """
 
@@ -89,13 +101,17 @@ class NavigatingApp(App[int]):
         started: Launch | None = None,
         watch_interval_s: float | None = None,
         sweep: SweepRun | None = None,
+        sources: Sources | None = None,
         ansi_color: bool | None = None,
     ) -> None:
         """Read the session's header, where one is to be shown."""
         super().__init__(ansi_color=ansi_color)
         self.settings = settings
         self._directory = directory
-        self._first_viewer = Viewer(log, launch=started) if log is not None else None
+        self._sources = sources or Sources()
+        self._first_viewer = None
+        if log is not None:
+            self._first_viewer = self._sources.follow(log, launch=started)
         self._first_launch = started
         self._watch_interval_s = watch_interval_s
         self._sweep = sweep
@@ -138,7 +154,9 @@ class NavigatingApp(App[int]):
     def _show_home(self) -> None:
         from tui.home.screen import HomeScreen
 
-        self._home = HomeScreen(self.settings.run, ascii=self.settings.ascii)
+        settings = self.settings
+        machine = self._sources.machine(pcie=settings.run.pcie)
+        self._home = HomeScreen(machine, settings.run, ascii=settings.ascii)
         self.push_screen(self._home)
         self._read_sessions_for_home()
 
@@ -150,7 +168,8 @@ class NavigatingApp(App[int]):
         from tui.watch.screen import WatchScreen
 
         settings = self.settings
-        self.push_screen(WatchScreen(interval_s, pcie=settings.run.pcie, ascii=settings.ascii))
+        machine = self._sources.machine(interval_s, pcie=settings.run.pcie)
+        self.push_screen(WatchScreen(machine, ascii=settings.ascii))
 
     def _show_sweep(self, run: SweepRun) -> None:
         """Show a sweep, which begins to make its runs."""
@@ -245,7 +264,7 @@ class NavigatingApp(App[int]):
         if self._is_busy():
             return
         try:
-            started = launch(make_job(workload, directory, options))
+            started = self._sources.launch(make_job(workload, directory, options))
         except (LogError, OSError) as error:
             self.complain(str(error))
             return
@@ -286,7 +305,7 @@ class NavigatingApp(App[int]):
 
         async def read() -> None:
             viewer.poll(SLICE_S)
-            await read_to_end(viewer, lambda text: waiting.say(f"{name}\n{text}"))
+            await read_to_end(viewer, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
             self.switch_screen(self._session_screen(viewer, self._first_launch if first else None))
@@ -321,7 +340,8 @@ class NavigatingApp(App[int]):
         self._starting = None
         try:
             if isinstance(answer, Started):
-                viewer = Viewer(Path(answer.log), launch=starting.launch)
+                lifeline = None if starting.detach else starting.launch
+                viewer = self._sources.follow(Path(answer.log), launch=lifeline)
                 self._show_started(viewer, starting)
                 return
         except LogError as error:
@@ -375,9 +395,9 @@ class NavigatingApp(App[int]):
         from tui.live.screen import LiveScreen
 
         again = not self._sweep_runs and _again(viewer) is not None
-        screen = LiveScreen(viewer, started, again, ascii=self.settings.ascii)
+        screen = LiveScreen(viewer, again, ascii=self.settings.ascii)
         self._shown.append(ShownSession(viewer, started, screen))
-        self._read_sessions(viewer.path.parent.parent, screen.show_entries)
+        self._read_sessions(viewer.directory, screen.show_entries)
         return screen
 
     def _read_sessions(self, directory: Path, show: Callable[[list[SessionEntry]], None]) -> None:
@@ -406,7 +426,7 @@ class NavigatingApp(App[int]):
         shown = self._shown[-1]
         again = _again(shown.viewer)
         if again is not None:
-            self._launch(*again, shown.viewer.path.parent.parent, replaces=shown)
+            self._launch(*again, shown.viewer.directory, replaces=shown)
 
     def _close(self, shown: ShownSession) -> None:
         """Take the topmost session off the stack."""
@@ -427,7 +447,7 @@ class NavigatingApp(App[int]):
                 self._uncover(shown.screen)
                 return
         try:
-            viewer = Viewer(log)
+            viewer = self._sources.follow(log)
         except LogError as error:
             self.complain(str(error))
             return
@@ -461,7 +481,7 @@ class NavigatingApp(App[int]):
         from dlmon.sweep.log import list_sweeps
         from tui.sessions.screen import SessionsScreen
 
-        directory = self._shown[-1].viewer.path.parent.parent if self._shown else self._directory
+        directory = self._shown[-1].viewer.directory if self._shown else self._directory
         self.push_screen(
             SessionsScreen(
                 partial(list_sessions, directory),

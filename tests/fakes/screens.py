@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
+from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
 from tui.screens.base import BaseScreen
 
@@ -128,6 +130,11 @@ class FakeSensing:
                 self._on_facts(record)
             else:
                 self._on_sample(record)
+
+
+def fake_machine(interval_s=1.0, pcie=False, clock=time.monotonic_ns) -> LocalMachine:
+    """Return this machine with sensors that a test speaks for."""
+    return LocalMachine(interval_s, pcie, FakeSensing, clock)
 
 
 class OneScreen(DlmonApp):

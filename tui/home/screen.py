@@ -14,6 +14,7 @@ from textual.widgets import Input, Static
 from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
+from dlmon.session.source import MachineSource
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.fields import OPTIONS
@@ -35,6 +36,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     """Workloads on one side, the machine and the options on the other.
 
     Args:
+        machine: where the readings of this machine come from.
         options: the user's own defaults.
         ascii: draw with plain characters.
     """
@@ -131,9 +133,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     class SweepRequested(Requested):
         """Ask what is to be varied, and train it several times."""
 
-    def __init__(self, options: RunOptions | None = None, ascii: bool = False) -> None:
+    def __init__(
+        self, machine: MachineSource, options: RunOptions | None = None, ascii: bool = False
+    ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
+        self._source = machine
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
@@ -172,7 +177,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.machine.panel import MachinePanel
 
         self._about = AboutWorkload(ascii=self._ascii, id="about")
-        self._machine = MachinePanel(pcie=self._configured.pcie, ascii=self._ascii)
+        self._machine = MachinePanel(self._source, ascii=self._ascii)
         self._form = RunForm(self._configured, ascii=self._ascii)
         self._command = CommandLine()
         with self.app.batch_update():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,12 +11,9 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.worker import Worker
 
-from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import UNKNOWN, SessionEntry, read_entry, stop_session
-from dlmon.log.folder import LogError
-from dlmon.session.follower import Viewer
+from dlmon.log.directory import UNKNOWN, SessionEntry
 from dlmon.session.snapshot import Snapshot
-from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
+from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.plot import grown_top
 from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
 from tui.formatting import units
@@ -31,6 +27,7 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.formatting.sessions import reading_text
 from tui.live import comparison_bars as bars
 from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
@@ -42,7 +39,6 @@ from tui.live.progress_line import ProgressLine
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
-from tui.reading import SLICE_S, read_to_end, reading_text
 from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
@@ -81,8 +77,7 @@ class LiveScreen(BaseScreen):
     """A session as it happens, or as it was.
 
     Args:
-        viewer: the session.
-        launch: its lifeline, where it is ours.
+        source: the session.
         repeatable: whether the same can be launched once more.
         ascii: draw with plain characters.
     """
@@ -204,16 +199,11 @@ class LiveScreen(BaseScreen):
         """The same is to be launched once more, in place of this session."""
 
     def __init__(
-        self,
-        viewer: Viewer,
-        launch: Launch | None,
-        repeatable: bool = False,
-        ascii: bool = False,
+        self, source: SessionSource, repeatable: bool = False, ascii: bool = False
     ) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
-        self._viewer = viewer
-        self._launch = launch
+        self._source = source
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._ascii = ascii
@@ -266,7 +256,7 @@ class LiveScreen(BaseScreen):
 
     def _beat(self) -> None:
         """Tick with each new second of the session."""
-        second = (time.monotonic_ns() - self._viewer.session.header.t) // 1_000_000_000
+        second = self._source.second()
         if second != self._second:
             self._second = second
             self.tick()
@@ -275,15 +265,15 @@ class LiveScreen(BaseScreen):
         """Read what is new, and paint it where it can be seen, be it behind a question."""
         if self._left:
             return
-        was_running = self._viewer.running
-        self._viewer.poll(SLICE_S)
-        if self._viewer.read_share is not None:
+        was_running = self._source.running
+        self._source.poll(SLICE_S)
+        if self._source.read_share is not None:
             self._catch_up()
         else:
             self._polls += 1
         if self.is_in_sight:
             self.paint()
-        if was_running and not self._viewer.running:
+        if was_running and not self._source.running:
             self._session_ended()
 
     def _catch_up(self) -> None:
@@ -292,13 +282,13 @@ class LiveScreen(BaseScreen):
             self._catching_up = self.run_worker(self._read_on())
 
     async def _read_on(self) -> None:
-        await read_to_end(self._viewer)
+        await read_to_end(self._source)
         self.tick()
 
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
-        if self._launch is not None or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(_told_at_end(self._viewer)))
+        if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
+            self.post_message(self.Ended(_told_at_end(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()
@@ -317,10 +307,10 @@ class LiveScreen(BaseScreen):
         # The first resize may come before there is anything to paint.
         if self._left or not self.is_mounted:
             return
-        snapshot = self._viewer.snapshot()
-        reading = reading_text(self._viewer)
+        snapshot = self._source.snapshot()
+        reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(snapshot, self._standing, reading)
-        running, trouble = self._viewer.running, self._viewer.trouble
+        running, trouble = self._source.running, self._source.trouble
         stopping = self._stop_asked and running
         self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
@@ -338,19 +328,19 @@ class LiveScreen(BaseScreen):
         view = self._machine_view(snapshot, axis, cursor)
         # A line above or below that wraps leaves the charts fewer rows.
         rows = self._machine.size.height
-        running = self._viewer.running
+        running = self._source.running
         drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
         if drawn == self._drawn:
             return
         self._drawn = drawn
         self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
-        self._machine.show(view, axis, axis.time_elapsed(self._viewer.session.header.t))
+        self._machine.show(view, axis, axis.time_elapsed(self._source.session.header.t))
 
     @property
     def _run(self) -> Run:
-        session = self._viewer.session
+        session = self._source.session
         interval_ns = int(session.machine.interval_s * 1e9)
-        return Run(session.header.t, self._viewer.now(), self._viewer.running, interval_ns)
+        return Run(session.header.t, self._source.now(), self._source.running, interval_ns)
 
     @property
     def _plot_columns(self) -> int:
@@ -359,7 +349,7 @@ class LiveScreen(BaseScreen):
     def _throughput_picture(
         self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
     ) -> ChartPicture:
-        session = self._viewer.session
+        session = self._source.session
         columns = axis.columns(session.throughput)
         known = [column for column in columns if column is not None]
         if known:
@@ -370,7 +360,7 @@ class LiveScreen(BaseScreen):
             left_labels=("",) if self._top == 0 else (),
             marks=axis.marks(session.epoch_begins),
             shades=axis.shades(session.stretches),
-            reason=f"{snapshot.phase or 'starting'} …" if self._viewer.running else "no batch",
+            reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
             cursor=cursor,
         )
 
@@ -378,7 +368,7 @@ class LiveScreen(BaseScreen):
         """Tell the throughput now or at the cursor, and which part of the run is seen."""
         right = _speed(snapshot, self._ascii)
         if cursor is not None:
-            value = axis.columns(self._viewer.session.throughput)[cursor]
+            value = axis.columns(self._source.session.throughput)[cursor]
             told = "no batch" if value is None else f"{units.rate(value)} samples/s"
             right = f"{self._cursor_label(axis)}  {told}"
         elif snapshot.stalls:
@@ -401,14 +391,14 @@ class LiveScreen(BaseScreen):
 
     def _clock(self, t_ns: int) -> str:
         """Write an instant as the time since the session began."""
-        return units.clock((t_ns - self._viewer.session.header.t) / 1e9)
+        return units.clock((t_ns - self._source.session.header.t) / 1e9)
 
     def _machine_view(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> MachineView:
-        session = self._viewer.session
+        session = self._source.session
         return MachineView(
             history=session.machine,
             facts=session.facts,
-            age_s=snapshot.machine_age_s if self._viewer.running else None,
+            age_s=snapshot.machine_age_s if self._source.running else None,
             interval_s=session.machine.interval_s,
             gpu_index=gpu_that_trains(session.header, snapshot.model),
             epoch_begins=tuple(session.epoch_begins),
@@ -431,7 +421,7 @@ class LiveScreen(BaseScreen):
             snapshot,
             nearest,
             factor_of_run_before(rows, self._earlier, names, steady),
-            status="running" if self._viewer.running else self._viewer.status,
+            status="running" if self._source.running else self._source.status,
         )
         self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows), nearest)
 
@@ -441,7 +431,7 @@ class LiveScreen(BaseScreen):
         """Show another part of the run, or read another instant, at once."""
         self._zoom_note = ""
         self._window = window
-        self._paint_charts(self._viewer.snapshot())
+        self._paint_charts(self._source.snapshot())
 
     def action_next_view(self) -> None:
         """Show the next larger part of the run; after the whole, the smallest."""
@@ -463,7 +453,7 @@ class LiveScreen(BaseScreen):
         self._look(window)
         if unchanged:
             self._zoom_note = why_not
-            self._paint_charts(self._viewer.snapshot())
+            self._paint_charts(self._source.snapshot())
 
     def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""
@@ -515,14 +505,14 @@ class LiveScreen(BaseScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs, and to detach only what is ours."""
         if action == "stop":
-            return self._viewer.running and not self._stop_asked
+            return self._source.running and not self._stop_asked
         if action == "detach":
-            return self._viewer.running and self._launch is not None and not self._stop_asked
+            return self._source.running and self._source.is_ours and not self._stop_asked
         if action in ("again", "stop_and_again"):
             if not self._repeatable or self._again_when_stopped:
                 return False
-            running = self._viewer.running
-            over = not running and self._viewer.status != UNKNOWN
+            running = self._source.running
+            over = not running and self._source.status != UNKNOWN
             return over if action == "again" else running
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
@@ -536,7 +526,7 @@ class LiveScreen(BaseScreen):
 
     def _take_stop_answer(self, answer: str | None) -> None:
         self._question = None
-        if answer == "stop" and self._viewer.running:
+        if answer == "stop" and self._source.running:
             self._stop()
 
     def _ask(self, question: QuitScreen, take: Callable[[str | None], None]) -> None:
@@ -547,25 +537,16 @@ class LiveScreen(BaseScreen):
         """Stop the session after the current batch; return whether it can be."""
         if self._stop_asked:
             return True
-        if self._launch is not None:
-            self._launch.say(FROM_SCREEN)
-        elif not self._stop_by_signal():
+        if not self._source.stop():
             self.notify("this session can't be stopped from here", severity="warning")
             return False
         self._stop_asked = True
         self.refresh_bindings()
         return True
 
-    def _stop_by_signal(self) -> bool:
-        try:
-            return stop_session(read_entry(self._viewer.path), BY_OTHER_SCREEN)
-        except (LogError, OSError):  # the log is gone, or the session another user's
-            return False
-
     def action_detach(self) -> None:
         """Leave the session running without us."""
-        if self._launch is not None:
-            self._launch.say("detach")
+        self._source.detach()
         self._detached = True
         self._go()
 
@@ -581,7 +562,7 @@ class LiveScreen(BaseScreen):
         self._question = None
         if answer != "again":
             return
-        if not self._viewer.running:
+        if not self._source.running:
             self.action_again()
         elif self._stop():
             self._again_when_stopped = True
@@ -619,7 +600,7 @@ class LiveScreen(BaseScreen):
         """Return the comparison as it stands."""
         from tui.live.comparison_screen import Comparison
 
-        snapshot = self._viewer.snapshot()
+        snapshot = self._source.snapshot()
         results = [entry.result for entry in self._earlier] + [snapshot.result]
         return Comparison(
             title=_TITLES[metric_of(snapshot)],
@@ -630,12 +611,12 @@ class LiveScreen(BaseScreen):
 
     def _look_at_machine(self) -> MachineView:
         """Return the machine as it is now, or was at the end, wherever the cursor is."""
-        snapshot = self._viewer.snapshot()
-        session = self._viewer.session
+        snapshot = self._source.snapshot()
+        session = self._source.session
         return MachineView(
             history=session.machine,
             facts=session.facts,
-            age_s=snapshot.machine_age_s if self._viewer.running else None,
+            age_s=snapshot.machine_age_s if self._source.running else None,
             interval_s=session.machine.interval_s,
             gpu_index=gpu_that_trains(session.header, snapshot.model),
         )
@@ -678,7 +659,7 @@ class LiveScreen(BaseScreen):
 
         One that is being stopped is waited for, unless asked to leave again.
         """
-        ours_runs = self._viewer.running and self._launch is not None
+        ours_runs = self._source.running and self._source.is_ours
         if self._leave_when_stopped or not ours_runs:
             self._go()
         elif self._stop_asked:
@@ -688,7 +669,7 @@ class LiveScreen(BaseScreen):
 
     def _take_answer(self, answer: str | None) -> None:
         self._question = None
-        if not self._viewer.running:
+        if not self._source.running:
             # It ended while we asked: leave as from any session that is over, or stay to see it.
             if answer in ("stop", "leave"):
                 self._go()
@@ -705,18 +686,18 @@ class LiveScreen(BaseScreen):
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
-        self._earlier = earlier_sessions(entries, self._viewer.session.header)
+        self._earlier = earlier_sessions(entries, self._source.session.header)
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:
         """Show what came under another screen, and do what waited for the end."""
-        if not self._viewer.running:
+        if not self._source.running:
             self._do_what_waited_for_the_end()
         self.call_after_refresh(self.tick)
 
     @property
     def _standing(self) -> str:
-        return "stopping" if self._stop_asked and self._viewer.running else self._viewer.status
+        return "stopping" if self._stop_asked and self._source.running else self._source.status
 
     @property
     def stop_asked(self) -> bool:
@@ -736,9 +717,9 @@ _TITLES = {
 }
 
 
-def _told_at_end(viewer: Viewer) -> str:
-    timing = timing_of(viewer.snapshot())
-    told = f"{viewer.session.header.workload} {viewer.status}"
+def _told_at_end(source: SessionSource) -> str:
+    timing = timing_of(source.snapshot())
+    told = f"{source.session.header.workload} {source.status}"
     return f"{told}: {units.band(timing)}" if timing is not None else told
 
 

@@ -24,6 +24,7 @@ from dlmon.session.follower import Viewer
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.session import STEADY_PHASES
 from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
 from tui.formatting.comparison import (
@@ -44,9 +45,9 @@ from tui.formatting.comparison import (
 )
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.results import result_figures
+from tui.formatting.sessions import reading_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
-from tui.reading import SLICE_S, reading_text
 from tui.signals import on_signals
 from workloads.catalog import WORKLOADS
 
@@ -231,7 +232,7 @@ class _Steady(_Lines):
             self._tell_extra(viewer)
         if time.monotonic() >= self._next_at and viewer.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            told = reading_text(viewer) or _progress_text(viewer.snapshot())
+            told = reading_text(viewer.read_share) or _progress_text(viewer.snapshot())
             self._print(told, time.time())
 
     def _is_of_extra_epochs(self, record: Record, viewer: Viewer) -> bool:
@@ -283,7 +284,7 @@ class _Live(_Steady):
 
     def show(self, records: list[Record], viewer: Viewer) -> None:
         super().show(records, viewer)
-        reading = reading_text(viewer)
+        reading = reading_text(viewer.read_share)
         if reading:
             self._show_reading(reading)
             return

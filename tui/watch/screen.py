@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from dlmon.session.source import MachineSource
 from tui.machine.panel import PANEL_HELP, MachinePanel
 from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
 from tui.watch.detail_screens import GpusScreen, MachineScreen, ProcessesScreen
@@ -33,7 +35,7 @@ class WatchScreen(BaseScreen):
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
         THEME,
-        HELP,
+        replace(HELP, key_display="?"),
         Binding("q", "leave", "Quit", tooltip="Leave this screen"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
         PALETTE,
@@ -42,22 +44,18 @@ class WatchScreen(BaseScreen):
 
     def __init__(
         self,
-        interval_s: float = 1.0,
+        machine: MachineSource,
         *,
-        pcie: bool = False,
         ascii: bool = False,
     ) -> None:
-        """Sample each `interval_s`; with `pcie`, what crosses the GPUs' PCIe links as well."""
+        """Take where the readings come from; none is asked for before the screen is shown."""
         super().__init__()
-        self._pcie = pcie
-        self._interval_s = interval_s
+        self._source = machine
         self._ascii = ascii
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(
-            interval_s=self._interval_s, pcie=self._pcie, ascii=self._ascii, processes=True
-        )
+        yield MachinePanel(self._source, ascii=self._ascii, processes=True)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top."""

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text
 from textual.events import Key, MouseScrollDown, Paste
 from textual.widgets import Static
 from textual.widgets._footer import FooterKey
@@ -31,8 +31,8 @@ NAMES = [workload.name for workload in matching(WORKLOADS.values(), "")]
 class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
-    def __init__(self, entries, options=None, ascii=False):
-        self.screen = HomeScreen(options, ascii)
+    def __init__(self, entries, machine, options=None, ascii=False):
+        self.screen = HomeScreen(machine, options, ascii)
         self.screen.show_entries(entries)
         self.app = OneScreen(self.screen)
 
@@ -83,8 +83,12 @@ class ShownHome:
 
 
 @pytest.fixture
-def home(log_dir, sensing):
-    return lambda **options: ShownHome(list_sessions(log_dir), **options)
+def home(log_dir, sensing, clock):
+    def make(**options):
+        pcie = options.get("options", RunOptions()).pcie
+        return ShownHome(list_sessions(log_dir), fake_machine(1.0, pcie, clock), **options)
+
+    return make
 
 
 @pytest.fixture
@@ -882,7 +886,7 @@ async def test_the_machine_stands_beside_live(show_home, sensing, clock):
 async def test_the_devices_that_the_sensors_tell_are_offered(show_home, sensing):
     async with show_home() as shown:
         speak(sensing[0], gpus=2)
-        await shown.pilot.pause()
+        await paint(shown.pilot)
         await enter(shown, "device", ["left"])
         assert shown.typed("device") == "gpu:1"
 
@@ -906,7 +910,7 @@ async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goe
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0])
-        shown.app.push_screen(WatchScreen())
+        shown.app.push_screen(WatchScreen(fake_machine(clock=clock)))
         await pilot.pause()
         assert [sensors.running for sensors in sensing] == [False, True]
         clock.advance(60)

@@ -674,7 +674,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
     slow_reading.finish()
     *records, result = recorded_session(status="completed")
     middle = len(records) // 2
-    async with show_session(records[:middle]) as shown:
+    async with show_session(records[:middle], follow=slow_reading.viewer) as shown:
         assert "training  epoch 2/3" in shown.rows("TopLine")[0]
         slow_reading.begin()
         shown.log.write(*records[middle:], result)

@@ -2,13 +2,11 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import drag, of_this_boot
 
-import tui.live.screen
 from dlmon.records import Machine, Notice, Output, Result
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
@@ -357,7 +355,6 @@ async def test_a_stretch_of_validation_is_shaded_behind_the_throughput_only(show
 
 async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
     async with show_session(of_this_boot(recorded_session("training"))) as shown:
-        monkeypatch.setattr(tui.live.screen, "time", SimpleNamespace(monotonic_ns=clock))
         ticks = []
         monkeypatch.setattr(shown.screen, "tick", lambda: ticks.append(clock.now_ns))
         for _ in range(40):

@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.screens import OneScreen, screen_text
+from fakes.screens import OneScreen, fake_machine, screen_text
 
 from dlmon.records import Facts, Gpu, Machine
 from tui.machine.core_rows import CoreRows
@@ -22,8 +23,8 @@ LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and o
 class ShownWatch:
     """The watch screen, and whether it was left."""
 
-    def __init__(self, **options):
-        self.screen = WatchScreen(**options)
+    def __init__(self, clock, interval_s=1.0, pcie=False, **options):
+        self.screen = WatchScreen(fake_machine(interval_s, pcie, clock), **options)
         self.app = OneScreen(self.screen)
 
     @property
@@ -62,8 +63,8 @@ class ShownWatch:
 
 
 @pytest.fixture
-def watch(sensing):
-    return ShownWatch
+def watch(sensing, clock):
+    return partial(ShownWatch, clock)
 
 
 def speak(sensors, *, change=lambda sample: sample, facts=lambda machine: machine, **options):

@@ -21,6 +21,7 @@ from dlmon.launch.lifeline import Launch
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
+from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
 from tui.navigation import NavigatingApp, Sources
 from tui.options.settings import Settings, remember_theme, remembered_theme
 from tui.signals import before_hang_up
@@ -105,6 +106,7 @@ class DlmonApp(NavigatingApp):
         self._notification = self.settings.notification
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
+        use_glyphs(ASCII if self.settings.ascii else UNICODE)
         if self.settings.ascii:
             from tui.drawing.ascii_filter import PlainCharacters
 
@@ -148,7 +150,7 @@ class DlmonApp(NavigatingApp):
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
-            print_exit_message(shown.viewer, stops=shown.needs_us, ascii=self.settings.ascii)
+            print_exit_message(shown.viewer, stops=shown.needs_us)
         return self.return_code or 0 if code is None else code
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -244,8 +246,9 @@ class DlmonApp(NavigatingApp):
         topics = getattr(self.screen, "TOPICS", ())
         if topics:
             if self.settings.ascii:
-                topics = tuple((name, told.replace("±", "+-")) for name, told in topics)
-            self.push_screen(HelpScreen(self._keys(), topics, ascii=self.settings.ascii))
+                plus_minus = UNICODE.plus_minus, ASCII.plus_minus
+                topics = tuple((name, told.replace(*plus_minus)) for name, told in topics)
+            self.push_screen(HelpScreen(self._keys(), topics))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from dlmon.sweep.runner import SweepRun
 
 
-def print_exit_message(viewer: Viewer, *, stops: bool, ascii: bool) -> None:
+def print_exit_message(viewer: Viewer, *, stops: bool) -> None:
     """Print what came of a session and where it is recorded, or how to come back.
 
     Args:
         viewer: the session; it is closed.
         stops: it was ours, and stops now that its lifeline is released.
-        ascii: print plain characters only.
     """
     from tui.plain.follow import print_outcome, unrecorded_result
 
@@ -31,7 +30,7 @@ def print_exit_message(viewer: Viewer, *, stops: bool, ascii: bool) -> None:
     elif viewer.running:
         print(f"{session} is still running; dlmon attach {session} shows it")
     else:
-        print_outcome(viewer, ascii)
+        print_outcome(viewer)
         print(f"\n{session} {viewer.status}; recorded in {path}")
     viewer.close()
 

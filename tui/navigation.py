@@ -156,7 +156,7 @@ class NavigatingApp(App[int]):
 
         settings = self.settings
         machine = self._sources.machine(pcie=settings.run.pcie)
-        self._home = HomeScreen(machine, settings.run, ascii=settings.ascii)
+        self._home = HomeScreen(machine, settings.run)
         self.push_screen(self._home)
         self._read_sessions_for_home()
 
@@ -169,13 +169,13 @@ class NavigatingApp(App[int]):
 
         settings = self.settings
         machine = self._sources.machine(interval_s, pcie=settings.run.pcie)
-        self.push_screen(WatchScreen(machine, ascii=settings.ascii))
+        self.push_screen(WatchScreen(machine))
 
     def _show_sweep(self, run: SweepRun) -> None:
         """Show a sweep, which begins to make its runs."""
         from tui.sweep.screen import SweepScreen
 
-        self._sweep, self._sweep_screen = run, SweepScreen(run, ascii=self.settings.ascii)
+        self._sweep, self._sweep_screen = run, SweepScreen(run)
         self._sweeps.append(run)
         self.push_screen(self._sweep_screen)
 
@@ -244,7 +244,7 @@ class NavigatingApp(App[int]):
             else:
                 self._show_sweep(run)
 
-        self.push_screen(SweepForm(workload.name, plan_of, self.settings.ascii), begin)
+        self.push_screen(SweepForm(workload.name, plan_of), begin)
 
     def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""
@@ -395,7 +395,7 @@ class NavigatingApp(App[int]):
         from tui.live.screen import LiveScreen
 
         again = not self._sweep_runs and _again(viewer) is not None
-        screen = LiveScreen(viewer, again, ascii=self.settings.ascii)
+        screen = LiveScreen(viewer, again)
         self._shown.append(ShownSession(viewer, started, screen))
         self._read_sessions(viewer.directory, screen.show_entries)
         return screen
@@ -486,7 +486,6 @@ class NavigatingApp(App[int]):
             SessionsScreen(
                 partial(list_sessions, directory),
                 partial(list_sweeps, directory),
-                ascii=self.settings.ascii,
             )
         )
 

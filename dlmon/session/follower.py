@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -25,6 +26,9 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
 LEAST_FREE_BYTES = 64 * 1024
+# A key goes through several queues before it is answered, so it needs more than one turn of the
+# event loop.
+PAUSE_S = 0.004
 
 
 class Viewer:
@@ -186,6 +190,10 @@ class Viewer:
     def snapshot(self) -> Snapshot:
         """Return all figures of this moment."""
         return self.session.snapshot(self.now())
+
+    async def pause(self) -> None:
+        """Let other tasks run before more is read."""
+        await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
         """Close the log."""

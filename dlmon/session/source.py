@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -11,10 +10,8 @@ from dlmon.session.machine_history import MachineHistory
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
-# How long the event loop is kept from everything else, and then left to it. A key goes through
-# several queues before it is answered, so it needs more than one turn of the loop.
+# How long reading keeps the event loop from everything else before it is left to that.
 SLICE_S = 0.015
-PAUSE_S = 0.004
 
 
 class SessionSource(Protocol):
@@ -56,6 +53,9 @@ class SessionSource(Protocol):
 
     def detach(self) -> None:
         """Let it go on without us."""
+
+    async def pause(self) -> None:
+        """Let other tasks run before more is read."""
 
 
 class MachineSource(Protocol):
@@ -107,5 +107,5 @@ async def read_to_end(
     """Read all that there is of a session, and show how much that is; other tasks run meanwhile."""
     while source.read_share is not None:
         show(source.read_share)
-        await asyncio.sleep(PAUSE_S)
+        await source.pause()
         source.poll(SLICE_S)

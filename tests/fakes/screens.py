@@ -21,6 +21,7 @@ from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
+from tui.options.settings import Settings
 from tui.screens.base import BaseScreen
 
 _HOLD_LOCK = """
@@ -145,8 +146,8 @@ class OneScreen(DlmonApp):
 
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
-    def __init__(self, screen: Screen) -> None:
-        super().__init__(Path("no-sessions"))
+    def __init__(self, screen: Screen, ascii: bool = False) -> None:
+        super().__init__(Path("no-sessions"), settings=Settings(ascii=ascii))
         self._first = screen
         self.asked: list[Message] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -61,8 +62,8 @@ class ShownSession:
         self.log = log
         self.launch = launch
         self.viewer = viewer
-        self.screen = LiveScreen(viewer, repeatable, ascii=ascii)
-        self.app = OneScreen(self.screen)
+        self.screen = LiveScreen(viewer, repeatable)
+        self.app = OneScreen(self.screen, ascii)
 
     async def begin(self, pilot):
         """Read the log, and once more: an end without a result shows when nothing new was read."""
@@ -175,16 +176,16 @@ def dlmon_app(clock, sensing):
 class SlowViewer(Viewer):
     """Reads a log by one record at a time, and each after the first one only when that is said."""
 
-    turns = 1
+    turns = asyncio.Semaphore(0)
     is_slow = True
 
     def poll(self, most_s=None):
-        if not self.is_slow:
-            return super().poll(most_s)
-        if self.turns:
-            type(self).turns -= 1
-            return super().poll(0)
-        return []
+        return super().poll(0 if self.is_slow else most_s)
+
+    async def pause(self):
+        if self.is_slow:
+            await self.turns.acquire()
+        await super().pause()
 
 
 class SlowReading:
@@ -195,14 +196,15 @@ class SlowReading:
         self.sources = Sources(follow=viewer, machine=fake_machine)
 
     def begin(self):
-        self.viewer.turns, self.viewer.is_slow = 1, True
+        self.viewer.turns, self.viewer.is_slow = asyncio.Semaphore(0), True
 
     def go_on(self):
-        self.viewer.turns += 1
+        self.viewer.turns.release()
 
     def finish(self):
         """Read all that is left, and from now on as ever."""
         self.viewer.is_slow = False
+        self.viewer.turns.release()
 
 
 @pytest.fixture
@@ -210,4 +212,6 @@ def slow_reading():
     class OwnViewer(SlowViewer):
         """With turns of this test's own."""
 
-    return SlowReading(OwnViewer)
+    reading = SlowReading(OwnViewer)
+    reading.begin()
+    return reading

@@ -38,7 +38,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     Args:
         machine: where the readings of this machine come from.
         options: the user's own defaults.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "home.tcss"
@@ -133,9 +132,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     class SweepRequested(Requested):
         """Ask what is to be varied, and train it several times."""
 
-    def __init__(
-        self, machine: MachineSource, options: RunOptions | None = None, ascii: bool = False
-    ) -> None:
+    def __init__(self, machine: MachineSource, options: RunOptions | None = None) -> None:
         """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
         self._source = machine
@@ -144,8 +141,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._entries: list[SessionEntry] = []
         self._last: dict[str, LastResult] = {}
         self._filter = FilterField(placeholder="Type to filter", select_on_focus=False, id="filter")
-        self._list = WorkloadList(self._workloads, ascii=ascii, id="workloads")
-        self._ascii = ascii
+        self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
         self._asked: type[HomeScreen.Requested] | None = None
         # They come after the first paint.
@@ -176,9 +172,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.home.run_form import RunForm
         from tui.machine.panel import MachinePanel
 
-        self._about = AboutWorkload(ascii=self._ascii, id="about")
-        self._machine = MachinePanel(self._source, ascii=self._ascii)
-        self._form = RunForm(self._configured, ascii=self._ascii)
+        self._about = AboutWorkload(id="about")
+        self._machine = MachinePanel(self._source)
+        self._form = RunForm(self._configured)
         self._command = CommandLine()
         with self.app.batch_update():
             self.remove_class("-first")
@@ -222,14 +218,14 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
-            self.app.push_screen(GpusScreen(self._machine.look, self._ascii))
+            self.app.push_screen(GpusScreen(self._machine.look))
 
     def action_processes(self) -> None:
         """Show what runs on this machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
-            self.app.push_screen(ProcessesScreen(self._machine.look, self._ascii))
+            self.app.push_screen(ProcessesScreen(self._machine.look))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Take the sessions as they are now."""

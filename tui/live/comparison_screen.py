@@ -42,7 +42,6 @@ class ComparisonScreen(BaseScreen):
     Args:
         look: returns the comparison as it stands.
         chosen: which of its bars to begin with; None begins with this run's.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "comparison.tcss"
@@ -62,17 +61,14 @@ class ComparisonScreen(BaseScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*bars.HELP, *comparison_details.HELP)
 
-    def __init__(
-        self, look: Callable[[], Comparison], chosen: int | None = None, ascii: bool = False
-    ) -> None:
+    def __init__(self, look: Callable[[], Comparison], chosen: int | None = None) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
         self._look = look
         self._chosen = chosen
         self._row: Row | None = None
-        self._ascii = ascii
-        self._bars = ComparisonBars(ascii=ascii, id="bars", classes="panel")
-        self._details = ComparisonDetails(ascii=ascii, id="details")
+        self._bars = ComparisonBars(id="bars", classes="panel")
+        self._details = ComparisonDetails(id="details")
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the rows above the details."""

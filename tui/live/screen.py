@@ -27,6 +27,7 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.sessions import reading_text
 from tui.live import comparison_bars as bars
 from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
@@ -79,7 +80,6 @@ class LiveScreen(BaseScreen):
     Args:
         source: the session.
         repeatable: whether the same can be launched once more.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "live.tcss"
@@ -198,15 +198,12 @@ class LiveScreen(BaseScreen):
     class AgainRequested(Message):
         """The same is to be launched once more, in place of this session."""
 
-    def __init__(
-        self, source: SessionSource, repeatable: bool = False, ascii: bool = False
-    ) -> None:
+    def __init__(self, source: SessionSource, repeatable: bool = False) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
         self._source = source
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
-        self._ascii = ascii
         self._top = 0.0
         self._window = TimeWindow()
         self._zoom_note = ""
@@ -225,18 +222,17 @@ class LiveScreen(BaseScreen):
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the panels."""
-        plain = self._ascii
-        yield TopLine(ascii=plain)
+        yield TopLine()
         with Container(id="panels"):
-            yield Chart(tall_shades=True, ascii=plain, id="throughput", classes="panel")
+            yield Chart(tall_shades=True, id="throughput", classes="panel")
             with Vertical(id="compared", classes="panel"):
-                yield EpochHeadline(ascii=plain)
-                yield ComparisonBars(ascii=plain)
-            yield MachineCharts(ascii=plain)
-            yield EpochTable(ascii=plain)
-            yield OutputPane(ascii=plain)
-        yield LimitLine(ascii=plain)
-        yield ProgressLine(ascii=plain)
+                yield EpochHeadline()
+                yield ComparisonBars()
+            yield MachineCharts()
+            yield EpochTable()
+            yield OutputPane()
+        yield LimitLine()
+        yield ProgressLine()
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
@@ -366,7 +362,7 @@ class LiveScreen(BaseScreen):
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
         """Tell the throughput now or at the cursor, and which part of the run is seen."""
-        right = _speed(snapshot, self._ascii)
+        right = _speed(snapshot, self.glyphs)
         if cursor is not None:
             value = axis.columns(self._source.session.throughput)[cursor]
             told = "no batch" if value is None else f"{units.rate(value)} samples/s"
@@ -572,13 +568,13 @@ class LiveScreen(BaseScreen):
         """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
-        self.app.push_screen(GpusScreen(self._look_at_machine, self._ascii))
+        self.app.push_screen(GpusScreen(self._look_at_machine))
 
     def action_processes(self) -> None:
         """Show what runs on the machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
-        self.app.push_screen(ProcessesScreen(self._look_at_machine, self._ascii))
+        self.app.push_screen(ProcessesScreen(self._look_at_machine))
 
     def action_compare(self) -> None:
         """Show the comparison over the whole screen, and what is known of its rows."""
@@ -592,7 +588,7 @@ class LiveScreen(BaseScreen):
         from tui.live.comparison_screen import ComparisonScreen
 
         if self._look_at_comparison().rows:
-            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen, self._ascii))
+            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen))
         else:
             self.notify("there is nothing to compare with", severity="warning")
 
@@ -723,9 +719,9 @@ def _told_at_end(source: SessionSource) -> str:
     return f"{told}: {units.band(timing)}" if timing is not None else told
 
 
-def _speed(snapshot: Snapshot, ascii: bool) -> str:
+def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
     if snapshot.samples_per_second is not None:
-        return units.throughput(snapshot.samples_per_second, ascii)
+        return units.throughput(snapshot.samples_per_second, glyphs)
     if snapshot.samples_per_second_now is not None:
         return f"{units.rate(snapshot.samples_per_second_now)} samples/s"
     return ""

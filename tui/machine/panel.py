@@ -83,17 +83,15 @@ class MachinePanel(Widget):
         self,
         source: MachineSource,
         *,
-        ascii: bool = False,
         processes: bool = False,
     ) -> None:
         """Nothing is read until `start`."""
         super().__init__()
         self._source = source
-        self._ascii = ascii
         self._facts = source.facts
         self._timer: Timer | None = None
-        self._cpu = ChartTile(side=True, ascii=ascii, id=CPU, classes="panel")
-        self._memory = ChartTile(side=True, ascii=ascii, id=MEMORY, classes="panel")
+        self._cpu = ChartTile(side=True, id=CPU, classes="panel")
+        self._memory = ChartTile(side=True, id=MEMORY, classes="panel")
         self._processes = processes
         self._shape = Shape(0, 0, processes=processes)
         self._tiles: list[ChartTile] = []
@@ -108,14 +106,13 @@ class MachinePanel(Widget):
 
     def compose(self) -> ComposeResult:
         """Make the parts that every machine has; each GPU's chart is made once it is known."""
-        plain = self._ascii
-        yield AboutLines(ascii=plain, id=ABOUT)
+        yield AboutLines(id=ABOUT)
         yield self._cpu
-        yield CoreRows(ascii=plain, id=CORES)
-        yield Meters(ascii=plain, id=METERS)
+        yield CoreRows(id=CORES)
+        yield Meters(id=METERS)
         yield self._memory
-        yield GpuRows(ascii=plain, id=GPU_ROWS)
-        yield ProcessTable(ascii=plain, id=PROCESSES, classes="panel")
+        yield GpuRows(id=GPU_ROWS)
+        yield ProcessTable(id=PROCESSES, classes="panel")
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""
@@ -251,7 +248,7 @@ class MachinePanel(Widget):
             return
         self._shape = shape
         new = [
-            ChartTile(side=True, ascii=self._ascii, id=gpu_name(number), classes="panel")
+            ChartTile(side=True, id=gpu_name(number), classes="panel")
             for number in range(len(self._tiles), shape.gpus)
         ]
         self._tiles += new
@@ -294,9 +291,9 @@ class _PlacesLayout(Layout):
 class AboutLines(Lines):
     """What the machine is; or what is wrong with its sensors."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._facts = MachineFacts()
         self._notice = ""
 

@@ -122,12 +122,11 @@ class ChartTile(Chart):
         self,
         *,
         side: bool = False,
-        ascii: bool = False,
         id: str | None = None,
         classes: str | None = None,
     ):
         """Start empty."""
-        super().__init__(filled=True, ascii=ascii, id=id, classes=classes)
+        super().__init__(filled=True, id=id, classes=classes)
         self._side = side
         self._told = Told("")
         self._title_colours: tuple[Color | None, Color | None] = (None, None)
@@ -249,7 +248,7 @@ class ChartTile(Chart):
     def _above(self, width: int) -> list[Row]:
         """Return the headline, and at its right as many figures as it has rows."""
         told, tall = self._told, self._digits_rows
-        digits = big_digits(told.headline, ascii=self.ascii)
+        digits = big_digits(told.headline, glyphs=self.glyphs)
         shown = self._ordered[:tall]
         meters = self._meters(shown, width - _DIGITS_WIDTH - 1)
         meters += [()] * (tall - len(meters))
@@ -266,7 +265,7 @@ class ChartTile(Chart):
         style = self._headline_style
         rows: list[Row] = [((f" {told.headline}", style),)] if told.headline else []
         if told.headline and height >= tall + min(3, len(ordered)):
-            digits = big_digits(told.headline, large=large, ascii=self.ascii)
+            digits = big_digits(told.headline, large=large, glyphs=self.glyphs)
             rows = [((f" {text}", style),) for text in digits]
         if rows and height > len(rows) + len(ordered):
             rows.append(())
@@ -276,7 +275,7 @@ class ChartTile(Chart):
 
     def _meters(self, shown: list[Figure], width: int) -> list[Row]:
         stale = bool(self._told.trouble)
-        return meter_rows(shown, width, self.ascii, _LABEL, stale=stale)
+        return meter_rows(shown, width, self.glyphs, _LABEL, stale=stale)
 
     @property
     def _headline_style(self) -> tuple[str, ...]:
@@ -291,7 +290,7 @@ class ChartTile(Chart):
 
     @property
     def _digits_rows(self) -> int:
-        return LARGE_ROWS if self.ascii else SMALL_ROWS
+        return LARGE_ROWS if self.glyphs.is_ascii else SMALL_ROWS
 
     def _form(self, width: int, height: int) -> _Form:
         """Return where the figures stand: what the chart leaves free is for them."""

@@ -98,13 +98,13 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
     return 0 if viewer.status == "completed" and recorded else 1
 
 
-def print_outcome(viewer: Viewer, ascii: bool = False) -> None:
+def print_outcome(viewer: Viewer) -> None:
     """Print the figures of a session and its comparison, and what went wrong on stderr."""
     snapshot = viewer.snapshot()
-    console = line_console(ascii=ascii)
+    console = line_console()
     _print_summary(console, viewer, snapshot)
     console.file.flush()
-    _print_trouble(line_console(stderr=True, ascii=ascii), viewer, snapshot)
+    _print_trouble(line_console(stderr=True), viewer, snapshot)
 
 
 def _print_trouble(

@@ -9,6 +9,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
+from tui.formatting.glyphs import Glyphs, glyphs_in_use
 from tui.textual_internals import send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
@@ -56,6 +57,11 @@ class BaseScreen(Screen[None]):
         """Lay out the last row, and what says that there is no room."""
         yield KeyFooter()
         yield TooSmall()
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return glyphs_in_use()
 
     @property
     def is_in_sight(self) -> bool:

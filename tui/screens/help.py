@@ -20,7 +20,6 @@ class HelpScreen(BaseScreen):
     Args:
         keys: each key with what it does.
         topics: each panel or figure with what it means.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "help.tcss"
@@ -35,13 +34,11 @@ class HelpScreen(BaseScreen):
         Binding("end", "page(1000)", "Go to end", show=False),
     ]
 
-    def __init__(
-        self, keys: Sequence[Topic], topics: Sequence[Topic], *, ascii: bool = False
-    ) -> None:
+    def __init__(self, keys: Sequence[Topic], topics: Sequence[Topic]) -> None:
         """Take what is to be explained."""
         super().__init__()
         self._explanations = Explanations(
-            (("Keys", keys, 0), ("On this screen", topics, 1)), ascii=ascii, id="help"
+            (("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
         )
 
     def compose_parts(self) -> ComposeResult:

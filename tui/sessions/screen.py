@@ -26,7 +26,6 @@ class SessionsScreen(BaseScreen):
 
     Args:
         read: returns the sessions as they are now.
-        ascii: draw with plain characters.
         read_sweeps: returns the sweeps as they are now.
     """
 
@@ -106,7 +105,6 @@ class SessionsScreen(BaseScreen):
         self,
         read: Callable[[], list[SessionEntry]],
         read_sweeps: Callable[[], list[SweepEntry]] = list,
-        ascii: bool = False,
     ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__()
@@ -115,8 +113,8 @@ class SessionsScreen(BaseScreen):
         self._filter = FilterField(
             placeholder="Type to filter the sessions", select_on_focus=False, id="filter"
         )
-        self._list = SessionList(ascii=ascii, id="sessions")
-        self._details = SessionDetails(ascii=ascii, id="details")
+        self._list = SessionList(id="sessions")
+        self._details = SessionDetails(id="details")
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the list, and what is known of the highlighted session."""

@@ -39,7 +39,6 @@ class SweepScreen(BaseScreen):
 
     Args:
         run: the sweep; this screen makes its runs.
-        ascii: draw with plain characters.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -98,13 +97,11 @@ class SweepScreen(BaseScreen):
     def __init__(
         self,
         run: SweepRun,
-        ascii: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self._run = run
-        self._ascii = ascii
         self._clock = clock
         self._begun_at = clock()
         self._ended_at: float | None = None
@@ -123,18 +120,17 @@ class SweepScreen(BaseScreen):
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the lines, the table and the chart."""
-        plain = self._ascii
-        yield SweepTopLine(ascii=plain)
+        yield SweepTopLine()
         with Container(id="sweep"):
-            yield SweepTable(ascii=plain, id="table")
-            yield SweepChart(ascii=plain, id="chart")
-        yield SweepFindings(ascii=plain)
-        yield SweepRunLine(ascii=plain)
+            yield SweepTable(id="table")
+            yield SweepChart(id="chart")
+        yield SweepFindings()
+        yield SweepRunLine()
 
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        told = plan_text(self._run.sweep.plan, self._ascii)
+        told = plan_text(self._run.sweep.plan, self.glyphs)
         self._table.set_titles("Combinations", told)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
@@ -180,11 +176,11 @@ class SweepScreen(BaseScreen):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self._run.sweep
-        self._table.show(*table_of(sweep, self._ascii))
+        self._table.show(*table_of(sweep, self.glyphs))
         running = self._run.slot
         if self._follows and running is not None:
             self._table.highlight(running.combination)
-        self._findings = findings(sweep, self._ascii)
+        self._findings = findings(sweep, self.glyphs)
         self._paint_highlighted()
 
     def _paint_highlighted(self) -> None:
@@ -192,7 +188,7 @@ class SweepScreen(BaseScreen):
         row = self._table.row
         if row is None:
             return
-        picture = picture_of(self._run.sweep, row.combination.workload, self._ascii)
+        picture = picture_of(self._run.sweep, row.combination.workload, self.glyphs)
         self.query_one(SweepChart).show(picture)
         name = slot_text(self._run.sweep.plan, row.combination)
         noted = [f"{name}: {row.note}"] if row.note else []
@@ -233,7 +229,7 @@ class SweepScreen(BaseScreen):
         )
 
     def _told_at_end(self) -> str:
-        told = findings(self._run.sweep, self._ascii)
+        told = findings(self._run.sweep, self.glyphs)
         name = self._run.writer.header.id
         return f"{name} {self._standing.state}" + (f": {told[0]}" if told else "")
 

@@ -34,18 +34,16 @@ class MachineScreen(BaseScreen):
 
     Args:
         look: returns the machine as it is known now.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "machine_detail.tcss"
     # Letters are commands until the filter is asked for.
     AUTO_FOCUS = ""
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
         self._look = look
-        self._ascii = ascii
         self._painted: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
@@ -80,11 +78,11 @@ class MachineScreen(BaseScreen):
 
     def action_gpus(self) -> None:
         """Show every GPU in depth in place of this screen."""
-        self.app.switch_screen(GpusScreen(self._look, self._ascii))
+        self.app.switch_screen(GpusScreen(self._look))
 
     def action_processes(self) -> None:
         """Show the processes in place of this screen."""
-        self.app.switch_screen(ProcessesScreen(self._look, self._ascii))
+        self.app.switch_screen(ProcessesScreen(self._look))
 
 
 class GpusScreen(MachineScreen):
@@ -105,15 +103,15 @@ class GpusScreen(MachineScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Look at nothing before the screen is shown."""
-        super().__init__(look, ascii)
-        self._detail = MachineDetail(ascii=ascii, id="detail")
+        super().__init__(look)
+        self._detail = MachineDetail(id="detail")
         self._offers_scrolling = False
 
     def compose_parts(self) -> ComposeResult:
         """Lay out what the machine is, and below it all parts."""
-        yield AboutLines(ascii=self._ascii, id="about")
+        yield AboutLines(id="about")
         yield self._detail
 
     def paint(self, view: MachineView) -> None:
@@ -178,9 +176,9 @@ class ProcessesScreen(MachineScreen):
         ),
     )
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Show no filter before one is asked for."""
-        super().__init__(look, ascii)
+        super().__init__(look)
         self._filter = WholeFilterField(
             placeholder="Type to filter", select_on_focus=False, id="filter"
         )
@@ -189,8 +187,8 @@ class ProcessesScreen(MachineScreen):
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
         yield self._filter
-        yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
-        yield ProcessDetails(ascii=self._ascii, id="details")
+        yield ProcessTable(choosing=True, id="processes", classes="panel")
+        yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:
         """Say how a process is chosen."""

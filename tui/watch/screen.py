@@ -45,17 +45,14 @@ class WatchScreen(BaseScreen):
     def __init__(
         self,
         machine: MachineSource,
-        *,
-        ascii: bool = False,
     ) -> None:
         """Take where the readings come from; none is asked for before the screen is shown."""
         super().__init__()
         self._source = machine
-        self._ascii = ascii
 
     def compose_parts(self) -> ComposeResult:
         """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(self._source, ascii=self._ascii, processes=True)
+        yield MachinePanel(self._source, processes=True)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top."""
@@ -68,11 +65,11 @@ class WatchScreen(BaseScreen):
 
     def action_gpus(self) -> None:
         """Show every GPU in depth."""
-        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look, self._ascii))
+        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look))
 
     def action_processes(self) -> None:
         """Show what runs on this machine."""
-        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look, self._ascii))
+        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look))
 
     def action_zoom(self, out: bool) -> None:
         """Show more time, or less."""

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from tui.formatting.glyphs import UNICODE, Glyphs, glyphs_in_use
 from tui.textual_internals import put_border_titles
 
 Run = tuple[str, tuple[str, ...]]
@@ -59,10 +60,9 @@ class RowWidget(Widget):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
-        """Draw with plain characters when `ascii` is set."""
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
+        """Start empty."""
         super().__init__(id=id, classes=classes)
-        self.ascii = ascii
         self._rows: list[Row] = []
         self._rows_size = Size(0, 0)
         self._title_texts = ("", "", "")
@@ -72,9 +72,14 @@ class RowWidget(Widget):
         self._bottom_row: Row | None = None
 
     @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return glyphs_in_use()
+
+    @property
     def ellipsis(self) -> str:
         """What a text ends with that was cut."""
-        return "..." if self.ascii else "…"
+        return self.glyphs.ellipsis
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return what to show: at most `height` rows of at most `width` cells."""
@@ -153,7 +158,7 @@ class RowWidget(Widget):
             changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
             # With the blank that Textual puts before a title; the first one brings it.
             regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
-        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.ascii)
+        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs)
         if bottom != self._bottom_row:
             self._bottom_row = bottom
             regions.append(Region(0, height - 1, width, 1))
@@ -194,13 +199,15 @@ class RowWidget(Widget):
         return ((f"{title} ", ()), (self._dash * line, _LINE), (f" {right}", ()))
 
 
-def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─", ascii: bool = False) -> Row:
+def ruled_row(
+    ruler: Ruler, text: str, width: int, dash: str = "─", glyphs: Glyphs = UNICODE
+) -> Row:
     """Return the line at the bottom of a border: labels at their ticks, and its text.
 
     The text stands before the labels where it has room there, else after them, and those go
     that it would meet. Without a label there is the text alone.
     """
-    tick = "+" if ascii else "┴"
+    tick = glyphs.tick
     end = width - _TITLE_INDENT
     first = next((cell for cell, _ in ruler.marks if cell >= _TITLE_INDENT), 0)
     goes_first = bool(text) and _TITLE_INDENT + cell_len(text) + 2 <= first

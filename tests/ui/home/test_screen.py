@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 
 import pytest
+from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text
 from textual.events import Key, MouseScrollDown, Paste
@@ -32,9 +33,9 @@ class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
     def __init__(self, entries, machine, options=None, ascii=False):
-        self.screen = HomeScreen(machine, options, ascii)
+        self.screen = HomeScreen(machine, options)
         self.screen.show_entries(entries)
-        self.app = OneScreen(self.screen)
+        self.app = OneScreen(self.screen, ascii)
 
     @property
     def launched(self):
@@ -586,8 +587,9 @@ async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_befo
 
 @pytest.mark.parametrize("ascii", [False, True])
 def test_a_choice_is_cut_by_cells(ascii):
-    choice = Choice([("a", "漢字漢字漢")], "a", ascii=ascii)
-    ((row),) = choice.draw(12, 1)
+    choice = Choice([("a", "漢字漢字漢")], "a")
+    with drawn_in_ascii(ascii):
+        ((row),) = choice.draw(12, 1)
     assert row_width(row) == 12
     assert row[1][0] == ("漢字... " if ascii else "漢字漢… ")
     ((row),) = choice.draw(30, 1)

@@ -17,15 +17,14 @@ from tui.machine.tiles import ChartTile
 class Beside(Screen):
     """A panel in a room of some size, and what it posts."""
 
-    def __init__(self, clock, width, height, ascii=False):
+    def __init__(self, clock, width, height):
         super().__init__()
         self._room = width, height
-        self._ascii = ascii
         self._source = fake_machine(clock=clock)
         self.facts: list[MachineFacts] = []
 
     def compose(self) -> ComposeResult:
-        panel = MachinePanel(self._source, ascii=self._ascii)
+        panel = MachinePanel(self._source)
         panel.styles.width, panel.styles.height = self._room
         yield panel
 
@@ -53,7 +52,7 @@ async def speak(sensors, clock, pilot, **options):
 @pytest.mark.parametrize("gpus", [0, 1, 2, 8, 16])
 @pytest.mark.parametrize("size", [(36, 8), (36, 12), (42, 16), (42, 21), (62, 36), (75, 30)])
 async def test_the_essentials_are_told_at_every_height(sensing, clock, size, gpus, ascii):
-    app = OneScreen(Beside(clock, *size, ascii=ascii))
+    app = OneScreen(Beside(clock, *size), ascii)
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         await speak(sensing[0], clock, pilot, gpus=gpus)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fakes.forged_logs import forge_logs
+from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, FOREIGN_NAME, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
 from fakes.sweeps import completed, plan_of, sweep_of
@@ -29,11 +30,11 @@ HOUR_S = 3600
 class ShownSessions:
     """A screen of the sessions of a directory, and what it asked for."""
 
-    def __init__(self, log_dir, **options):
+    def __init__(self, log_dir, ascii=False, **options):
         self.reads = 0
         self._log_dir = log_dir
         self.screen = SessionsScreen(self._read, **options)
-        self.app = OneScreen(self.screen)
+        self.app = OneScreen(self.screen, ascii)
 
     def _read(self):
         self.reads += 1
@@ -492,7 +493,7 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     result = replace(result, device_name=text, error=text)
     failed = SessionEntry(header, Path(text), "failed", result, None)
     unknown = replace(failed, status=text, result=None)
-    sessions, details = SessionList(ascii=ascii), SessionDetails(ascii=ascii)
+    sessions, details = SessionList(), SessionDetails()
     sweep = sweep_of(plan_of({"device": [text, "cpu"]}, workloads=(text,)))
     sweep.sessions[header.id] = Slot(0, 0)
     swept = SweepEntry(new_header(sweep.plan, 1, BEGIN_WALL), Path(text), sweep, "stopped", None)
@@ -500,7 +501,9 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     sessions.filter(typed)
     for entry in (failed, unknown, swept):
         details.show(entry)
-        for drawn in (sessions.draw(*size), details.draw(*size)):
+        with drawn_in_ascii(ascii):
+            both = sessions.draw(*size), details.draw(*size)
+        for drawn in both:
             assert len(drawn) <= size[1]
             assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 

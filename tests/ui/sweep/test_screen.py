@@ -162,10 +162,8 @@ def show():
 
     @asynccontextmanager
     async def shown(run, size=(120, 40), ascii=False):
-        screen = SweepScreen(run, ascii=ascii, clock=lambda: 100.0)
-        app = OneScreen(screen)
-        if ascii:
-            app.add_class("-ascii")
+        screen = SweepScreen(run, clock=lambda: 100.0)
+        app = OneScreen(screen, ascii)
         told = ShownSweep(run, app, screen)
         async with app.run_test(size=size, notifications=True) as pilot:
             told.pilot = pilot

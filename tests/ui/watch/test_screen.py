@@ -23,9 +23,9 @@ LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and o
 class ShownWatch:
     """The watch screen, and whether it was left."""
 
-    def __init__(self, clock, interval_s=1.0, pcie=False, **options):
-        self.screen = WatchScreen(fake_machine(interval_s, pcie, clock), **options)
-        self.app = OneScreen(self.screen)
+    def __init__(self, clock, interval_s=1.0, pcie=False, ascii=False):
+        self.screen = WatchScreen(fake_machine(interval_s, pcie, clock))
+        self.app = OneScreen(self.screen, ascii)
 
     @property
     def left(self):

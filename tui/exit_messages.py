@@ -19,7 +19,7 @@ def print_exit_message(viewer: Viewer, *, stops: bool) -> None:
         viewer: the session; it is closed.
         stops: it was ours, and stops now that its lifeline is released.
     """
-    from tui.plain.follow import print_outcome, unrecorded_result
+    from tui.plain.summary import print_outcome, unrecorded_result
 
     viewer.poll()
     session, path = viewer.session.header.id, shown_path(viewer.path)

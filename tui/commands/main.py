@@ -334,7 +334,7 @@ def watch(
     if complaint:
         raise UserError(complaint)
     if not in_terminal():
-        from tui.plain.follow import watch_machine
+        from tui.plain.watch import watch_machine
 
         raise typer.Exit(watch_machine(interval_s, pcie))
     from tui.app import DlmonApp

@@ -832,7 +832,7 @@ async def test_opening_a_session_that_is_over_rings_nothing(dlmon_app, log_dir, 
         monkeypatch.setattr(app, "bell", lambda rung=rung: rung.append(True))
         async with app.run_test(size=(120, 40)) as pilot:
             await until(pilot, lambda app=app: live(app))
-            await until(pilot, lambda app=app: "running" not in app.screen._viewer.status)
+            await until(pilot, lambda app=app: "running" not in app.screen._source.status)
             app.screen.tick()
             await pilot.pause()
         assert rung == []
@@ -874,7 +874,7 @@ async def test_an_end_that_is_waited_for_under_the_help_leaves_once_that_is_clos
         await pilot.press("q", "s", "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         log.write(result)
-        await until(pilot, lambda: not session._viewer.running)
+        await until(pilot, lambda: not session._source.running)
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
         await pilot.press("escape")
@@ -892,7 +892,7 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(dlmon_app, log_
         await open_the_other(pilot, app)
         other = app.screen
         log.write(result)
-        await until(pilot, lambda: not first._viewer.running)
+        await until(pilot, lambda: not first._source.running)
         await pilot.pause()
         assert app.screen is other
         await pilot.press("q", "escape")

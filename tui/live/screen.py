@@ -14,8 +14,6 @@ from textual.worker import Worker
 from dlmon.log.directory import UNKNOWN, SessionEntry
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
-from tui.drawing.plot import grown_top
-from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
 from tui.formatting import units
 from tui.formatting.comparison import (
     comparison_rows,
@@ -27,7 +25,6 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
-from tui.formatting.glyphs import Glyphs
 from tui.formatting.sessions import reading_text
 from tui.live import comparison_bars as bars
 from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
@@ -37,13 +34,14 @@ from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
+from tui.live.time_charts import TimeCharts, machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
-from tui.machine.view import MachineView, gpu_that_trains
+from tui.machine.view import MachineView
 from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
-from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.chart import Chart
 
 if TYPE_CHECKING:
     from tui.live.comparison_screen import Comparison
@@ -204,11 +202,6 @@ class LiveScreen(BaseScreen):
         self._source = source
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
-        self._top = 0.0
-        self._window = TimeWindow()
-        self._zoom_note = ""
-        self._grabbed = self._window
-        self._drawn: tuple[object, ...] = ()
         self._second = -1
         self._stop_asked = False
         self._log_is_open = False
@@ -236,8 +229,8 @@ class LiveScreen(BaseScreen):
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
-        self._throughput = self.query_one("#throughput", Chart)
-        self._machine = self.query_one(MachineCharts)
+        throughput, machine = self.query_one("#throughput", Chart), self.query_one(MachineCharts)
+        self._charts = TimeCharts(self._source, throughput, machine)
         self.query_one("#compared").border_title = "Seconds per epoch"
         self.set_interval(BEAT_S, self._beat)
         self.call_after_refresh(self._paint_all)
@@ -247,7 +240,8 @@ class LiveScreen(BaseScreen):
         self.call_after_refresh(self._paint_all)
 
     def _paint_all(self) -> None:
-        self._drawn = ()
+        if self.is_mounted:
+            self._charts.forget_drawn()
         self.paint()
 
     def _beat(self) -> None:
@@ -313,95 +307,7 @@ class LiveScreen(BaseScreen):
         self.query_one(EpochTable).show(snapshot.epochs, running)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
         self._paint_comparison(snapshot)
-        self._paint_charts(snapshot)
-
-    def _paint_charts(self, snapshot: Snapshot) -> None:
-        """Draw the charts, if anything in them changed."""
-        run, count = self._run, self._plot_columns
-        axis = self._window.axis(run, count)
-        cursor = self._window.cursor_column(axis)
-        self._title_throughput(snapshot, axis, cursor)
-        view = self._machine_view(snapshot, axis, cursor)
-        # A line above or below that wraps leaves the charts fewer rows.
-        rows = self._machine.size.height
-        running = self._source.running
-        drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
-        if drawn == self._drawn:
-            return
-        self._drawn = drawn
-        self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
-        self._machine.show(view, axis, axis.time_elapsed(self._source.session.header.t))
-
-    @property
-    def _run(self) -> Run:
-        session = self._source.session
-        interval_ns = int(session.machine.interval_s * 1e9)
-        return Run(session.header.t, self._source.now(), self._source.running, interval_ns)
-
-    @property
-    def _plot_columns(self) -> int:
-        return min(self._throughput.plot_columns, self._machine.plot_columns)
-
-    def _throughput_picture(
-        self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
-    ) -> ChartPicture:
-        session = self._source.session
-        columns = axis.columns(session.throughput)
-        known = [column for column in columns if column is not None]
-        if known:
-            self._top = grown_top(self._top, max(known))
-        return ChartPicture(
-            columns=columns,
-            top=self._top,
-            left_labels=("",) if self._top == 0 else (),
-            marks=axis.marks(session.epoch_begins),
-            shades=axis.shades(session.stretches),
-            reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
-            cursor=cursor,
-        )
-
-    def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
-        """Tell the throughput now or at the cursor, and which part of the run is seen."""
-        right = _speed(snapshot, self.glyphs)
-        if cursor is not None:
-            value = axis.columns(self._source.session.throughput)[cursor]
-            told = "no batch" if value is None else f"{units.rate(value)} samples/s"
-            right = f"{self._cursor_label(axis)}  {told}"
-        elif snapshot.stalls:
-            right = f"{right}  {units.stalls(snapshot.stalls)}"
-        title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
-        self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
-
-    def _what_is_seen(self, axis: TimeAxis) -> str:
-        """Name the part of the run that is on the charts."""
-        run, count = self._run, self._plot_columns
-        if self._window.is_paused(run, count):
-            begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
-            return f"paused at {begin} – {end}, f follows"
-        seen = self._window.what_is_seen(run, count)
-        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
-
-    def _cursor_label(self, axis: TimeAxis) -> str:
-        read_ns = self._window.read_ns(axis)
-        return "" if read_ns is None else f"at {self._clock(read_ns)}"
-
-    def _clock(self, t_ns: int) -> str:
-        """Write an instant as the time since the session began."""
-        return units.clock((t_ns - self._source.session.header.t) / 1e9)
-
-    def _machine_view(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> MachineView:
-        session = self._source.session
-        return MachineView(
-            history=session.machine,
-            facts=session.facts,
-            age_s=snapshot.machine_age_s if self._source.running else None,
-            interval_s=session.machine.interval_s,
-            gpu_index=gpu_that_trains(session.header, snapshot.model),
-            epoch_begins=tuple(session.epoch_begins),
-            stretches=tuple(session.stretches),
-            cursor=cursor,
-            cursor_label=self._cursor_label(axis),
-        )
+        self._charts.paint(snapshot)
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
         rows = comparison_rows(snapshot, self._earlier)
@@ -423,77 +329,57 @@ class LiveScreen(BaseScreen):
 
     # ---- the part of the run that is seen ----
 
-    def _look(self, window: TimeWindow) -> None:
-        """Show another part of the run, or read another instant, at once."""
-        self._zoom_note = ""
-        self._window = window
-        self._paint_charts(self._source.snapshot())
-
     def action_next_view(self) -> None:
         """Show the next larger part of the run; after the whole, the smallest."""
-        run, count = self._run, self._plot_columns
-        self._zoom(self._window.next_view(run, count), self._window.why_no_nearer(run, count))
+        self._charts.next_view()
 
     def action_zoom_in(self) -> None:
         """Show less time."""
-        run, count = self._run, self._plot_columns
-        self._zoom(self._window.zoomed_in(run, count), self._window.why_no_nearer(run, count))
+        self._charts.zoom_in()
 
     def action_zoom_out(self) -> None:
         """Show more time."""
-        self._zoom(self._window.zoomed_out(self._run, self._plot_columns), NOTHING_MORE)
-
-    def _zoom(self, window: TimeWindow, why_not: str) -> None:
-        """Show a larger or a smaller part of the run; say why where that changes nothing."""
-        unchanged = window is self._window
-        self._look(window)
-        if unchanged:
-            self._zoom_note = why_not
-            self._paint_charts(self._source.snapshot())
+        self._charts.zoom_out()
 
     def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""
-        count = self._plot_columns
-        self._look(self._window.panned(quarters * (count // 4), self._run, count))
+        self._charts.pan(quarters)
 
     def action_move_cursor(self, samples: int) -> None:
         """Read the charts earlier or later."""
-        self._look(self._window.with_cursor_moved(samples, self._run, self._plot_columns))
+        self._charts.move_cursor(samples)
 
     def action_go_to_begin(self) -> None:
         """Show, or read, where the run began."""
-        self._look(self._window.at_begin(self._run, self._plot_columns))
+        self._charts.go_to_begin()
 
     def action_go_to_end(self) -> None:
         """Show, or read, where the run is now."""
-        self._look(self._window.at_end(self._run, self._plot_columns))
+        self._charts.go_to_end()
 
     def action_follow(self) -> None:
         """Let the charts follow the run again."""
-        self._look(self._window.followed(self._run, self._plot_columns))
+        self._charts.follow()
 
     def action_escape(self) -> None:
         """Take the cursor away, else follow the run again."""
-        if self._window.cursor_ns is not None:
-            self._look(self._window.without_cursor())
-        else:
-            self.action_follow()
+        self._charts.escape()
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
         """Read the charts where one was clicked."""
-        self._look(self._window.with_cursor_at(message.column, self._run, self._plot_columns))
+        self._charts.point_at(message.column)
 
     def on_chart_grabbed(self) -> None:
         """Keep what is seen when a drag begins."""
-        self._grabbed = self._window
+        self._charts.grab()
 
     def on_chart_dragged(self, message: Chart.Dragged) -> None:
         """Move all charts with the mouse."""
-        self._look(self._grabbed.panned(-message.columns, self._run, self._plot_columns))
+        self._charts.drag(message.columns)
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
         """Zoom with the wheel."""
-        zoom = self.action_zoom_in if message.up else self.action_zoom_out
+        zoom = self._charts.zoom_in if message.up else self._charts.zoom_out
         zoom()
 
     # ---- what can be done with the session ----
@@ -607,15 +493,7 @@ class LiveScreen(BaseScreen):
 
     def _look_at_machine(self) -> MachineView:
         """Return the machine as it is now, or was at the end, wherever the cursor is."""
-        snapshot = self._source.snapshot()
-        session = self._source.session
-        return MachineView(
-            history=session.machine,
-            facts=session.facts,
-            age_s=snapshot.machine_age_s if self._source.running else None,
-            interval_s=session.machine.interval_s,
-            gpu_index=gpu_that_trains(session.header, snapshot.model),
-        )
+        return machine_view(self._source, self._source.snapshot())
 
     def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""
@@ -717,20 +595,3 @@ def _told_at_end(source: SessionSource) -> str:
     timing = timing_of(source.snapshot())
     told = f"{source.session.header.workload} {source.status}"
     return f"{told}: {units.band(timing)}" if timing is not None else told
-
-
-def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
-    if snapshot.samples_per_second is not None:
-        return units.throughput(snapshot.samples_per_second, glyphs)
-    if snapshot.samples_per_second_now is not None:
-        return f"{units.rate(snapshot.samples_per_second_now)} samples/s"
-    return ""
-
-
-def _fitting_title(right: str, room: int) -> tuple[str, str]:
-    """Return name and figure as they have room: the unit is shortened, then the name goes."""
-    short = right.replace(" samples/s", " /s")
-    for told in (right, short):
-        if len("Throughput") + len(told) + 3 <= room:
-            return "Throughput", told
-    return "", right if len(right) <= room else short

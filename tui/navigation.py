@@ -22,7 +22,7 @@ from dlmon.session.follower import Viewer
 from dlmon.session.local_machine import LocalMachine
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
-from tui.formatting.sessions import reading_text
+from tui.formatting.reading import reading_text
 from tui.options.jobs import make_job, recorded_options
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
@@ -215,7 +215,8 @@ class NavigatingApp(App[int]):
 
     def on_home_screen_sweep_requested(self, message: HomeScreen.SweepRequested) -> None:
         """Begin a sweep from the home screen."""
-        self.sweep(message.workload, message.options)
+        if self.screen is self._home:  # of a key that comes twice at once, the second came too late
+            self.sweep(message.workload, message.options)
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
@@ -306,6 +307,7 @@ class NavigatingApp(App[int]):
         async def read() -> None:
             viewer.poll(SLICE_S)
             await read_to_end(viewer, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
+            self._being_read = None
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
             self.switch_screen(self._session_screen(viewer, self._first_launch if first else None))
@@ -410,7 +412,9 @@ class NavigatingApp(App[int]):
 
     def on_live_screen_left(self, message: LiveScreen.Left) -> None:
         """Close a session: back to where it was opened from, else out."""
-        shown = next(shown for shown in self._shown if shown.screen is message.screen)
+        shown = next((one for one in self._shown if one.screen is message.screen), None)
+        if shown is None:
+            return
         if shown.screen is self.screen_stack[_FIRST_SCREEN]:
             self.exit(_exit_code(shown))
             return
@@ -441,6 +445,8 @@ class NavigatingApp(App[int]):
 
     def _open(self, log: Path) -> None:
         """Show a recorded session, or go back to it where it is shown already."""
+        if self._being_read is not None:
+            return
         for depth, shown in enumerate(self._shown):
             above = self._shown[depth + 1 :]
             if shown.viewer.path == log and not any(one.needs_us for one in above):

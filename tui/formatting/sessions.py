@@ -142,8 +142,3 @@ def resume_command(entry: SweepEntry, by_path: bool = False) -> str:
     """
     name = str(entry.path.parent) if by_path else entry.header.id
     return shlex.join(["dlmon", "sweep", "--resume", name])
-
-
-def reading_text(share: float | None) -> str:
-    """Say how much of a log is read; nothing once it is read to its end."""
-    return "" if share is None else f"reading the log: {int(share * 100)} %"

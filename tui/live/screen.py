@@ -25,7 +25,7 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
-from tui.formatting.sessions import reading_text
+from tui.formatting.reading import reading_text
 from tui.live import comparison_bars as bars
 from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic

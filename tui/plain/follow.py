@@ -27,7 +27,7 @@ from tui.formatting.comparison import (
     epoch_text,
     epoch_word,
 )
-from tui.formatting.sessions import reading_text
+from tui.formatting.reading import reading_text
 from tui.plain.console import line_console
 from tui.plain.summary import print_outcome, print_trouble
 from tui.signals import on_signals

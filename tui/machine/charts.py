@@ -7,7 +7,8 @@ from textual.containers import Horizontal, Vertical
 
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.gpu_rows import GpuRows, gpu_rows_wanted
-from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.readings import show_cpu, show_gpu, show_memory
+from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (

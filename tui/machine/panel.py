@@ -35,7 +35,8 @@ from tui.machine.layout import (
 )
 from tui.machine.meters import Meters
 from tui.machine.process_table import PROCESS_HELP, ProcessTable
-from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.readings import show_cpu, show_gpu, show_memory
+from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
 from tui.widgets.rows import Row

@@ -57,7 +57,8 @@ def main() -> int:
     if arguments.plain:
         from tui.plain.follow import follow
     else:
-        import tui.app
+        from tui.app import DlmonApp
+        from tui.navigation import Sources
     answer = started.answer()
     if isinstance(answer, Refused):
         print(answer.reason, file=sys.stderr)
@@ -65,10 +66,11 @@ def main() -> int:
     log = Path(answer.log)
     if arguments.plain:
         return follow(log, started)
+    sources = Sources()
     if arguments.counts:
         CountingViewer.counts_path = arguments.counts
-        tui.app.__dict__["Viewer"] = CountingViewer
-    return tui.app.DlmonApp(log.parent.parent, log, started).run_to_exit_code()
+        sources = Sources(follow=CountingViewer)
+    return DlmonApp(log.parent.parent, log, started, sources=sources).run_to_exit_code()
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,6 +7,8 @@ import time
 import pytest
 from hypothesis import settings
 
+from tui.formatting.glyphs import UNICODE, use_glyphs
+
 # Two noisy cores: a slow example is no failure.
 settings.register_profile("dlmon", deadline=None)
 settings.load_profile("dlmon")
@@ -23,6 +25,12 @@ def _nothing_of_the_persons_own(tmp_path_factory):
             if name in os.environ:
                 patch.delenv(name)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _glyphs_of_no_other_test():
+    """Let an app that an earlier test made with plain characters draw nothing here."""
+    use_glyphs(UNICODE)
 
 
 @pytest.fixture

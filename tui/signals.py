@@ -1,8 +1,9 @@
-"""What a signal to end does while a loop runs."""
+"""What a signal does while a loop runs."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
 
@@ -26,3 +27,17 @@ def on_signals(
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, end, EXIT_CODES[number])
+
+
+def before_hang_up(say: Callable[[], None]) -> None:
+    """Have `say` called when SIGHUP comes; the process then ends by it, as it would have."""
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        # Started by nohup: nothing ends.
+        return
+
+    def end() -> None:
+        say()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -9,14 +10,18 @@ from pathlib import Path
 
 from dlmon.host import boot_id, host_name
 from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import standing_without_result
-from dlmon.log.folder import LogError, next_log
+from dlmon.log.directory import read_entry, standing_without_result, stop_session
+from dlmon.log.folder import LogError, log_directory_of, next_log
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result, Status
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
+from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
 LEAST_FREE_BYTES = 64 * 1024
+# A key goes through several queues before it is answered, so it needs more than one turn of the
+# event loop.
+PAUSE_S = 0.004
 
 
 class Viewer:
@@ -137,6 +142,35 @@ class Viewer:
         """The session's result, once there is one."""
         return self.session.result
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it stops with us, unless it is detached."""
+        return self._launch is not None
+
+    @property
+    def directory(self) -> Path:
+        """Where its log lies among those of other sessions."""
+        return log_directory_of(self.path)
+
+    def stop(self) -> bool:
+        """Stop it after the current batch; return whether that can be."""
+        if self._launch is not None:
+            self._launch.say(FROM_SCREEN)
+            return True
+        try:
+            return stop_session(read_entry(self.path), BY_OTHER_SCREEN)
+        except (LogError, OSError):  # the log is gone, or the session another user's
+            return False
+
+    def detach(self) -> None:
+        """Let it go on without us."""
+        if self._launch is not None:
+            self._launch.say("detach")
+
+    def second(self) -> int:
+        """Return which second of the session it is by our clock, whether it still runs or not."""
+        return (self._clock() - self.session.header.t) // 1_000_000_000
+
     def now(self) -> int:
         """Return the time on the session's own clock.
 
@@ -149,6 +183,10 @@ class Viewer:
     def snapshot(self) -> Snapshot:
         """Return all figures of this moment."""
         return self.session.snapshot(self.now())
+
+    async def pause(self) -> None:
+        """Let other tasks run before more is read."""
+        await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
         """Close the log."""

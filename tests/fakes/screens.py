@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from textual import events
+from textual.message import Message
 from textual.screen import Screen
 
 import tui.app
@@ -17,7 +19,10 @@ from dlmon.host import boot_id, host_name
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
+from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
+from tui.options.settings import Settings
+from tui.screens.base import BaseScreen
 
 _HOLD_LOCK = """
 import fcntl, sys
@@ -128,18 +133,40 @@ class FakeSensing:
                 self._on_sample(record)
 
 
+def fake_machine(interval_s=1.0, pcie=False, clock=time.monotonic_ns) -> LocalMachine:
+    """Return this machine with sensors that a test speaks for."""
+    return LocalMachine(interval_s, pcie, FakeSensing, clock)
+
+
 class OneScreen(DlmonApp):
-    """The app with a screen of the test's own, styled as ever."""
+    """The app with a screen of the test's own, styled as ever.
+
+    What that screen asks of its app is not done, but noted in `asked`.
+    """
 
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
-    def __init__(self, screen: Screen) -> None:
-        super().__init__(Path("no-sessions"))
+    def __init__(self, screen: Screen, ascii: bool = False) -> None:
+        super().__init__(Path("no-sessions"), settings=Settings(ascii=ascii))
         self._first = screen
+        self.asked: list[Message] = []
 
     def on_mount(self, event: events.Mount) -> None:
         event.prevent_default()
         self.push_screen(self._first)
+
+    def on_base_screen_left(self, message: BaseScreen.Left) -> None:
+        if message.screen is self._first:
+            self._note(message)
+
+    def _note(self, message: Message) -> None:
+        message.prevent_default()
+        self.asked.append(message)
+
+    on_live_screen_left = on_live_screen_again_requested = _note
+    on_sweep_screen_left = on_sweep_screen_session_requested = _note
+    on_home_screen_train_requested = on_home_screen_sweep_requested = _note
+    on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
 
 
 async def drag(pilot, widget, offset: tuple[int, int]) -> None:

@@ -19,8 +19,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import dlmon.host
-import tui.app
-import tui.machine.panel
 from dlmon.records import (
     Epoch,
     Facts,
@@ -40,11 +38,12 @@ from dlmon.records import (
 from dlmon.session.follower import Viewer
 from tui.app import DlmonApp
 from tui.machine.panel import MachinePanel
+from tui.navigation import Sources
 from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
 
 from .recorded import BEGIN_NS, BEGIN_WALL, BOOT_ID, HOST, folded, recorded_session, write_log
-from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, screen_text
+from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, fake_machine, screen_text
 
 Size = tuple[int, int]
 
@@ -473,7 +472,7 @@ class Stage:
 
 async def _push_starting(stage: Stage) -> None:
     sentence = "starting the session: asking the sensors what this machine is …"
-    stage.app.push_screen(StartingScreen(sentence, lambda: None))
+    stage.app.push_screen(StartingScreen(sentence))
 
 
 _OF_A_SESSION = (
@@ -514,7 +513,7 @@ def staged(
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-")))
         clock = Clock(BEGIN_NS)
-        _be_the_machine(stack, clock, home)
+        _be_the_machine(stack, home)
         # A path from here is the same in every picture.
         stack.enter_context(chdir(home))
         log_dir = Path(folder)
@@ -530,18 +529,18 @@ def staged(
             where = {"log": log.path, "started": FakeLaunch() if state.ours else None}
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
-        app = DlmonApp(log_dir, **where, settings=Settings(**settings))
+        sources = Sources(
+            follow=partial(Viewer, clock=clock), machine=partial(fake_machine, clock=clock)
+        )
+        app = DlmonApp(log_dir, **where, settings=Settings(**settings), sources=sources)
         yield Stage(app, view, state, clock)
 
 
-def _be_the_machine(stack: ExitStack, clock: Clock, home: Path) -> None:
+def _be_the_machine(stack: ExitStack, home: Path) -> None:
     """Let this machine be the one that was recorded, and keep a person's own settings out."""
     patch = partial(_patch, stack)
     patch(dlmon.host, "socket", SimpleNamespace(gethostname=lambda: HOST))
     patch(dlmon.host, "Path", lambda path: SimpleNamespace(read_text=lambda: BOOT_ID))
-    patch(tui.app, "Viewer", partial(Viewer, clock=clock))
-    patch(tui.machine.panel, "Sensing", FakeSensing)
-    patch(tui.machine.panel, "time", SimpleNamespace(monotonic_ns=clock))
     patch(FakeSensing, "started", [])
     stack.callback(time.tzset)
     told = {"TZ": "UTC", "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home)}

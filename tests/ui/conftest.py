@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
+from functools import partial
 
 import pytest
 from fakes import quiet
 from fakes.recorded import BEGIN_NS
-from fakes.screens import Clock, FakeLaunch, FakeSensing, GrowingLog, OneScreen, screen_text
+from fakes.screens import (
+    Clock,
+    FakeLaunch,
+    FakeSensing,
+    GrowingLog,
+    OneScreen,
+    fake_machine,
+    screen_text,
+)
 
-import tui.app
-import tui.live.screen
-import tui.machine.panel
-import tui.reading
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import Viewer
+from tui.app import DlmonApp
 from tui.live.screen import LiveScreen
+from tui.navigation import Sources
 
 
 @pytest.fixture(autouse=True)
@@ -52,19 +58,18 @@ def growing_log(log_dir):
 class ShownSession:
     """A live screen with what stands around it."""
 
-    def __init__(self, log, launch, clock, ascii):
+    def __init__(self, log, viewer, launch, ascii, repeatable):
         self.log = log
         self.launch = launch
-        self.left = []
-        self.viewer = Viewer(log.path, clock)
-        entries = list_sessions(log.path.parent.parent)
-        self.screen = LiveScreen(self.viewer, launch, entries, self.left.append, ascii=ascii)
-        self.app = OneScreen(self.screen)
+        self.viewer = viewer
+        self.screen = LiveScreen(viewer, repeatable)
+        self.app = OneScreen(self.screen, ascii)
 
     async def begin(self, pilot):
         """Read the log, and once more: an end without a result shows when nothing new was read."""
         self.pilot = pilot
         await pilot.pause()
+        self.screen.show_entries(list_sessions(self.log.path.parent.parent))
         await self.tick()
         await self.tick()
         await self.settle()
@@ -96,6 +101,14 @@ class ShownSession:
         await self.settle()
 
     @property
+    def left(self):
+        """What the screen asked of its app: to be left, after a stop or not, or to run again."""
+        return [
+            "again" if isinstance(message, LiveScreen.AgainRequested) else message.screen.stop_asked
+            for message in self.app.asked
+        ]
+
+    @property
     def text(self):
         return screen_text(self.app)
 
@@ -119,11 +132,13 @@ def session_screen(growing_log, clock):
     """Return a function that makes the live screen of a log of these records."""
     made = []
 
-    def make(records, *, ours=True, running=True, ascii=False):
+    def make(records, *, ours=True, running=True, ascii=False, repeatable=False, follow=Viewer):
         log = growing_log(records)
         if not running:
             log.drop_lock()
-        made.append(ShownSession(log, FakeLaunch() if ours else None, clock, ascii))
+        launch = FakeLaunch() if ours else None
+        viewer = follow(log.path, clock, launch)
+        made.append(ShownSession(log, viewer, launch, ascii, repeatable))
         return made[-1]
 
     yield make
@@ -146,45 +161,57 @@ def show_session(session_screen):
 
 
 @pytest.fixture
-def sensing(monkeypatch, clock):
-    """Put sensors that a test speaks for in place of the real ones; return all that started."""
+def sensing(monkeypatch):
+    """Return all sensors that started, those that a test speaks for."""
     monkeypatch.setattr(FakeSensing, "started", [])
-    monkeypatch.setattr(tui.machine.panel, "Sensing", FakeSensing)
-    monkeypatch.setattr(tui.machine.panel, "time", SimpleNamespace(monotonic_ns=clock))
     return FakeSensing.started
 
 
-class SlowReading:
-    """Has logs read by one record at a time, and each after the first one only when told to."""
+@pytest.fixture
+def dlmon_app(clock, sensing):
+    """Return what makes the app, with sensors that a test speaks for."""
+    return partial(DlmonApp, sources=Sources(machine=partial(fake_machine, clock=clock)))
 
-    def __init__(self, monkeypatch):
-        self._monkeypatch = monkeypatch
+
+class SlowViewer(Viewer):
+    """Reads a log by one record at a time, and each after the first one only when that is said."""
+
+    turns = asyncio.Semaphore(0)
+    is_slow = True
+
+    def poll(self, most_s=None):
+        return super().poll(0 if self.is_slow else most_s)
+
+    async def pause(self):
+        if self.is_slow:
+            await self.turns.acquire()
+        await super().pause()
+
+
+class SlowReading:
+    """Says when a slow viewer reads on."""
+
+    def __init__(self, viewer):
+        self.viewer = viewer
+        self.sources = Sources(follow=viewer, machine=fake_machine)
 
     def begin(self):
-        self._turns = asyncio.Semaphore(0)
-        self._finished = False
-        for module in (tui.app, tui.live.screen, tui.reading):
-            self._monkeypatch.setattr(module, "SLICE_S", 0)
-        self._monkeypatch.setattr(tui.reading, "asyncio", SimpleNamespace(sleep=self._turn))
+        self.viewer.turns, self.viewer.is_slow = asyncio.Semaphore(0), True
 
     def go_on(self):
-        self._turns.release()
+        self.viewer.turns.release()
 
     def finish(self):
         """Read all that is left, and from now on as ever."""
-        self._finished = True
-        self._turns.release()
-        self._monkeypatch.undo()
-
-    async def _turn(self, seconds):
-        if not self._finished:
-            await self._turns.acquire()
-        await asyncio.sleep(seconds)
+        self.viewer.is_slow = False
+        self.viewer.turns.release()
 
 
 @pytest.fixture
 def slow_reading():
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        reading = SlowReading(monkeypatch)
-        reading.begin()
-        yield reading
+    class OwnViewer(SlowViewer):
+        """With turns of this test's own."""
+
+    reading = SlowReading(OwnViewer)
+    reading.begin()
+    return reading

@@ -7,10 +7,9 @@ from functools import partial
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import FakeLaunch, of_this_boot, screen_text
+from fakes.screens import FakeLaunch, fake_machine, of_this_boot, screen_text
 from textual.command import CommandPalette
 
-import tui.app
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
 from dlmon.records import Result
@@ -18,6 +17,7 @@ from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.comparison_bars import ComparisonBars
 from tui.live.screen import LiveScreen
+from tui.navigation import Sources
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
@@ -40,24 +40,38 @@ def running(growing_log):
     return log, result
 
 
+class Launcher:
+    """What starts a run in a test: it answers as was put in place, and notes its lifelines."""
+
+    def put(self, answer, at_once=True):
+        self.answer, self.at_once, self.launches = answer, at_once, []
+        return self.launches
+
+    def __call__(self, job):
+        launched = FakeLaunch(self.answer)
+        launched.job = job
+        if self.at_once:
+            launched.may_answer.set()
+        self.launches.append(launched)
+        return launched
+
+
 @pytest.fixture
-def launched(monkeypatch):
+def launcher():
+    return Launcher()
+
+
+@pytest.fixture
+def launched(launcher):
     """Put an answer of the supervisor in place; return the lifelines that were taken."""
+    return launcher.put
 
-    def put(answer, at_once=True):
-        launches = []
 
-        def launch(job):
-            launches.append(FakeLaunch(answer))
-            launches[-1].job = job
-            if at_once:
-                launches[-1].may_answer.set()
-            return launches[-1]
-
-        monkeypatch.setattr(tui.app, "launch", launch)
-        return launches
-
-    return put
+@pytest.fixture
+def dlmon_app(clock, sensing, launcher):
+    """Return what makes the app, with sensors and a launcher that a test speaks for."""
+    machine = partial(fake_machine, clock=clock)
+    return partial(DlmonApp, sources=Sources(machine=machine, launch=launcher))
 
 
 def run(app, actions):
@@ -99,30 +113,30 @@ def live(app):
 # ---- how it is opened and left ----
 
 
-async def test_without_arguments_it_opens_the_home_screen(log_dir, sensing):
-    app = DlmonApp(log_dir)
+async def test_without_arguments_it_opens_the_home_screen(dlmon_app, log_dir, sensing):
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await pilot.pause()
         assert isinstance(app.screen, HomeScreen)
 
 
-def test_home_is_left_with_exit_code_0_and_without_a_word(log_dir, sensing, capsys):
+def test_home_is_left_with_exit_code_0_and_without_a_word(dlmon_app, log_dir, sensing, capsys):
     async def quit_at_once(pilot):
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
         await until(pilot, lambda: pilot.app.screen.is_mounted)
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir), quit_at_once) == 0
+    assert run(dlmon_app(log_dir), quit_at_once) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_watch_is_left_with_exit_code_0(log_dir, sensing):
+def test_watch_is_left_with_exit_code_0(dlmon_app, log_dir, sensing):
     async def quit_at_once(pilot):
         await pilot.pause()
         assert isinstance(pilot.app.screen, WatchScreen)
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, watch_interval_s=0.5), quit_at_once) == 0
+    assert run(dlmon_app(log_dir, watch_interval_s=0.5), quit_at_once) == 0
     assert [sensors.interval_s for sensors in sensing] == [0.5]
 
 
@@ -135,7 +149,7 @@ def test_watch_is_left_with_exit_code_0(log_dir, sensing):
     ],
 )
 def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
-    log_dir, capsys, status, code, err
+    dlmon_app, log_dir, capsys, status, code, err
 ):
     log = write_log(log_dir, recorded_session(status=status))
 
@@ -143,7 +157,7 @@ def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
         await until(pilot, lambda: f" {status} " in screen_text(pilot.app))
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, log), look_and_quit) == code
+    assert run(dlmon_app(log_dir, log), look_and_quit) == code
     said = capsys.readouterr()
     assert said.out.endswith(f"\n{ID} {status}; recorded in {log}\n")
     assert said.err.rpartition("\ndlmon: ")[2].startswith(err)
@@ -157,34 +171,34 @@ def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
     assert "an epoch" in said.out
 
 
-def test_with_plain_characters_the_summary_has_no_other(log_dir, capsys):
+def test_with_plain_characters_the_summary_has_no_other(dlmon_app, log_dir, capsys):
     log = write_log(log_dir, recorded_session())
 
     async def look_and_quit(pilot):
         await until(pilot, lambda: " completed " in screen_text(pilot.app))
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, log, settings=Settings(ascii=True)), look_and_quit) == 0
+    assert run(dlmon_app(log_dir, log, settings=Settings(ascii=True)), look_and_quit) == 0
     said = capsys.readouterr().out
     assert said.isascii()
     assert ">  this run" in said
 
 
-def test_an_interrupted_session_is_exit_code_1(log_dir, capsys):
+def test_an_interrupted_session_is_exit_code_1(dlmon_app, log_dir, capsys):
     log = write_log(log_dir, of_this_boot(recorded_session("training")))
 
     async def look_and_quit(pilot):
         await until(pilot, lambda: "interrupted" in screen_text(pilot.app))
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, log), look_and_quit) == 1
+    assert run(dlmon_app(log_dir, log), look_and_quit) == 1
     said = capsys.readouterr()
     assert said.out.endswith(f"\n{ID} interrupted; recorded in {log}\n")
     assert re.search("^status +interrupted", said.out, re.MULTILINE)
     assert said.err.startswith("dlmon: interrupted: its supervisor is gone and left no result")
 
 
-def test_a_session_that_is_left_running_says_how_to_come_back(log_dir, running, capsys):
+def test_a_session_that_is_left_running_says_how_to_come_back(dlmon_app, log_dir, running, capsys):
     log, _ = running
     lifeline = FakeLaunch()
 
@@ -192,18 +206,18 @@ def test_a_session_that_is_left_running_says_how_to_come_back(log_dir, running, 
         await pilot.pause()
         await pilot.press("q", "d")
 
-    assert run(DlmonApp(log_dir, log.path, lifeline), leave_it) == 0
+    assert run(dlmon_app(log_dir, log.path, lifeline), leave_it) == 0
     assert lifeline.words == ["detach"]
     assert lifeline.released
     assert capsys.readouterr().out == f"{ID} is still running; dlmon attach {ID} shows it\n"
 
 
-def test_a_session_that_was_attached_is_left_running(log_dir, running, capsys):
+def test_a_session_that_was_attached_is_left_running(dlmon_app, log_dir, running, capsys):
     async def quit_at_once(pilot):
         await pilot.pause()
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, running[0].path), quit_at_once) == 0
+    assert run(dlmon_app(log_dir, running[0].path), quit_at_once) == 0
     assert "is still running" in capsys.readouterr().out
 
 
@@ -213,7 +227,7 @@ def told_of_a_stopped_run(out, log):
     return "throughput  " in summary and last == f"stopped; recorded in {log.path}\n"
 
 
-def test_a_session_that_was_stopped_here_is_exit_code_130(log_dir, running, capsys):
+def test_a_session_that_was_stopped_here_is_exit_code_130(dlmon_app, log_dir, running, capsys):
     log, result = running
     lifeline = FakeLaunch()
 
@@ -225,11 +239,13 @@ def test_a_session_that_was_stopped_here_is_exit_code_130(log_dir, running, caps
         await until(pilot, lambda: " stopped " in screen_text(pilot.app))
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir, log.path, lifeline), stop_it) == 130
+    assert run(dlmon_app(log_dir, log.path, lifeline), stop_it) == 130
     assert told_of_a_stopped_run(capsys.readouterr().out, log)
 
 
-def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(log_dir, running, capsys):
+def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(
+    dlmon_app, log_dir, running, capsys
+):
     log, result = running
     lifeline = FakeLaunch()
 
@@ -239,37 +255,39 @@ def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(log_dir, running
         assert pilot.app.is_running
         log.write(result)
 
-    assert run(DlmonApp(log_dir, log.path, lifeline), stop_and_leave) == 130
+    assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
     assert told_of_a_stopped_run(capsys.readouterr().out, log)
 
 
-def test_whoever_doesnt_wait_for_the_stop_is_told_that_it_is_under_way(log_dir, running, capsys):
+def test_whoever_doesnt_wait_for_the_stop_is_told_that_it_is_under_way(
+    dlmon_app, log_dir, running, capsys
+):
     log, _ = running
 
     async def stop_and_run(pilot):
         await pilot.pause()
         await pilot.press("q", "s", "q")
 
-    assert run(DlmonApp(log_dir, log.path, FakeLaunch()), stop_and_run) == 130
+    assert run(dlmon_app(log_dir, log.path, FakeLaunch()), stop_and_run) == 130
     assert capsys.readouterr().out == f"{ID} is stopping; it is recorded in {log.path}\n"
 
 
-def test_what_is_no_log_is_refused_before_anything_is_drawn(tmp_path):
+def test_what_is_no_log_is_refused_before_anything_is_drawn(dlmon_app, tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_text("hello\n")
     with pytest.raises(LogError, match="is not a dlmon log"):
-        DlmonApp(tmp_path, path)
+        dlmon_app(tmp_path, path)
 
 
 # ---- from the home screen to a session and back ----
 
 
 async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
-    log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing
 ):
     log, _ = running
     launches = launched(Started(ID, str(log.path)))
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -288,11 +306,11 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
 
 
 async def test_a_session_left_running_from_home_comes_back_home(
-    log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing
 ):
     log, _ = running
     launches = launched(Started(ID, str(log.path)))
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -305,7 +323,9 @@ async def test_a_session_left_running_from_home_comes_back_home(
         assert len(launches) == 2
 
 
-def test_quitting_at_home_after_a_session_is_exit_code_0(log_dir, running, launched, sensing):
+def test_quitting_at_home_after_a_session_is_exit_code_0(
+    dlmon_app, log_dir, running, launched, sensing
+):
     launched(Started(ID, str(running[0].path)))
 
     async def train_detach_and_quit(pilot):
@@ -315,7 +335,7 @@ def test_quitting_at_home_after_a_session_is_exit_code_0(log_dir, running, launc
         await until(pilot, lambda: isinstance(pilot.app.screen, HomeScreen))
         await pilot.press("q")
 
-    assert run(DlmonApp(log_dir), train_detach_and_quit) == 0
+    assert run(dlmon_app(log_dir), train_detach_and_quit) == 0
 
 
 @pytest.mark.parametrize(
@@ -326,10 +346,10 @@ def test_quitting_at_home_after_a_session_is_exit_code_0(log_dir, running, launc
     ],
 )
 async def test_what_could_not_be_started_is_told_at_home(
-    log_dir, launched, sensing, answer, complaint
+    dlmon_app, log_dir, launched, sensing, answer, complaint
 ):
     launched(answer)
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: complaint in screen_text(app))
@@ -339,24 +359,21 @@ async def test_what_could_not_be_started_is_told_at_home(
         await until(pilot, lambda: launches)
 
 
-async def test_a_machine_that_starts_no_more_processes_is_told_at_home(
-    log_dir, monkeypatch, sensing
-):
+async def test_a_machine_that_starts_no_more_processes_is_told_at_home(log_dir, sensing):
     def launch(job):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(tui.app, "launch", launch)
-    app = DlmonApp(log_dir)
+    app = DlmonApp(log_dir, sources=Sources(machine=fake_machine, launch=launch))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: "Resource temporarily unavailable" in screen_text(app))
 
 
 async def test_while_one_session_starts_no_second_one_is_started(
-    log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing
 ):
     launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await pilot.press("enter", "enter", "enter")
         await until(pilot, lambda: launches)
@@ -365,8 +382,8 @@ async def test_while_one_session_starts_no_second_one_is_started(
         assert len(launches) == 1
 
 
-async def test_the_machine_is_watched_from_home_and_one_comes_back(log_dir, sensing):
-    app = DlmonApp(log_dir)
+async def test_the_machine_is_watched_from_home_and_one_comes_back(dlmon_app, log_dir, sensing):
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await until(pilot, lambda: sensing)
         await pilot.press("f2")
@@ -378,17 +395,19 @@ async def test_the_machine_is_watched_from_home_and_one_comes_back(log_dir, sens
         assert [sensors.running for sensors in sensing] == [False, False, True]
 
 
-async def test_a_finished_session_is_shown_from_its_log_alone(log_dir):
+async def test_a_finished_session_is_shown_from_its_log_alone(dlmon_app, log_dir):
     records = recorded_session()
     assert isinstance(records[-1], Result)
-    app = DlmonApp(log_dir, write_log(log_dir, records))
+    app = dlmon_app(log_dir, write_log(log_dir, records))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
 
 
-async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(log_dir, slow_reading):
-    app = DlmonApp(log_dir, write_log(log_dir, recorded_session()))
+async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(
+    dlmon_app, log_dir, slow_reading
+):
+    app = dlmon_app(log_dir, write_log(log_dir, recorded_session()), sources=slow_reading.sources)
     shown = []
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "reading the log: " in screen_text(app))
@@ -407,8 +426,10 @@ async def test_a_long_log_says_how_far_it_is_read_and_answers_keys_meanwhile(log
     assert len(set(shares)) > 5
 
 
-async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(log_dir, slow_reading):
-    app = DlmonApp(log_dir, write_log(log_dir, recorded_session()))
+async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(
+    dlmon_app, log_dir, slow_reading
+):
+    app = dlmon_app(log_dir, write_log(log_dir, recorded_session()), sources=slow_reading.sources)
     async with app.run_test() as pilot:
         await until(pilot, lambda: "reading the log: " in screen_text(app))
         await pilot.press("q")
@@ -416,9 +437,11 @@ async def test_whoever_does_not_wait_for_a_long_log_leaves_at_once(log_dir, slow
     assert app.return_code == 0
 
 
-async def test_a_long_log_of_the_list_is_read_before_it_is_shown(log_dir, slow_reading, sensing):
+async def test_a_long_log_of_the_list_is_read_before_it_is_shown(
+    dlmon_app, log_dir, slow_reading, sensing
+):
     write_log(log_dir, recorded_session())
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir, sources=slow_reading.sources)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
         await pilot.press("ctrl+r")
@@ -434,9 +457,11 @@ async def test_a_long_log_of_the_list_is_read_before_it_is_shown(log_dir, slow_r
         await until(pilot, lambda: "completed after 32.2 s" in screen_text(app))
 
 
-async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(log_dir, launched, sensing):
+async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(
+    dlmon_app, log_dir, launched, sensing
+):
     launches = launched(Started(ID, "never"), at_once=False)
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, StartingScreen))
@@ -448,10 +473,12 @@ async def test_a_launch_that_nobody_wants_to_wait_for_is_given_up(log_dir, launc
         assert isinstance(app.screen, HomeScreen)
 
 
-async def test_the_options_of_the_settings_are_launched(log_dir, running, launched, sensing):
+async def test_the_options_of_the_settings_are_launched(
+    dlmon_app, log_dir, running, launched, sensing
+):
     launches = launched(Started(ID, str(running[0].path)))
     settings = Settings(run=RunOptions(epochs=2, device="cpu"))
-    app = DlmonApp(log_dir, settings=settings)
+    app = dlmon_app(log_dir, settings=settings)
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -460,10 +487,10 @@ async def test_the_options_of_the_settings_are_launched(log_dir, running, launch
 
 
 async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose(
-    log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing
 ):
     launches = launched(Started(ID, str(running[0].path)))
-    app = DlmonApp(log_dir, settings=Settings(run=RunOptions(detach=True)))
+    app = dlmon_app(log_dir, settings=Settings(run=RunOptions(detach=True)))
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -474,8 +501,8 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
-async def test_a_toast_goes_with_the_screen_that_it_was_about(log_dir, sensing):
-    app = DlmonApp(log_dir)
+async def test_a_toast_goes_with_the_screen_that_it_was_about(dlmon_app, log_dir, sensing):
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.pause()
         app.screen.notify("about this screen")
@@ -495,7 +522,7 @@ async def test_a_toast_goes_with_the_screen_that_it_was_about(log_dir, sensing):
 
 
 async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
-    log_dir, growing_log, launched, sensing
+    dlmon_app, log_dir, growing_log, launched, sensing
 ):
     first = write_log(log_dir, of_this_boot(recorded_session(session_id="20261120-145600-first")))
     second = of_this_boot(
@@ -505,7 +532,7 @@ async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
     )
     log = growing_log(second)
     launches = launched(Started("20261120-150600-second", str(log.path)))
-    app = DlmonApp(log_dir, first)
+    app = dlmon_app(log_dir, first)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
@@ -525,7 +552,7 @@ async def test_again_launches_the_same_and_shows_it_beside_the_run_before(
 
 
 async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_same(
-    log_dir, running, growing_log, launched, sensing
+    dlmon_app, log_dir, running, growing_log, launched, sensing
 ):
     log, result = running
     second = growing_log(
@@ -533,7 +560,7 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
     )
     launches = launched(Started("20261120-150600-second", str(second.path)))
     lifeline = FakeLaunch()
-    app = DlmonApp(log_dir, log.path, lifeline)
+    app = dlmon_app(log_dir, log.path, lifeline)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         before = app.screen
@@ -552,11 +579,11 @@ async def test_again_while_a_run_goes_on_stops_it_first_and_then_launches_the_sa
 
 
 async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_the_screen(
-    log_dir, launched, sensing
+    dlmon_app, log_dir, launched, sensing
 ):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     launched(Refused("GPU 0 is not there any more", 2))
-    app = DlmonApp(log_dir, log)
+    app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
@@ -569,11 +596,13 @@ async def test_what_the_supervisor_refuses_the_second_time_leaves_the_first_on_t
 @pytest.mark.parametrize(
     "options", [{"batch_size": "many"}, {"epochs": -3}, {"device": "[@click=app.quit]"}]
 )
-async def test_a_log_whose_options_can_not_be_is_not_launched_again(log_dir, launched, options):
+async def test_a_log_whose_options_can_not_be_is_not_launched_again(
+    dlmon_app, log_dir, launched, options
+):
     header, *records = of_this_boot(recorded_session())
     header = replace(header, options=header.options | options)
     launches = launched(Refused("never", 1))
-    app = DlmonApp(log_dir, write_log(log_dir, [header, *records]))
+    app = dlmon_app(log_dir, write_log(log_dir, [header, *records]))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
@@ -585,9 +614,9 @@ async def test_a_log_whose_options_can_not_be_is_not_launched_again(log_dir, lau
 # ---- recorded sessions ----
 
 
-async def test_a_recorded_session_is_opened_from_home_and_left_again(log_dir, sensing):
+async def test_a_recorded_session_is_opened_from_home_and_left_again(dlmon_app, log_dir, sensing):
     write_log(log_dir, of_this_boot(recorded_session()))
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
@@ -601,9 +630,9 @@ async def test_a_recorded_session_is_opened_from_home_and_left_again(log_dir, se
 
 
 async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
-    log_dir, running, sensing
+    dlmon_app, log_dir, running, sensing
 ):
-    app = DlmonApp(log_dir, running[0].path, FakeLaunch())
+    app = dlmon_app(log_dir, running[0].path, FakeLaunch())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
@@ -616,9 +645,11 @@ async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
         await pilot.press("q", "d")
 
 
-async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, running, sensing):
+async def test_quitting_anywhere_asks_about_a_session_that_would_stop(
+    dlmon_app, log_dir, running, sensing
+):
     lifeline = FakeLaunch()
-    app = DlmonApp(log_dir, running[0].path, lifeline)
+    app = dlmon_app(log_dir, running[0].path, lifeline)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
@@ -635,9 +666,13 @@ async def test_quitting_anywhere_asks_about_a_session_that_would_stop(log_dir, r
 
 
 @pytest.mark.parametrize("key", ["question_mark", "f1"])
-async def test_help_explains_the_screen_and_names_its_keys(log_dir, sensing, key):
+async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, sensing, key):
     log = write_log(log_dir, of_this_boot(recorded_session()))
-    for app in (DlmonApp(log_dir), DlmonApp(log_dir, log), DlmonApp(log_dir, watch_interval_s=1)):
+    for app in (
+        dlmon_app(log_dir),
+        dlmon_app(log_dir, log),
+        dlmon_app(log_dir, watch_interval_s=1),
+    ):
         async with app.run_test(size=(120, 200)) as pilot:
             await pilot.pause()
             screen = app.screen
@@ -655,9 +690,13 @@ async def test_help_explains_the_screen_and_names_its_keys(log_dir, sensing, key
             assert app.screen is screen
 
 
-async def test_every_action_of_a_screen_is_in_the_command_palette(log_dir, sensing):
+async def test_every_action_of_a_screen_is_in_the_command_palette(dlmon_app, log_dir, sensing):
     log = write_log(log_dir, of_this_boot(recorded_session()))
-    for app in (DlmonApp(log_dir), DlmonApp(log_dir, log), DlmonApp(log_dir, watch_interval_s=1)):
+    for app in (
+        dlmon_app(log_dir),
+        dlmon_app(log_dir, log),
+        dlmon_app(log_dir, watch_interval_s=1),
+    ):
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.pause()
             titles = {command.title for command in app.get_system_commands(app.screen)}
@@ -671,8 +710,8 @@ async def test_every_action_of_a_screen_is_in_the_command_palette(log_dir, sensi
             assert "Theme" in "".join(titles)
 
 
-async def test_a_command_of_the_palette_does_what_its_key_does(log_dir, sensing):
-    app = DlmonApp(log_dir)
+async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_dir, sensing):
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
@@ -684,14 +723,14 @@ async def test_a_command_of_the_palette_does_what_its_key_does(log_dir, sensing)
 
 @pytest.mark.parametrize("writable", [True, False])
 async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
-    log_dir, tmp_path, monkeypatch, writable
+    dlmon_app, log_dir, tmp_path, monkeypatch, writable
 ):
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     if not writable:
         here.rmdir()
-    app = DlmonApp(log_dir, write_log(log_dir, of_this_boot(recorded_session())))
+    app = dlmon_app(log_dir, write_log(log_dir, of_this_boot(recorded_session())))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: "completed" in screen_text(app))
@@ -704,34 +743,34 @@ async def test_a_picture_of_the_screen_is_saved_where_dlmon_was_started(
         assert "Throughput" in picture.read_text()
 
 
-async def test_a_chosen_theme_is_there_at_the_next_start(log_dir, sensing, own_state):
-    app = DlmonApp(log_dir)
+async def test_a_chosen_theme_is_there_at_the_next_start(dlmon_app, log_dir, sensing, own_state):
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         assert app.theme == "dlmon-dark"
         app.theme = "dlmon-light"
         await pilot.pause()
-    assert DlmonApp(log_dir).theme == "dlmon-light"
-    assert DlmonApp(log_dir, settings=Settings(theme="nord")).theme == "nord"
+    assert dlmon_app(log_dir).theme == "dlmon-light"
+    assert dlmon_app(log_dir, settings=Settings(theme="nord")).theme == "nord"
 
 
-def test_a_theme_that_is_gone_is_no_obstacle(log_dir, own_state):
+def test_a_theme_that_is_gone_is_no_obstacle(dlmon_app, log_dir, own_state):
     remember_theme("of another version")
-    assert DlmonApp(log_dir).theme == "dlmon-dark"
+    assert dlmon_app(log_dir).theme == "dlmon-dark"
 
 
-async def test_a_theme_that_can_not_be_kept_is_said(log_dir, sensing, own_state):
+async def test_a_theme_that_can_not_be_kept_is_said(dlmon_app, log_dir, sensing, own_state):
     own_state.mkdir(parents=True)
     (own_state / "dlmon").write_text("a file where a folder should be")
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         app.theme = "nord"
         await until(pilot, lambda: "can't be kept" in screen_text(app))
 
 
-async def test_without_colour_none_is_sent(log_dir, sensing, monkeypatch):
+async def test_without_colour_none_is_sent(dlmon_app, log_dir, sensing, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     log = write_log(log_dir, of_this_boot(recorded_session()))
-    app = DlmonApp(log_dir, log)
+    app = dlmon_app(log_dir, log)
     assert os.environ["NO_COLOR"] == "1"
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
@@ -752,11 +791,11 @@ async def test_without_colour_none_is_sent(log_dir, sensing, monkeypatch):
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
-    log_dir, running, monkeypatch, wanted
+    dlmon_app, log_dir, running, monkeypatch, wanted
 ):
     log, result = running
     told_of = Settings(bell=wanted, notification=wanted)
-    app = DlmonApp(log_dir, log.path, FakeLaunch(), settings=told_of)
+    app = dlmon_app(log_dir, log.path, FakeLaunch(), settings=told_of)
     rung, written = [], []
     monkeypatch.setattr(app, "bell", lambda: rung.append(True))
     async with app.run_test(size=(120, 40)) as pilot:
@@ -772,8 +811,8 @@ async def test_the_end_of_a_run_rings_and_notifies_where_wanted(
     assert all("dlmon: cifar10-cnn stopped" in text for text in told)
 
 
-async def test_bell_and_notification_are_switched_by_command(log_dir, sensing):
-    app = DlmonApp(log_dir)
+async def test_bell_and_notification_are_switched_by_command(dlmon_app, log_dir, sensing):
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.pause()
         commands = {c.title: c.callback for c in app.get_system_commands(app.screen)}
@@ -784,16 +823,16 @@ async def test_bell_and_notification_are_switched_by_command(log_dir, sensing):
         assert {"Turn the bell off", "Turn the desktop notification off"} <= titles
 
 
-async def test_opening_a_session_that_is_over_rings_nothing(log_dir, monkeypatch):
+async def test_opening_a_session_that_is_over_rings_nothing(dlmon_app, log_dir, monkeypatch):
     log = write_log(log_dir, of_this_boot(recorded_session()))
     gone = write_log(log_dir, of_this_boot(recorded_session("training", session_id="gone")))
     for path in (log, gone):
-        app = DlmonApp(log_dir, path, settings=Settings(bell=True))
+        app = dlmon_app(log_dir, path, settings=Settings(bell=True))
         rung = []
         monkeypatch.setattr(app, "bell", lambda rung=rung: rung.append(True))
         async with app.run_test(size=(120, 40)) as pilot:
             await until(pilot, lambda app=app: live(app))
-            await until(pilot, lambda app=app: "running" not in app.screen._viewer.status)
+            await until(pilot, lambda app=app: "running" not in app.screen._source.status)
             app.screen.tick()
             await pilot.pause()
         assert rung == []
@@ -823,11 +862,11 @@ async def open_the_other(pilot, app):
 
 
 async def test_an_end_that_is_waited_for_under_the_help_leaves_once_that_is_closed(
-    log_dir, running, launched, sensing
+    dlmon_app, log_dir, running, launched, sensing
 ):
     log, result = running
     launched(Started(ID, str(log.path)))
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: live(app))
@@ -835,16 +874,16 @@ async def test_an_end_that_is_waited_for_under_the_help_leaves_once_that_is_clos
         await pilot.press("q", "s", "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         log.write(result)
-        await until(pilot, lambda: not session._viewer.running)
+        await until(pilot, lambda: not session._source.running)
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
-async def test_an_end_that_is_waited_for_closes_no_other_session(log_dir, two_sessions):
+async def test_an_end_that_is_waited_for_closes_no_other_session(dlmon_app, log_dir, two_sessions):
     log, result, _ = two_sessions
-    app = DlmonApp(log_dir, log.path, FakeLaunch())
+    app = dlmon_app(log_dir, log.path, FakeLaunch())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
@@ -853,7 +892,7 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(log_dir, two_se
         await open_the_other(pilot, app)
         other = app.screen
         log.write(result)
-        await until(pilot, lambda: not first._viewer.running)
+        await until(pilot, lambda: not first._source.running)
         await pilot.pause()
         assert app.screen is other
         await pilot.press("q", "escape")
@@ -861,11 +900,13 @@ async def test_an_end_that_is_waited_for_closes_no_other_session(log_dir, two_se
     assert app.return_value == 130
 
 
-async def test_no_second_run_is_launched_while_one_of_ours_runs(log_dir, two_sessions, launched):
+async def test_no_second_run_is_launched_while_one_of_ours_runs(
+    dlmon_app, log_dir, two_sessions, launched
+):
     log, _, _ = two_sessions
     launches = launched(Refused("never", 1))
     lifeline = FakeLaunch()
-    app = DlmonApp(log_dir, log.path, lifeline)
+    app = dlmon_app(log_dir, log.path, lifeline)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: live(app))
@@ -876,11 +917,13 @@ async def test_no_second_run_is_launched_while_one_of_ours_runs(log_dir, two_ses
         assert not lifeline.released
 
 
-async def test_going_back_to_a_session_stops_none_that_lies_above(log_dir, two_sessions, launched):
+async def test_going_back_to_a_session_stops_none_that_lies_above(
+    dlmon_app, log_dir, two_sessions, launched
+):
     """One opens a session, launches another from it, and then asks for the first again."""
     log, _, over = two_sessions
     launched(Started(ID, str(log.path)))
-    app = DlmonApp(log_dir, over)
+    app = dlmon_app(log_dir, over)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: live(app))
         await until(pilot, lambda: " completed " in screen_text(app))
@@ -898,7 +941,7 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(log_dir, two_s
         assert not lifeline.released
 
 
-def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(log_dir, capsys):
+def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(dlmon_app, log_dir, capsys):
     log = write_log(log_dir, of_this_boot(recorded_session(status="failed")))
 
     async def quit_from_the_list(pilot):
@@ -907,12 +950,12 @@ def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(log_dir,
         await until(pilot, lambda: isinstance(pilot.app.screen, SessionsScreen))
         await pilot.press("ctrl+q")
 
-    assert run(DlmonApp(log_dir, log), quit_from_the_list) == 1
+    assert run(dlmon_app(log_dir, log), quit_from_the_list) == 1
 
 
-async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(log_dir, two_sessions):
+async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(dlmon_app, log_dir, two_sessions):
     log, _, _ = two_sessions
-    app = DlmonApp(log_dir, log.path, FakeLaunch())
+    app = dlmon_app(log_dir, log.path, FakeLaunch())
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: live(app))
         app.sweep(WORKLOADS["mnist-mlp-small"], RunOptions())
@@ -920,9 +963,11 @@ async def test_no_sweep_is_begun_while_one_of_our_sessions_runs(log_dir, two_ses
         assert live(app)
 
 
-async def test_no_sweep_is_begun_while_a_session_starts(log_dir, running, launched, sensing):
+async def test_no_sweep_is_begun_while_a_session_starts(
+    dlmon_app, log_dir, running, launched, sensing
+):
     launches = launched(Started(ID, str(running[0].path)), at_once=False)
-    app = DlmonApp(log_dir)
+    app = dlmon_app(log_dir)
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: launches)

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import FakeLaunch, screen_text
+from fakes.screens import FakeLaunch, fake_machine, screen_text
 from fakes.states import VIEWS, State, renamed, staged
 from rich.segment import Segment
 from textual import events
 
-import tui.app
 from dlmon.doctor.finding import Finding
 from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
 from tui.app import DlmonApp
+from tui.navigation import Sources
 from tui.plain.tables import print_findings, print_sessions, print_workloads
 from workloads.catalog import WORKLOADS
 
@@ -182,12 +182,11 @@ async def test_ten_thousand_hostile_lines_of_output_are_shown_and_not_obeyed():
 
 
 @by_name
-async def test_a_refusal_is_told_as_it_is(log_dir, sensing, monkeypatch, name):
+async def test_a_refusal_is_told_as_it_is(log_dir, sensing, name):
     text = HOSTILE[name]
     launch = FakeLaunch(Refused(f"no: {text}", 2))
     launch.may_answer.set()
-    monkeypatch.setattr(tui.app, "launch", lambda job: launch)
-    app = DlmonApp(log_dir)
+    app = DlmonApp(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: launch))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
         for _ in range(200):

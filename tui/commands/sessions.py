@@ -37,6 +37,7 @@ def attach(session: str, plain: bool, ascii: bool | None, log_dir: Path | None) 
         from tui.plain.follow import follow
 
         return follow(path, None)
+    from dlmon.log.folder import log_directory_of
     from tui.app import DlmonApp
 
     return DlmonApp(log_directory_of(path), path, settings=settings).run_to_exit_code()

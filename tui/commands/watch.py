@@ -34,7 +34,7 @@ def watch(ascii: bool | None, **texts: str | None) -> int:
     if complaint:
         raise UserError(complaint)
     if not in_terminal():
-        from tui.plain.follow import watch_machine
+        from tui.plain.watch import watch_machine
 
         return watch_machine(options.interval, options.pcie)
     from tui.app import DlmonApp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tui.formatting.glyphs import UNICODE, Glyphs
+
 # Three dots wide and five tall, row by row from the top.
 _DOTS = {
     "0": ("###", "# #", "# #", "# #", "###"),
@@ -23,14 +25,14 @@ SMALL_ROWS, LARGE_ROWS = 3, 5
 _HALVES = {"##": "█", "# ": "▀", " #": "▄", "  ": " "}
 
 
-def big_digits(text: str, *, large: bool = False, ascii: bool = False) -> list[str]:
+def big_digits(text: str, *, large: bool = False, glyphs: Glyphs = UNICODE) -> list[str]:
     """Return rows that draw `text`: `SMALL_ROWS`, or `LARGE_ROWS` where large or in ASCII.
 
     A character that has no drawing is left out.
     """
     drawn = [_DOTS[character] for character in text if character in _DOTS]
     rows = ["".join(f"{dots[y]} " for dots in drawn)[:-1] for y in range(_TALL)]
-    if ascii:
+    if glyphs.is_ascii:
         return rows
     if large:
         return ["".join("██" if dot == "#" else "  " for dot in row) for row in rows]

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from tui.formatting.glyphs import UNICODE, Glyphs
+
 COLUMNS_PER_CELL = 2
 
 # The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
@@ -96,7 +98,7 @@ def split_rows(
     height: int,
     top: float,
     bottom: float = 0.0,
-    ascii: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> list[tuple[str, list[bool]]]:
     """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
 
@@ -104,7 +106,7 @@ def split_rows(
     A column whose part is unknown has none. The stripes lie, so that they don't change where a
     chart scrolls, and end in a line, so that the height can be read.
     """
-    per_cell = 2 if ascii else _DOTS_PER_CELL
+    per_cell = 2 if glyphs.is_ascii else _DOTS_PER_CELL
     levels = height * per_cell
     wholes = _column_spans(columns, width, levels, top, bottom, True)
     known = [value if value is not None and value > bottom else None for value in part]
@@ -123,10 +125,10 @@ def split_rows(
                 filled[row][cell] |= _bits(low, high) << shift
         if inside < highest:
             for row, low, high in _cells_of((inside + 1, highest), height, per_cell):
-                kept = _bits(low, high) & (-1 if ascii else _STRIPES)
+                kept = _bits(low, high) & (-1 if glyphs.is_ascii else _STRIPES)
                 striped[row][cell] |= kept << shift
             striped[height - 1 - highest // per_cell][cell] |= 1 << shift + highest % per_cell
-    draw = _ascii_cell if ascii else _braille_cell
+    draw = _ascii_cell if glyphs.is_ascii else _braille_cell
     return [
         ("".join(map(draw, inner, outer)), [bits > 0 for bits in inner])
         for inner, outer in zip(filled, striped, strict=True)
@@ -154,14 +156,14 @@ def mark_row(
     marks: Sequence[tuple[int, str]],
     stretches: Sequence[tuple[int, int, str]],
     width: int,
-    ascii: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> str:
     """Draw the row under a plot: `┊1` where a mark stands, `╌compile╌` along a stretch.
 
     Marks are (column, label), stretches (first column, last column, name). A
     label that has no room is left out; of a name its first letter may remain.
     """
-    tick, dash = ("|", "~") if ascii else ("┊", "╌")
+    tick, dash = glyphs.mark, glyphs.shade
     row = [" "] * width
     ticks = sorted({column // COLUMNS_PER_CELL: label for column, label in marks}.items())
     ends = [cell for cell, _ in ticks[1:]] + [width]
@@ -237,12 +239,12 @@ def bar_fractions(values: Sequence[float]) -> list[float]:
     return [0.1 + 0.9 * math.log(value / least) / span for value in values]
 
 
-def bar(fraction: float | None, width: int, ascii: bool = False) -> str:
+def bar(fraction: float | None, width: int, glyphs: Glyphs = UNICODE) -> str:
     """Draw a bar of `fraction` of `width` cells in half-cell steps, padded to `width`.
 
     Anything above zero shows at least half a cell; None draws nothing.
     """
-    whole, half = ("=", "-") if ascii else ("━", "╸")
+    whole, half = glyphs.bar, glyphs.half_bar
     if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
         return " " * max(0, width)
     halves = max(1, round(min(1.0, fraction) * 2 * width))

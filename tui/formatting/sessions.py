@@ -11,6 +11,7 @@ from dlmon.records import Lack, Result, Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
+from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.machine import without_detail
 from tui.formatting.sweeps import slot_text, swept_text, varied_text
 
@@ -92,7 +93,7 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
     return asked, next((gpu.name for gpu in gpus if asked == f"gpu:{gpu.index}"), "")
 
 
-def outcome(entry: SessionEntry, ascii: bool = False, whole: bool = False) -> str:
+def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) -> str:
     """Return what came of a session: its time, its error, or why there is neither.
 
     A reason is in a few words, unless the `whole` of it is asked for.
@@ -107,7 +108,7 @@ def outcome(entry: SessionEntry, ascii: bool = False, whole: bool = False) -> st
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
         return why if whole else _brief(result, metric, why)
-    return f"{units.band(timing, ascii)} {timed_unit(metric)}"
+    return f"{units.band(timing, glyphs)} {timed_unit(metric)}"
 
 
 def workload_of(entry: Recorded) -> str:
@@ -115,10 +116,10 @@ def workload_of(entry: Recorded) -> str:
     return entry.header.workload if isinstance(entry, SessionEntry) else swept_text(entry.plan)
 
 
-def sweep_outcome(entry: SweepEntry, ascii: bool = False) -> str:
+def sweep_outcome(entry: SweepEntry, glyphs: Glyphs = UNICODE) -> str:
     """Say how far a sweep came, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
     told = f"sweep, {made_text(entry)}"
-    varied = varied_text(entry.plan, ascii)
+    varied = varied_text(entry.plan, glyphs)
     return f"{told}: {varied}" if varied else told
 
 

@@ -28,6 +28,7 @@ from dlmon.sweep.results import (
     value_text,
 )
 from tui.formatting import units
+from tui.formatting.glyphs import UNICODE, Glyphs
 
 _UNITS = {
     "ms_per_sample": "a sample",
@@ -86,7 +87,9 @@ def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
     )
 
 
-def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
+def table_of(
+    sweep: Sweep, glyphs: Glyphs = UNICODE
+) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
     plan, rows, judged = sweep.plan, rows_of(sweep), judged_rows(sweep)
     best = leaders(sweep)
@@ -103,12 +106,12 @@ def table_of(sweep: Sweep, ascii: bool = False) -> tuple[tuple[Column, ...], tup
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
         cells.append(_standing(row, plan, is_running))
-        cells.append(_time(row, with_unit, ascii))
+        cells.append(_time(row, with_unit, glyphs))
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= LEAST_RUNS:
-            cells.append("best" if is_best else _lead(leader, judged[combination.index], ascii))
+            cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
         status = RunStatus.RUNNING if is_running else row.status
         told.append(
             TableRow(combination, tuple(cells), status, is_best, "" if is_running else _note(row))
@@ -131,27 +134,27 @@ def _standing(row: Row, plan: Plan, running: bool) -> str:
     return f"{count} …" if running else count
 
 
-def _time(row: Row, with_unit: bool, ascii: bool) -> str:
+def _time(row: Row, with_unit: bool, glyphs: Glyphs) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected else ""
     number = amount(row.metric, row.value)
     if not with_unit:
         number = number.rpartition(" ")[0]
-    spread = spread_text(row, ascii)
+    spread = spread_text(row, glyphs)
     unit = f" {_UNITS[row.metric]}" if with_unit else ""
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 
-def _lead(leader: Row | None, row: Row, ascii: bool) -> str:
+def _lead(leader: Row | None, row: Row, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
     speedup = None if leader is None else lead(leader, row)
-    return "" if speedup is None else _times(speedup.times, ascii)
+    return "" if speedup is None else _times(speedup.times, glyphs)
 
 
-def _times(value: float, ascii: bool) -> str:
+def _times(value: float, glyphs: Glyphs) -> str:
     number = f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
-    return f"{number}{'x' if ascii else '×'}"
+    return f"{number}{'x' if glyphs.is_ascii else '×'}"
 
 
 def _dollars(value: float | None) -> str:
@@ -181,21 +184,21 @@ def heading_of(metric: str) -> str:
     return _HEADINGS[metric]
 
 
-def spread_text(row: Row, ascii: bool = False) -> str:
+def spread_text(row: Row, glyphs: Glyphs = UNICODE) -> str:
     """Write how far the runs agree, ± half of their mean's 95 % interval; else empty."""
     spread = row.spread
     if spread is None or spread.low is None or spread.high is None:
         return ""
     half = (spread.high - spread.low) / 2
-    return f"{'+-' if ascii else '±'} {half:.2g}"
+    return f"{'+-' if glyphs.is_ascii else '±'} {half:.2g}"
 
 
-def plan_text(plan: Plan, ascii: bool = False) -> str:
+def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
     """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
-    parts = [swept_text(plan), varied_text(plan, ascii)]
+    parts = [swept_text(plan), varied_text(plan, glyphs)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
     runs = runs_text(len(plan.order))
-    return f"{runs}: {_by(ascii).join(part for part in parts if part)}{times}"
+    return f"{runs}: {_by(glyphs).join(part for part in parts if part)}{times}"
 
 
 def swept_text(plan: Plan) -> str:
@@ -204,7 +207,7 @@ def swept_text(plan: Plan) -> str:
     return f"{len(plan.workloads)} workloads" if several else plan.workloads[0]
 
 
-def varied_text(plan: Plan, ascii: bool = False) -> str:
+def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
     """Say what is varied: `device cpu, gpu × batch 32, 64`; empty where nothing is."""
     parts = []
     for variation in plan.variations:
@@ -212,11 +215,11 @@ def varied_text(plan: Plan, ascii: bool = False) -> str:
         many = len(values) > _MOST_VALUES
         listed = f"{len(values)} values" if many else ", ".join(values)
         parts.append(f"{key_text(variation.key)} {listed}")
-    return _by(ascii).join(parts)
+    return _by(glyphs).join(parts)
 
 
-def _by(ascii: bool) -> str:
-    return " x " if ascii else " × "
+def _by(glyphs: Glyphs) -> str:
+    return f" {glyphs.times} "
 
 
 def runs_text(count: int) -> str:
@@ -250,13 +253,13 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     return ", ".join(part for part in told if part)
 
 
-def findings(sweep: Sweep, ascii: bool = False) -> list[str]:
+def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
     plan, rows = sweep.plan, judged_rows(sweep)
     told: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
-        said = [*_bests(own, sweep, ascii), *_memory(own), *_cheapest(own, plan)]
+        said = [*_bests(own, sweep, glyphs), *_memory(own), *_cheapest(own, plan)]
         told += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
     axis = axis_of({v.key: v.values for v in plan.variations})
     for variation in plan.variations:
@@ -269,13 +272,13 @@ def findings(sweep: Sweep, ascii: bool = False) -> list[str]:
     return told
 
 
-def _bests(rows: Sequence[Row], sweep: Sweep, ascii: bool) -> list[str]:
+def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
     told = []
     for like in like_rows(rows):
         best = best_of(like)
         if best is not None:
-            sentence = _best(best, like, sweep.plan, ascii)
+            sentence = _best(best, like, sweep.plan, glyphs)
         elif len(like) > 1 and not sweep.left():
             sentence = "none is the best: fewer than two have a throughput"
         else:
@@ -284,7 +287,7 @@ def _bests(rows: Sequence[Row], sweep: Sweep, ascii: bool) -> list[str]:
     return told
 
 
-def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
+def _best(best: Row, like: Sequence[Row], plan: Plan, glyphs: Glyphs) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
     keys = _told_apart_by(plan)
     assert best.samples_per_second is not None
@@ -296,7 +299,7 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, ascii: bool) -> str:
     if speedup is not None:
         low, high = f"{speedup.low:.3g}", speedup.high
         reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
-        times = _times(speedup.times, ascii)
+        times = _times(speedup.times, glyphs)
         return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
     if plan.repeats < LEAST_RUNS:
         return f"{named}; --repeat {LEAST_RUNS} would show how sure that is"

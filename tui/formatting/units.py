@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dlmon.records import SamplesPerSecond
+from tui.formatting.glyphs import UNICODE, Glyphs
 
 # The first screen writes no time that is compared, so it doesn't pay for this.
 if TYPE_CHECKING:
@@ -67,23 +68,23 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-def band(timing: Timing | Row, ascii: bool = False) -> str:
+def band(timing: Timing | Row, glyphs: Glyphs = UNICODE) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
     mark = "~ " if timing.projected else ""
-    return f"{mark}{duration(timing)} {spread(timing, ascii)}".rstrip()
+    return f"{mark}{duration(timing)} {spread(timing, glyphs)}".rstrip()
 
 
-def spread(timing: Timing | Row, ascii: bool = False) -> str:
+def spread(timing: Timing | Row, glyphs: Glyphs = UNICODE) -> str:
     """Write the band alone: `± 0.05`; empty where there is none."""
     if timing.low is None or timing.high is None:
         return ""
     # No time is below zero, so the lower side may be cut.
     half = max(timing.high - timing.value, timing.value - timing.low)
-    return f"{_plus_minus(ascii)} {_digits(half)}" if half > 0 else ""
+    return f"{_plus_minus(glyphs)} {_digits(half)}" if half > 0 else ""
 
 
-def _plus_minus(ascii: bool) -> str:
-    return "+-" if ascii else "±"
+def _plus_minus(glyphs: Glyphs) -> str:
+    return glyphs.plus_minus
 
 
 def _digits(value: float) -> str:
@@ -97,14 +98,14 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def throughput(measured: SamplesPerSecond, ascii: bool = False) -> str:
+def throughput(measured: SamplesPerSecond, glyphs: Glyphs = UNICODE) -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
     half = measured.band
     if half is None:
         return f"{rate(measured.mean)} samples/s"
     whole = half >= 10 or (half >= 1 and measured.mean >= 100)
     digits = f"{half:,.0f}" if whole else f"{half:.2g}"
-    return f"{rate(measured.mean)} {_plus_minus(ascii)} {digits} samples/s"
+    return f"{rate(measured.mean)} {_plus_minus(glyphs)} {digits} samples/s"
 
 
 def stalls(count: int, at_openings: int = 0) -> str:

@@ -6,6 +6,7 @@ import textwrap
 
 from tui.formatting import units
 from tui.formatting.comparison import timed_unit
+from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.home.workload_choice import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
 from tui.widgets.rows import Row
@@ -21,9 +22,9 @@ _Sentence = tuple[str, str, tuple[str, ...]]
 class AboutWorkload(Lines):
     """Describes one workload, as spaciously as there is room for."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._workload: Workload | None = None
         self._last: LastResult | None = None
         self._published = ""
@@ -41,7 +42,7 @@ class AboutWorkload(Lines):
         paragraphs = [
             [row for sentence in paragraph for row in wrapped(sentence, width)]
             for paragraph in described(
-                self._workload, self._last, self._published, width, self.ascii
+                self._workload, self._last, self._published, width, self.glyphs
             )
         ]
         spacious = [row for rows in paragraphs for row in (*rows, ())][:-1]
@@ -60,13 +61,13 @@ def described(
     last: LastResult | None,
     published: str,
     width: int,
-    ascii: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> list[list[_Sentence]]:
     """Return paragraphs of sentences about a workload, some shorter where `width` is small."""
     if last is None:
         result: _Sentence = ("", "not trained here yet", MUTED)
     else:
-        took = units.band(last.timing, ascii)
+        took = units.band(last.timing, glyphs)
         when = units.day_and_time(last.wall)
         result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}", PLAIN)
     whole = f"{workload.parameters:,}"

@@ -41,11 +41,10 @@ class RunForm(Container):
     class Entered(Message):
         """Another field has the focus, or none."""
 
-    def __init__(self, configured: RunOptions, *, ascii: bool = False) -> None:
+    def __init__(self, configured: RunOptions) -> None:
         """Start with nothing typed."""
         super().__init__(id="options", classes="panel")
         self._configured = configured
-        self._ascii = ascii
         self._workload: Workload | None = None
         self._devices = device_choices(MachineFacts())
         self._fields: dict[str, TextField | Choice] = {}
@@ -132,7 +131,7 @@ class RunForm(Container):
         if not values:
             return TextField(id=option.name, tooltip=option.explanation)
         chosen = as_text(getattr(self._configured, option.name))
-        return Choice(values, chosen, ascii=self._ascii, id=option.name, tooltip=option.explanation)
+        return Choice(values, chosen, id=option.name, tooltip=option.explanation)
 
     def _show_placeholders(self) -> None:
         for name, field in self._fields.items():

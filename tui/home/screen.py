@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -10,19 +9,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from dlmon.host import host_name
 from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
-from tui.drawing.compositor import SpansCompositor
+from dlmon.session.source import MachineSource
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.run import OPTIONS, RunOptions
-from tui.widgets.key_footer import KeyFooter
+from tui.screens.base import BaseScreen
 from tui.widgets.text_field import FilterField
-from tui.widgets.too_small import TooSmall
 from workloads.catalog import WORKLOADS, Workload
 
 # Imported once the list is painted: nobody waits for them.
@@ -34,15 +31,12 @@ if TYPE_CHECKING:
     from tui.machine.panel import MachinePanel
 
 
-class HomeScreen(Screen[None], inherit_bindings=False):
+class HomeScreen(BaseScreen, inherit_bindings=False):
     """Workloads on one side, the machine and the options on the other.
 
     Args:
-        entries: the recorded sessions, for each workload's last result.
-        launch: called with the workload that was picked, and the options for it.
+        machine: where the readings of this machine come from.
         options: the user's own defaults.
-        ascii: draw with plain characters.
-        sweep: called with the workload that was picked, and the options that its runs share.
     """
 
     CSS_PATH = "home.tcss"
@@ -122,28 +116,33 @@ class HomeScreen(Screen[None], inherit_bindings=False):
     class LaunchAsked(Message):
         """Enter was pressed."""
 
-    def __init__(
-        self,
-        entries: list[SessionEntry],
-        launch: Callable[[Workload, RunOptions], None],
-        options: RunOptions | None = None,
-        ascii: bool = False,
-        sweep: Callable[[Workload, RunOptions], None] | None = None,
-    ) -> None:
-        """Take what was recorded; the machine is read once the screen is shown."""
+    class Requested(Message):
+        """The highlighted workload is to be trained, with the options that were typed."""
+
+        def __init__(self, workload: Workload, options: RunOptions) -> None:
+            """Take both."""
+            super().__init__()
+            self.workload = workload
+            self.options = options
+
+    class TrainRequested(Requested):
+        """Train it once."""
+
+    class SweepRequested(Requested):
+        """Ask what is to be varied, and train it several times."""
+
+    def __init__(self, machine: MachineSource, options: RunOptions | None = None) -> None:
+        """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
-        self._compositor = SpansCompositor()
+        self._source = machine
         self._workloads = tuple(WORKLOADS.values())
-        self._launch = launch
-        self._sweep = sweep
         self._configured = options or RunOptions()
-        self._entries = entries
+        self._entries: list[SessionEntry] = []
         self._last: dict[str, LastResult] = {}
         self._filter = FilterField(placeholder="Type to filter", select_on_focus=False, id="filter")
-        self._list = WorkloadList(self._workloads, ascii=ascii, id="workloads")
-        self._ascii = ascii
+        self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
-        self._asked: Callable[[Workload, RunOptions], None] | None = None
+        self._asked: type[HomeScreen.Requested] | None = None
         # They come after the first paint.
         self._about: AboutWorkload
         self._machine: MachinePanel
@@ -172,15 +171,15 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         from tui.home.run_form import RunForm
         from tui.machine.panel import MachinePanel
 
-        self._about = AboutWorkload(ascii=self._ascii, id="about")
-        self._machine = MachinePanel(pcie=self._configured.pcie, ascii=self._ascii)
-        self._form = RunForm(self._configured, ascii=self._ascii)
+        self._about = AboutWorkload(id="about")
+        self._machine = MachinePanel(self._source)
+        self._form = RunForm(self._configured)
         self._command = CommandLine()
         with self.app.batch_update():
             self.remove_class("-first")
             await self.query_one("#pick").mount(self._about)
             await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
-            await self.mount(self._command, KeyFooter(), TooSmall())
+            await self.mount(self._command, *self.compose_frame())
         self._is_complete = True
         # The footer has missed when they were told first.
         self.refresh_bindings()
@@ -188,7 +187,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         self.on_workload_list_highlighted()
         self._start_machine()
         if self._asked is not None:
-            self._with_options(self._asked)
+            self._request(self._asked)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top, but let it be painted first."""
@@ -218,14 +217,14 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
-            self.app.push_screen(GpusScreen(self._machine.look, self._ascii))
+            self.app.push_screen(GpusScreen(self._machine.look))
 
     def action_processes(self) -> None:
         """Show what runs on this machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
-            self.app.push_screen(ProcessesScreen(self._machine.look, self._ascii))
+            self.app.push_screen(ProcessesScreen(self._machine.look))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Take the sessions as they are now."""
@@ -289,17 +288,16 @@ class HomeScreen(Screen[None], inherit_bindings=False):
 
     def _launch_highlighted(self) -> None:
         """Train what is highlighted, or go to the option that can't be."""
-        self._with_options(self._launch)
+        self._request(self.TrainRequested)
 
     def action_sweep(self) -> None:
         """Train what is highlighted several times, or go to the option that can't be."""
-        if self._sweep is not None:
-            self._with_options(self._sweep)
+        self._request(self.SweepRequested)
 
-    def _with_options(self, go: Callable[[Workload, RunOptions], None]) -> None:
-        """Go on with what is highlighted and what is typed, or to the option that can't be."""
+    def _request(self, message: type[Requested]) -> None:
+        """Ask for what is highlighted with what is typed, or go to the option that can't be."""
         if not self._is_complete:
-            self._asked = go
+            self._asked = message
             return
         workload = self._list.highlighted
         if workload is None:
@@ -307,7 +305,7 @@ class HomeScreen(Screen[None], inherit_bindings=False):
         typed = self._form.typed
         complaints = typed.complaints(workload)
         if not complaints:
-            go(workload, typed.options)
+            self.post_message(message(workload, typed.options))
         elif self._form.focused_option not in complaints:
             self._form.focus_option(next(iter(complaints)))
 

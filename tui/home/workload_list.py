@@ -57,11 +57,9 @@ class WorkloadList(Wheel, Lines):
     class Chosen(Message):
         """A workload was clicked twice."""
 
-    def __init__(
-        self, workloads: Sequence[Workload], *, ascii: bool = False, id: str | None = None
-    ) -> None:
+    def __init__(self, workloads: Sequence[Workload], *, id: str | None = None) -> None:
         """Show all workloads, the first one highlighted."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._all = workloads
         self._shown = matching(workloads, "")
         self._typed = ""
@@ -115,7 +113,7 @@ class WorkloadList(Wheel, Lines):
         rows = [self._row(line, room) for line in in_sight]
         if len(lines) <= height:
             return rows
-        return with_thumb(rows, self._first_line, len(lines), width, self.ascii)
+        return with_thumb(rows, self._first_line, len(lines), width, self.glyphs)
 
     def on_mount(self) -> None:
         """Tell what is highlighted at first."""
@@ -159,7 +157,7 @@ class WorkloadList(Wheel, Lines):
             return joined(((f" {line}", MUTED),), (), width)
         highlighted = line is self.highlighted
         plain, match = (_HIGHLIGHTED, _HIGHLIGHTED_MATCH) if highlighted else (PLAIN, _MATCH)
-        pointer = (">" if self.ascii else "▸") if highlighted else " "
+        pointer = self.glyphs.pointer if highlighted else " "
         name: tuple[Run, ...] = tuple(
             (text, match if matches else plain) for text, matches in pieces(line.name, self._typed)
         )

@@ -230,9 +230,9 @@ class ComparisonBars(Wheel, RowWidget):
             super().__init__()
             self.index = index
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
-        """Draw with plain characters when `ascii` is set."""
-        super().__init__(ascii=ascii, id=id, classes=classes)
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
+        """Start empty."""
+        super().__init__(id=id, classes=classes)
         self._chosen: int | None = None
         self._indices: list[int] = []
         self._bars: tuple[BarRow, ...] = ()
@@ -355,18 +355,18 @@ class ComparisonBars(Wheel, RowWidget):
         return next((i for i, row in enumerate(self._bars) if row.style == "this"), None)
 
     def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> Row:
-        marker = (_ASCII_MARKERS if self.ascii else _MARKERS)[row.style]
-        ellipsis = ".." if self.ascii else "…"
+        marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]
+        ellipsis = self.glyphs.ellipsis[:2]
         value = _aligned(_number(row.value), widths.number)
         badge = f"({below.index(row.badge) + 1})" if row.badge in below else row.badge
         text, bar_text = f"comparison-bars--{row.style}", f"comparison-bars--bar-{row.style}"
-        drawn = bar(row.fraction, widths.bar, self.ascii)
+        drawn = bar(row.fraction, widths.bar, self.glyphs)
         if not row.alike:
             text, bar_text = "comparison-bars--unlike", "comparison-bars--badge"
             drawn, badge = fit(row.badge, widths.bar, ellipsis), ""
         if chosen:
             text = "comparison-bars--chosen"
-            marker = marker.strip() or ("*" if self.ascii else "▸")
+            marker = marker.strip() or ("*" if self.glyphs.is_ascii else "▸")
         runs = (
             (f"{marker} {fit(row.label, widths.label, ellipsis)} ", (text,)),
             (drawn, (bar_text,)),

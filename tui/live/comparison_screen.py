@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
-from textual.widgets import Footer
 
 from dlmon.comparison.compare import Row
 from dlmon.records import Result
@@ -18,9 +16,7 @@ from tui.live import comparison_bars as bars
 from tui.live import comparison_details
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.comparison_details import ComparisonDetails
-from tui.widgets.too_small import TooSmall
-
-BEAT_S = 0.5
+from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
 
 
 @dataclass(frozen=True)
@@ -40,50 +36,44 @@ class Comparison:
     results: Mapping[str, Result]
 
 
-class ComparisonScreen(Screen[None]):
+class ComparisonScreen(BaseScreen):
     """The rows of a comparison, one of which is chosen; below them what is known of it.
 
     Args:
         look: returns the comparison as it stands.
         chosen: which of its bars to begin with; None begins with this run's.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "comparison.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Choose", key_display="↑↓", tooltip="Choose another row"),
-        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
-        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        THEME,
         Binding("c,escape", "leave", "Back", show=False),
         Binding("down,j", "move(1)", "Choose the next row", show=False),
         Binding("pageup", "move(-10)", "Ten rows up", show=False),
         Binding("pagedown,space", "move(10)", "Ten rows down", show=False),
         Binding("home", "move(-1000)", "To the first row", show=False),
         Binding("end", "move(1000)", "To the last row", show=False),
-        Binding("ctrl+p", "app.command_palette", "Commands", show=False),
-        Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+        PALETTE,
+        QUIT,
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*bars.HELP, *comparison_details.HELP)
 
-    def __init__(
-        self, look: Callable[[], Comparison], chosen: int | None = None, ascii: bool = False
-    ) -> None:
+    def __init__(self, look: Callable[[], Comparison], chosen: int | None = None) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
         self._look = look
         self._chosen = chosen
         self._row: Row | None = None
-        self._ascii = ascii
-        self._bars = ComparisonBars(ascii=ascii, id="bars", classes="panel")
-        self._details = ComparisonDetails(ascii=ascii, id="details")
+        self._bars = ComparisonBars(id="bars", classes="panel")
+        self._details = ComparisonDetails(id="details")
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the rows above the details."""
         yield self._bars
         yield self._details
-        yield Footer(show_command_palette=False)
-        yield TooSmall()
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
@@ -92,7 +82,7 @@ class ComparisonScreen(Screen[None]):
 
     def tick(self) -> None:
         """Paint the comparison as it stands, be it behind a menu."""
-        if self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen)):
+        if self.is_in_sight:
             self.paint()
 
     def paint(self) -> None:
@@ -138,10 +128,6 @@ class ComparisonScreen(Screen[None]):
     def _choose(self, index: int) -> None:
         self._row, self._chosen = None, max(0, index)
         self.paint()
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.app.pop_screen()
 
 
 def _same(row: Row, other: Row | None) -> bool:

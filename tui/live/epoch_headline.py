@@ -12,6 +12,7 @@ from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
+from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.results import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
 from tui.widgets.rows import Row, Run
@@ -92,9 +93,9 @@ class EpochHeadline(Lines):
     """
     SCOPED_CSS = False
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = Status.RUNNING
         self._sentences: list[str] = []
@@ -119,7 +120,7 @@ class EpochHeadline(Lines):
         if timing_of(snapshot) is None:
             rows = self._reason(why_no_time(snapshot, self._status), width, height)
             rows.extend(_packed(self._sentences_in(width), width))
-        elif height >= _DIGIT_ROWS and not self.ascii:
+        elif height >= _DIGIT_ROWS and not self.glyphs.is_ascii:
             rows = self._large(snapshot, width, height)
         else:
             rows = self._plain(snapshot, width, height)
@@ -134,8 +135,8 @@ class EpochHeadline(Lines):
         """Return the figure and as many facts as have room, then the sentences."""
         timing = timing_of(snapshot)
         assert timing is not None
-        figure: Run = (units.band(timing, self.ascii), ACCENT)
-        an_epoch, told = _facts(snapshot, self.ascii)
+        figure: Run = (units.band(timing, self.glyphs), ACCENT)
+        an_epoch, told = _facts(snapshot, self.glyphs)
         facts = _with_basis(figure, snapshot, (*an_epoch, *told), width)
         rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
         rows.extend(_packed(self._sentences_in(width), width))
@@ -147,7 +148,7 @@ class EpochHeadline(Lines):
             sentence if cell_len(sentence) <= width else sentence.replace(UNSURE, " ± ?")
             for sentence in self._sentences
         ]
-        plus_minus = "+-" if self.ascii else "±"
+        plus_minus = self.glyphs.plus_minus
         return tuple((sentence.replace("±", plus_minus), MUTED) for sentence in told)
 
     def _large(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
@@ -187,7 +188,7 @@ def _digit_rows(number: str, projected: bool) -> list[str]:
     return [mark + row for mark, row in zip(marks, rows, strict=True)]
 
 
-def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
+def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[Row, Row]:
     """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     told: Row = ()
@@ -201,7 +202,7 @@ def _facts(snapshot: Snapshot, ascii: bool = False) -> tuple[Row, Row]:
         told = (*told, (effective, MUTED))
     if timing is not snapshot.run_seconds or per_epoch is None:
         return (), told
-    return ((f"{units.band(per_epoch, ascii)} an epoch", PLAIN),), told
+    return ((f"{units.band(per_epoch, glyphs)} an epoch", PLAIN),), told
 
 
 def _with_basis(figure: Run, snapshot: Snapshot, others: Row, width: int) -> Row:

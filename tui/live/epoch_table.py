@@ -29,9 +29,9 @@ Column = tuple[str, list[str]]
 class EpochTable(Tail[Epoch]):
     """One row an epoch: training and validation time, and the metrics that have room."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._empty = ""
 
     def show(self, epochs: tuple[Epoch, ...], running: bool = True) -> None:

@@ -32,9 +32,9 @@ class LimitLine(GrowingLines):
     DEFAULT_CSS = "LimitLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._unfinished = True
         self._most_at_width = (0, 1)

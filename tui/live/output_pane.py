@@ -29,9 +29,9 @@ HELP: tuple[tuple[str, str], ...] = (
 class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._empty = ""
 
     def show(
@@ -51,7 +51,7 @@ class OutputPane(Tail[Output | Notice]):
         """Return a line, broken where the pane is high, else cut."""
         mark, style = "", PLAIN
         if isinstance(line, Notice):
-            mark, style = ("! " if self.ascii else "▲ "), STRONG
+            mark, style = f"{self.glyphs.warning} ", STRONG
         elif line.stream != "stdout":
             style = MUTED
         room = width - len(mark)

@@ -49,9 +49,9 @@ class ProgressLine(GrowingLines):
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._trouble: str | None = None
         self._stopping = False
@@ -106,7 +106,7 @@ class ProgressLine(GrowingLines):
 
     def _notice(self, snapshot: Snapshot) -> Row:
         notice = _recent_notice(snapshot)
-        return ((("! " if self.ascii else "▲ ") + notice, STRONG),) if notice else ()
+        return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
 
     def _with_progress(self, left: Row, snapshot: Snapshot, width: int) -> Row:
         right = self._right(snapshot.progress, width - row_width(left) - APART)
@@ -122,8 +122,8 @@ class ProgressLine(GrowingLines):
         fixed = len("epoch ") + len(epoch)
         times = next((t for t in (both, one) if fixed + len(t) + _SHORTEST_BAR <= room), one)
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed - len(times)))
-        done = bar(fraction, cells, self.ascii).rstrip()
-        track = ("." if self.ascii else "─") * (cells - len(done))
+        done = bar(fraction, cells, self.glyphs).rstrip()
+        track = self.glyphs.track * (cells - len(done))
         return (
             ("epoch ", MUTED),
             (done, ACCENT),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,19 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
 from textual.worker import Worker
 
-from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import SessionEntry, read_entry, stop_session
-from dlmon.log.folder import LogError
+from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
-from dlmon.session.follower import Viewer
 from dlmon.session.snapshot import Snapshot
-from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
-from tui.drawing.compositor import SpansCompositor
-from tui.drawing.plot import grown_top
-from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
+from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.formatting import units
 from tui.formatting.comparison import (
     comparison_rows,
@@ -34,6 +26,7 @@ from tui.formatting.comparison import (
     run_names,
     timing_of,
 )
+from tui.formatting.reading import reading_text
 from tui.live import comparison_bars as bars
 from tui.live import epoch_headline, epoch_table, limit_line, output_pane, progress_line, top_line
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
@@ -42,22 +35,17 @@ from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
+from tui.live.time_charts import TimeCharts, machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
-from tui.machine.view import MachineView, gpu_that_trains
-from tui.reading import SLICE_S, read_to_end, reading_text
+from tui.machine.view import MachineView
+from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
-from tui.widgets.chart import Chart, ChartPicture
-from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
+from tui.widgets.chart import Chart
 
 if TYPE_CHECKING:
     from tui.live.comparison_screen import Comparison
-
-# The clock on the screen goes by whole seconds, and all figures with it; the timer, which
-# is never quite on time, is faster, so that no second is left out.
-BEAT_S = 0.5
 
 _CURSOR = Binding.Group("Cursor", compact=True)
 
@@ -85,16 +73,12 @@ def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
 _POLLS_TO_KNOW = 2
 
 
-class LiveScreen(Screen[None]):
+class LiveScreen(BaseScreen):
     """A session as it happens, or as it was.
 
     Args:
-        viewer: the session.
-        launch: its lifeline, where it is ours.
-        entries: all sessions of the log directory, to compare with.
-        leave: called when the user wants to leave, with whether the session was interrupted.
-        again: launches the same once more; None where that can't be.
-        ascii: draw with plain characters.
+        source: the session.
+        repeatable: whether the same can be launched once more.
     """
 
     CSS_PATH = "live.tcss"
@@ -119,7 +103,7 @@ class LiveScreen(Screen[None]):
         Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
         Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
         Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
-        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        HELP,
         Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
         Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
@@ -141,8 +125,8 @@ class LiveScreen(Screen[None]):
             group=_CURSOR,
         ),
         Binding("c", "compare", "Compare", tooltip="All that is known of the rows compared with"),
-        Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
-        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        SESSIONS,
+        THEME,
         _hidden("a", "stop_and_again", "Again", "Stop, and launch the same once more; asks first"),
         _hidden("shift+left", "move_cursor(-10)", "Read 10 earlier", "Move the cursor far back"),
         _hidden("shift+right", "move_cursor(10)", "Read 10 later", "Move the cursor far on"),
@@ -207,29 +191,18 @@ class LiveScreen(Screen[None]):
             super().__init__()
             self.text = text
 
-    def __init__(
-        self,
-        viewer: Viewer,
-        launch: Launch | None,
-        entries: list[SessionEntry],
-        leave: Callable[[bool], None],
-        again: Callable[[], None] | None = None,
-        ascii: bool = False,
-    ) -> None:
+    class Left(BaseScreen.Left):
+        """The person wants to leave; a run that would stop was asked about."""
+
+    class AgainRequested(Message):
+        """The same is to be launched once more, in place of this session."""
+
+    def __init__(self, source: SessionSource, repeatable: bool = False) -> None:
         """Take the session; nothing is read before the screen is mounted."""
         super().__init__()
-        self._compositor = SpansCompositor()
-        self._viewer = viewer
-        self._launch = launch
-        self._earlier = earlier_sessions(entries, viewer.session.header)
-        self._leave = leave
-        self._again = again
-        self._ascii = ascii
-        self._top = 0.0
-        self._window = TimeWindow()
-        self._zoom_note = ""
-        self._grabbed = self._window
-        self._drawn: tuple[object, ...] = ()
+        self._source = source
+        self._earlier: list[SessionEntry] = []
+        self._repeatable = repeatable
         self._second = -1
         self._stop_asked = False
         self._log_is_open = False
@@ -241,27 +214,24 @@ class LiveScreen(Screen[None]):
         self._question: QuitScreen | None = None
         self._catching_up: Worker[None] | None = None
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the panels."""
-        plain = self._ascii
-        yield TopLine(ascii=plain)
+        yield TopLine()
         with Container(id="panels"):
-            yield Chart(tall_shades=True, ascii=plain, id="throughput", classes="panel")
+            yield Chart(tall_shades=True, id="throughput", classes="panel")
             with Vertical(id="compared", classes="panel"):
-                yield EpochHeadline(ascii=plain)
-                yield ComparisonBars(ascii=plain)
-            yield MachineCharts(ascii=plain)
-            yield EpochTable(ascii=plain)
-            yield OutputPane(ascii=plain)
-        yield LimitLine(ascii=plain)
-        yield ProgressLine(ascii=plain)
-        yield KeyFooter()
-        yield TooSmall()
+                yield EpochHeadline()
+                yield ComparisonBars()
+            yield MachineCharts()
+            yield EpochTable()
+            yield OutputPane()
+        yield LimitLine()
+        yield ProgressLine()
 
     def on_mount(self) -> None:
         """Start the one timer that reads and paints."""
-        self._throughput = self.query_one("#throughput", Chart)
-        self._machine = self.query_one(MachineCharts)
+        throughput, machine = self.query_one("#throughput", Chart), self.query_one(MachineCharts)
+        self._charts = TimeCharts(self._source, throughput, machine)
         self.query_one("#compared").border_title = "Seconds per epoch"
         self.set_interval(BEAT_S, self._beat)
         self.call_after_refresh(self._paint_all)
@@ -271,12 +241,13 @@ class LiveScreen(Screen[None]):
         self.call_after_refresh(self._paint_all)
 
     def _paint_all(self) -> None:
-        self._drawn = ()
+        if self.is_mounted:
+            self._charts.forget_drawn()
         self.paint()
 
     def _beat(self) -> None:
         """Tick with each new second of the session."""
-        second = (time.monotonic_ns() - self._viewer.session.header.t) // 1_000_000_000
+        second = self._source.second()
         if second != self._second:
             self._second = second
             self.tick()
@@ -285,15 +256,15 @@ class LiveScreen(Screen[None]):
         """Read what is new, and paint it where it can be seen, be it behind a question."""
         if self._left:
             return
-        was_running = self._viewer.running
-        self._viewer.poll(SLICE_S)
-        if self._viewer.read_share is not None:
+        was_running = self._source.running
+        self._source.poll(SLICE_S)
+        if self._source.read_share is not None:
             self._catch_up()
         else:
             self._polls += 1
-        if self.is_active or isinstance(self.app.screen, ModalScreen):
+        if self.is_in_sight:
             self.paint()
-        if was_running and not self._viewer.running:
+        if was_running and not self._source.running:
             self._session_ended()
 
     def _catch_up(self) -> None:
@@ -302,13 +273,13 @@ class LiveScreen(Screen[None]):
             self._catching_up = self.run_worker(self._read_on())
 
     async def _read_on(self) -> None:
-        await read_to_end(self._viewer)
+        await read_to_end(self._source)
         self.tick()
 
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
-        if self._launch is not None or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(_told_at_end(self._viewer)))
+        if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
+            self.post_message(self.Ended(_told_at_end(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()
@@ -317,7 +288,7 @@ class LiveScreen(Screen[None]):
 
     def _do_what_waited_for_the_end(self) -> None:
         if self._leave_when_stopped:
-            self._go(interrupted=True)
+            self._go()
         elif self._again_when_stopped:
             self._again_when_stopped = False
             self.action_again()
@@ -327,105 +298,17 @@ class LiveScreen(Screen[None]):
         # The first resize may come before there is anything to paint.
         if self._left or not self.is_mounted:
             return
-        snapshot = self._viewer.snapshot()
-        reading = reading_text(self._viewer)
+        snapshot = self._source.snapshot()
+        reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(snapshot, self._standing, reading)
-        running, trouble = self._viewer.running, self._viewer.trouble
+        running, trouble = self._source.running, self._source.trouble
         stopping = self._stop_asked and running
         self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
         self.query_one(EpochTable).show(snapshot.epochs, running)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
         self._paint_comparison(snapshot)
-        self._paint_charts(snapshot)
-
-    def _paint_charts(self, snapshot: Snapshot) -> None:
-        """Draw the charts, if anything in them changed."""
-        run, count = self._run, self._plot_columns
-        axis = self._window.axis(run, count)
-        cursor = self._window.cursor_column(axis)
-        self._title_throughput(snapshot, axis, cursor)
-        view = self._machine_view(snapshot, axis, cursor)
-        # A line above or below that wraps leaves the charts fewer rows.
-        rows = self._machine.size.height
-        running = self._viewer.running
-        drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
-        if drawn == self._drawn:
-            return
-        self._drawn = drawn
-        self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
-        self._machine.show(view, axis, axis.time_elapsed(self._viewer.session.header.t))
-
-    @property
-    def _run(self) -> Run:
-        session = self._viewer.session
-        interval_ns = int(session.machine.interval_s * 1e9)
-        return Run(session.header.t, self._viewer.now(), self._viewer.running, interval_ns)
-
-    @property
-    def _plot_columns(self) -> int:
-        return min(self._throughput.plot_columns, self._machine.plot_columns)
-
-    def _throughput_picture(
-        self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
-    ) -> ChartPicture:
-        session = self._viewer.session
-        columns = axis.columns(session.throughput)
-        known = [column for column in columns if column is not None]
-        if known:
-            self._top = grown_top(self._top, max(known))
-        return ChartPicture(
-            columns=columns,
-            top=self._top,
-            left_labels=("",) if self._top == 0 else (),
-            marks=axis.marks(session.epoch_begins),
-            shades=axis.shades(session.stretches),
-            reason=f"{snapshot.phase or 'starting'} …" if self._viewer.running else "no batch",
-            cursor=cursor,
-        )
-
-    def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
-        """Tell the throughput now or at the cursor, and which part of the run is seen."""
-        right = _speed(snapshot, self._ascii)
-        if cursor is not None:
-            value = axis.columns(self._viewer.session.throughput)[cursor]
-            told = "no batch" if value is None else f"{units.rate(value)} samples/s"
-            right = f"{self._cursor_label(axis)}  {told}"
-        elif snapshot.stalls:
-            right = f"{right}  {units.stalls(snapshot.stalls)}"
-        title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
-        self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
-
-    def _what_is_seen(self, axis: TimeAxis) -> str:
-        """Name the part of the run that is on the charts."""
-        run, count = self._run, self._plot_columns
-        if self._window.is_paused(run, count):
-            begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
-            return f"paused at {begin} – {end}, f follows"
-        seen = self._window.what_is_seen(run, count)
-        return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
-
-    def _cursor_label(self, axis: TimeAxis) -> str:
-        read_ns = self._window.read_ns(axis)
-        return "" if read_ns is None else f"at {self._clock(read_ns)}"
-
-    def _clock(self, t_ns: int) -> str:
-        """Write an instant as the time since the session began."""
-        return units.clock((t_ns - self._viewer.session.header.t) / 1e9)
-
-    def _machine_view(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> MachineView:
-        session = self._viewer.session
-        return MachineView(
-            history=session.machine,
-            facts=session.facts,
-            age_s=snapshot.machine_age_s if self._viewer.running else None,
-            interval_s=session.machine.interval_s,
-            gpu_index=gpu_that_trains(session.header, snapshot.model),
-            epoch_begins=tuple(session.epoch_begins),
-            stretches=tuple(session.stretches),
-            cursor=cursor,
-            cursor_label=self._cursor_label(axis),
-        )
+        self._charts.paint(snapshot)
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
         rows = comparison_rows(snapshot, self._earlier)
@@ -441,83 +324,63 @@ class LiveScreen(Screen[None]):
             snapshot,
             nearest,
             factor_of_run_before(rows, self._earlier, names, steady),
-            status=Status.RUNNING if self._viewer.running else self._viewer.status,
+            status=Status.RUNNING if self._source.running else self._source.status,
         )
         self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows), nearest)
 
     # ---- the part of the run that is seen ----
 
-    def _look(self, window: TimeWindow) -> None:
-        """Show another part of the run, or read another instant, at once."""
-        self._zoom_note = ""
-        self._window = window
-        self._paint_charts(self._viewer.snapshot())
-
     def action_next_view(self) -> None:
         """Show the next larger part of the run; after the whole, the smallest."""
-        run, count = self._run, self._plot_columns
-        self._zoom(self._window.next_view(run, count), self._window.why_no_nearer(run, count))
+        self._charts.next_view()
 
     def action_zoom_in(self) -> None:
         """Show less time."""
-        run, count = self._run, self._plot_columns
-        self._zoom(self._window.zoomed_in(run, count), self._window.why_no_nearer(run, count))
+        self._charts.zoom_in()
 
     def action_zoom_out(self) -> None:
         """Show more time."""
-        self._zoom(self._window.zoomed_out(self._run, self._plot_columns), NOTHING_MORE)
-
-    def _zoom(self, window: TimeWindow, why_not: str) -> None:
-        """Show a larger or a smaller part of the run; say why where that changes nothing."""
-        unchanged = window is self._window
-        self._look(window)
-        if unchanged:
-            self._zoom_note = why_not
-            self._paint_charts(self._viewer.snapshot())
+        self._charts.zoom_out()
 
     def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""
-        count = self._plot_columns
-        self._look(self._window.panned(quarters * (count // 4), self._run, count))
+        self._charts.pan(quarters)
 
     def action_move_cursor(self, samples: int) -> None:
         """Read the charts earlier or later."""
-        self._look(self._window.with_cursor_moved(samples, self._run, self._plot_columns))
+        self._charts.move_cursor(samples)
 
     def action_go_to_begin(self) -> None:
         """Show, or read, where the run began."""
-        self._look(self._window.at_begin(self._run, self._plot_columns))
+        self._charts.go_to_begin()
 
     def action_go_to_end(self) -> None:
         """Show, or read, where the run is now."""
-        self._look(self._window.at_end(self._run, self._plot_columns))
+        self._charts.go_to_end()
 
     def action_follow(self) -> None:
         """Let the charts follow the run again."""
-        self._look(self._window.followed(self._run, self._plot_columns))
+        self._charts.follow()
 
     def action_escape(self) -> None:
         """Take the cursor away, else follow the run again."""
-        if self._window.cursor_ns is not None:
-            self._look(self._window.without_cursor())
-        else:
-            self.action_follow()
+        self._charts.escape()
 
     def on_chart_pointed(self, message: Chart.Pointed) -> None:
         """Read the charts where one was clicked."""
-        self._look(self._window.with_cursor_at(message.column, self._run, self._plot_columns))
+        self._charts.point_at(message.column)
 
     def on_chart_grabbed(self) -> None:
         """Keep what is seen when a drag begins."""
-        self._grabbed = self._window
+        self._charts.grab()
 
     def on_chart_dragged(self, message: Chart.Dragged) -> None:
         """Move all charts with the mouse."""
-        self._look(self._grabbed.panned(-message.columns, self._run, self._plot_columns))
+        self._charts.drag(message.columns)
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
         """Zoom with the wheel."""
-        zoom = self.action_zoom_in if message.up else self.action_zoom_out
+        zoom = self._charts.zoom_in if message.up else self._charts.zoom_out
         zoom()
 
     # ---- what can be done with the session ----
@@ -525,14 +388,14 @@ class LiveScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs, and to detach only what is ours."""
         if action == "stop":
-            return self._viewer.running and not self._stop_asked
+            return self._source.running and not self._stop_asked
         if action == "detach":
-            return self._viewer.running and self._launch is not None and not self._stop_asked
+            return self._source.running and self._source.is_ours and not self._stop_asked
         if action in ("again", "stop_and_again"):
-            if self._again is None or self._again_when_stopped:
+            if not self._repeatable or self._again_when_stopped:
                 return False
-            running = self._viewer.running
-            over = not running and self._viewer.status != Status.UNKNOWN
+            running = self._source.running
+            over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
@@ -546,7 +409,7 @@ class LiveScreen(Screen[None]):
 
     def _take_stop_answer(self, answer: str | None) -> None:
         self._question = None
-        if answer == "stop" and self._viewer.running:
+        if answer == "stop" and self._source.running:
             self._stop()
 
     def _ask(self, question: QuitScreen, take: Callable[[str | None], None]) -> None:
@@ -557,32 +420,22 @@ class LiveScreen(Screen[None]):
         """Stop the session after the current batch; return whether it can be."""
         if self._stop_asked:
             return True
-        if self._launch is not None:
-            self._launch.say(FROM_SCREEN)
-        elif not self._stop_by_signal():
+        if not self._source.stop():
             self.notify("this session can't be stopped from here", severity="warning")
             return False
         self._stop_asked = True
         self.refresh_bindings()
         return True
 
-    def _stop_by_signal(self) -> bool:
-        try:
-            return stop_session(read_entry(self._viewer.path), BY_OTHER_SCREEN)
-        except (LogError, OSError):  # the log is gone, or the session another user's
-            return False
-
     def action_detach(self) -> None:
         """Leave the session running without us."""
-        if self._launch is not None:
-            self._launch.say("detach")
+        self._source.detach()
         self._detached = True
-        self._go(interrupted=False)
+        self._go()
 
     def action_again(self) -> None:
         """Launch the same once more."""
-        if self._again is not None:
-            self._again()
+        self.post_message(self.AgainRequested())
 
     def action_stop_and_again(self) -> None:
         """Ask whether the session is to stop, and the same to be launched then."""
@@ -592,7 +445,7 @@ class LiveScreen(Screen[None]):
         self._question = None
         if answer != "again":
             return
-        if not self._viewer.running:
+        if not self._source.running:
             self.action_again()
         elif self._stop():
             self._again_when_stopped = True
@@ -602,13 +455,13 @@ class LiveScreen(Screen[None]):
         """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
-        self.app.push_screen(GpusScreen(self._look_at_machine, self._ascii))
+        self.app.push_screen(GpusScreen(self._look_at_machine))
 
     def action_processes(self) -> None:
         """Show what runs on the machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
-        self.app.push_screen(ProcessesScreen(self._look_at_machine, self._ascii))
+        self.app.push_screen(ProcessesScreen(self._look_at_machine))
 
     def action_compare(self) -> None:
         """Show the comparison over the whole screen, and what is known of its rows."""
@@ -622,7 +475,7 @@ class LiveScreen(Screen[None]):
         from tui.live.comparison_screen import ComparisonScreen
 
         if self._look_at_comparison().rows:
-            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen, self._ascii))
+            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen))
         else:
             self.notify("there is nothing to compare with", severity="warning")
 
@@ -630,7 +483,7 @@ class LiveScreen(Screen[None]):
         """Return the comparison as it stands."""
         from tui.live.comparison_screen import Comparison
 
-        snapshot = self._viewer.snapshot()
+        snapshot = self._source.snapshot()
         results = [entry.result for entry in self._earlier] + [snapshot.result]
         return Comparison(
             title=_TITLES[metric_of(snapshot)],
@@ -641,15 +494,7 @@ class LiveScreen(Screen[None]):
 
     def _look_at_machine(self) -> MachineView:
         """Return the machine as it is now, or was at the end, wherever the cursor is."""
-        snapshot = self._viewer.snapshot()
-        session = self._viewer.session
-        return MachineView(
-            history=session.machine,
-            facts=session.facts,
-            age_s=snapshot.machine_age_s if self._viewer.running else None,
-            interval_s=session.machine.interval_s,
-            gpu_index=gpu_that_trains(session.header, snapshot.model),
-        )
+        return machine_view(self._source, self._source.snapshot())
 
     def action_log(self) -> None:
         """Give the output all the room of the panels, or take it back."""
@@ -689,9 +534,9 @@ class LiveScreen(Screen[None]):
 
         One that is being stopped is waited for, unless asked to leave again.
         """
-        ours_runs = self._viewer.running and self._launch is not None
+        ours_runs = self._source.running and self._source.is_ours
         if self._leave_when_stopped or not ours_runs:
-            self._go(interrupted=self._stop_asked)
+            self._go()
         elif self._stop_asked:
             self._leave_when_stopped = True
         else:
@@ -699,35 +544,35 @@ class LiveScreen(Screen[None]):
 
     def _take_answer(self, answer: str | None) -> None:
         self._question = None
-        if not self._viewer.running:
+        if not self._source.running:
             # It ended while we asked: leave as from any session that is over, or stay to see it.
             if answer in ("stop", "leave"):
-                self._go(interrupted=False)
+                self._go()
         elif answer == "leave":
             self.action_detach()
         elif answer == "stop":
             self._leave_when_stopped = self._stop()
 
-    def _go(self, interrupted: bool) -> None:
+    def _go(self) -> None:
         """Leave, once."""
         if not self._left:
             self._left = True
-            self._leave(interrupted)
+            self.post_message(self.Left(self))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
-        self._earlier = earlier_sessions(entries, self._viewer.session.header)
+        self._earlier = earlier_sessions(entries, self._source.session.header)
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:
         """Show what came under another screen, and do what waited for the end."""
-        if not self._viewer.running:
+        if not self._source.running:
             self._do_what_waited_for_the_end()
         self.call_after_refresh(self.tick)
 
     @property
     def _standing(self) -> str:
-        return "stopping" if self._stop_asked and self._viewer.running else self._viewer.status
+        return "stopping" if self._stop_asked and self._source.running else self._source.status
 
     @property
     def stop_asked(self) -> bool:
@@ -747,24 +592,7 @@ _TITLES = {
 }
 
 
-def _told_at_end(viewer: Viewer) -> str:
-    timing = timing_of(viewer.snapshot())
-    told = f"{viewer.session.header.workload} {viewer.status}"
+def _told_at_end(source: SessionSource) -> str:
+    timing = timing_of(source.snapshot())
+    told = f"{source.session.header.workload} {source.status}"
     return f"{told}: {units.band(timing)}" if timing is not None else told
-
-
-def _speed(snapshot: Snapshot, ascii: bool) -> str:
-    if snapshot.samples_per_second is not None:
-        return units.throughput(snapshot.samples_per_second, ascii)
-    if snapshot.samples_per_second_now is not None:
-        return f"{units.rate(snapshot.samples_per_second_now)} samples/s"
-    return ""
-
-
-def _fitting_title(right: str, room: int) -> tuple[str, str]:
-    """Return name and figure as they have room: the unit is shortened, then the name goes."""
-    short = right.replace(" samples/s", " /s")
-    for told in (right, short):
-        if len("Throughput") + len(told) + 3 <= room:
-            return "Throughput", told
-    return "", right if len(right) <= room else short

@@ -37,9 +37,9 @@ class TopLine(Lines):
 
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = self._reading = ""
 

@@ -7,7 +7,8 @@ from textual.containers import Horizontal, Vertical
 
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.machine.gpu_rows import GpuRows, gpu_rows_wanted
-from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.readings import show_cpu, show_gpu, show_memory
+from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
@@ -73,16 +74,15 @@ class MachineCharts(Horizontal):
     MachineCharts GpuRows { padding: 0 1; }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
-        """Draw with plain characters when `ascii` is set."""
+    def __init__(self, *, id: str | None = None) -> None:
+        """Start empty."""
         super().__init__(id=id)
-        self._cpu = ChartTile(ascii=ascii, id="cpu", classes="panel")
-        self._gpu = ChartTile(ascii=ascii, id="gpu", classes="panel")
+        self._cpu = ChartTile(id="cpu", classes="panel")
+        self._gpu = ChartTile(id="gpu", classes="panel")
         self._others: list[ChartTile] = []
-        self._rows = GpuRows(ascii=ascii, id="gpus")
+        self._rows = GpuRows(id="gpus")
         self._rows.display = False
         self._gpu_and_rows = Vertical(self._gpu, self._rows)
-        self._ascii = ascii
 
     def compose(self) -> ComposeResult:
         """Lay out both charts; those of more GPUs are made once there is room for them."""
@@ -133,7 +133,7 @@ class MachineCharts(Horizontal):
     def _show_charts(self, count: int) -> None:
         """Show so many charts of GPUs below the first."""
         new = [
-            ChartTile(ascii=self._ascii, id=f"gpu-{number}", classes="panel")
+            ChartTile(id=f"gpu-{number}", classes="panel")
             for number in range(len(self._others), count)
         ]
         if new:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from dlmon.records import Cpu
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import BUSY_PCT
 from tui.widgets.lines import BAD, MUTED, Lines, cut
 from tui.widgets.rows import Row
@@ -36,9 +37,9 @@ class CoreRows(Lines):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
         self._cores: tuple[int, ...] = ()
         self._reason = ""
         self._stale = False
@@ -70,7 +71,7 @@ class CoreRows(Lines):
             cells: list[Row] = [
                 (
                     (f"{number:>{_LABEL}}{pct:>4} % ", MUTED),
-                    (bar(pct / 100, length, self.ascii), _tint(pct)),
+                    (bar(pct / 100, length, self.glyphs), _tint(pct)),
                 )
                 for number, pct in enumerate(self._cores[first : first + in_a_row], first)
             ]
@@ -93,9 +94,9 @@ class CoreRows(Lines):
 
     def _band(self, first: int, some: tuple[int, ...], digits: int, bands: Bands) -> list[Row]:
         drawn = (
-            _dense(some, bands.tall, self.ascii)
+            _dense(some, bands.tall, self.glyphs)
             if bands.dense
-            else _solid(some, bands.tall, self.ascii)
+            else _solid(some, bands.tall, self.glyphs)
         )
         group = _GROUP // COLUMNS_PER_CELL if bands.dense else _GROUP
         rows = []
@@ -189,12 +190,12 @@ def core_rows_wanted(cores: int, width: int, most: int, *, roomy: bool = False) 
     return min(most, -(-cores // bands.in_a_row) * min(bands.tall, 4))
 
 
-def _solid(cores: tuple[int, ...], tall: int, ascii: bool) -> list[str]:
+def _solid(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
     """Draw a column of whole cells for each core, from the top row down."""
     if tall == 1:
-        levels = _ASCII_LEVELS if ascii else _LEVELS
+        levels = glyphs.levels
         return ["".join(levels[min(max(pct, 0), 99) * len(levels) // 100] for pct in cores)]
-    base, half, whole = ("_", "o", "#") if ascii else ("▁", "▄", "█")
+    base, half, whole = ("_", "o", "#") if glyphs.is_ascii else ("▁", "▄", "█")
     halves = [round(min(max(pct, 0), 100) / 100 * 2 * tall) for pct in cores]
     rows = []
     for floor in range(2 * (tall - 1), -1, -2):
@@ -205,9 +206,9 @@ def _solid(cores: tuple[int, ...], tall: int, ascii: bool) -> list[str]:
     return rows
 
 
-def _dense(cores: tuple[int, ...], tall: int, ascii: bool) -> list[str]:
+def _dense(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
     """Draw two cores to a cell."""
-    draw = ascii_rows if ascii else braille_rows
+    draw = ascii_rows if glyphs.is_ascii else braille_rows
     cells = -(-len(cores) // COLUMNS_PER_CELL)
     return draw([float(pct) for pct in cores], cells, tall, 100.0, 0.0, True)
 
@@ -225,7 +226,3 @@ def _tint(pct: float) -> tuple[str, ...]:
     if pct >= BUSY_PCT:
         return ("cores--high",)
     return ("cores--middle",) if pct >= 50 else ("cores--low",)
-
-
-_LEVELS = "▁▂▃▄▅▆▇█"
-_ASCII_LEVELS = "0123456789"

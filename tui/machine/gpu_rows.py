@@ -41,9 +41,9 @@ class GpuRows(Lines):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
         self._view: MachineView | None = None
         self._axis = TimeAxis(0, 1, 0, 0)
         self._mark = False
@@ -133,7 +133,7 @@ class GpuRows(Lines):
         if width >= self._mark + len("GPU ") + len(name) + _LEAST_HISTORY + _PERCENT:
             name = f"GPU {name}"
         if self._mark:
-            pointer = ">" if self.ascii else "▸"
+            pointer = self.glyphs.pointer
             name = f"{pointer if trains else ' '}{name}"
         told: Row = ((name, STRONG if trains else MUTED),)
         if worst(view.figures_of(gpu)) == "bad":
@@ -184,15 +184,15 @@ class GpuRows(Lines):
 
     def _bar(self, pct: float, cells: int) -> Row:
         """Draw a bar of the utilisation in so many cells."""
-        drawn = bar(pct / 100, cells, self.ascii).rstrip()
-        return (drawn, HISTORY), (("." if self.ascii else "─") * (cells - len(drawn)), TRACK)
+        drawn = bar(pct / 100, cells, self.glyphs).rstrip()
+        return (drawn, HISTORY), (self.glyphs.track * (cells - len(drawn)), TRACK)
 
     def _history(self, view: MachineView, index: int, cells: int) -> str:
         """Draw the utilisation over the whole axis in one row of so many cells."""
         axis = coarser(self._axis, COLUMNS_PER_CELL * cells)
         series = view.history.gpu_utilization_pct.get(index, Series())
         columns = axis.columns(series)
-        if self.ascii:
+        if self.glyphs.is_ascii:
             return _ramp(columns, cells)
         return braille_rows(columns, cells, 1, 100.0, 0.0, True)[0]
 

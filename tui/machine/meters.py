@@ -9,6 +9,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 
 from tui.drawing.plot import bar
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import Figure
 from tui.widgets.lines import BAD, MUTED, PLAIN, Lines
 from tui.widgets.rows import Row, fit
@@ -31,9 +32,9 @@ class Meters(Lines):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
         self._figures: tuple[Figure, ...] = ()
         self._stale = False
 
@@ -48,7 +49,7 @@ class Meters(Lines):
             return []
         in_a_row = min(_meters_in_a_row(width), -(-len(self._figures) // height))
         shown = self._figures[: height * in_a_row]
-        return meters_side_by_side(shown, in_a_row, width, self.ascii, stale=self._stale)
+        return meters_side_by_side(shown, in_a_row, width, self.glyphs, stale=self._stale)
 
 
 def meter_rows_wanted(count: int, width: int) -> int:
@@ -64,7 +65,7 @@ def meters_side_by_side(
     told: Sequence[Figure],
     in_a_row: int,
     width: int,
-    ascii: bool,
+    glyphs: Glyphs,
     label: int = 0,
     *,
     stale: bool = False,
@@ -72,7 +73,7 @@ def meters_side_by_side(
     """Return figures in so many columns of one width, to be read row by row."""
     each = (width - _GAP * (in_a_row - 1)) // in_a_row
     columns = (
-        meter_rows(told[first::in_a_row], each, ascii, label, stale=stale)
+        meter_rows(told[first::in_a_row], each, glyphs, label, stale=stale)
         for first in range(min(in_a_row, len(told)))
     )
     gap: Row = ((" " * _GAP, PLAIN),)
@@ -83,7 +84,7 @@ def meters_side_by_side(
 
 
 def meter_rows(
-    told: Sequence[Figure], width: int, ascii: bool, label: int = 0, *, stale: bool = False
+    told: Sequence[Figure], width: int, glyphs: Glyphs, label: int = 0, *, stale: bool = False
 ) -> list[Row]:
     """Return figures in rows of exactly `width` cells; their bars begin and end together.
 
@@ -91,7 +92,7 @@ def meter_rows(
     """
     label = max((label, *(cell_len(figure.label) + 1 for figure in told)))
     length = _bar_length([f for f in told if f.fraction is not None], width - label - 1)
-    rows = [_meter(figure, label, length, width, ascii) for figure in told]
+    rows = [_meter(figure, label, length, width, glyphs) for figure in told]
     return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
 
@@ -102,16 +103,16 @@ def _bar_length(told: Sequence[Figure], room: int) -> int:
     return min(_LONGEST_BAR, max(room - marked, min(_LEAST_BAR, room - values)))
 
 
-def _meter(figure: Figure, label: int, length: int, width: int, ascii: bool) -> Row:
-    ellipsis = "..." if ascii else "…"
+def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) -> Row:
+    ellipsis = glyphs.ellipsis
     name: Row = ((fit(figure.label, label, ellipsis), MUTED),)
     room = width - label
     style = {"": PLAIN, "high": ("meters--high",), "bad": BAD}[figure.level]
     if figure.fraction is None or length < _LEAST_BAR:
         text = fit(_with_room(figure, room), room, ellipsis)
         return (*name, (text, style if figure.known else MUTED))
-    drawn = bar(figure.fraction, length, ascii).rstrip()
-    track = ("." if ascii else "─") * (length - len(drawn))
+    drawn = bar(figure.fraction, length, glyphs).rstrip()
+    track = glyphs.track * (length - len(drawn))
     of_bar: tuple[str, ...] = ("meters--bar",) if not figure.level else style
     room -= length + 1
     return (

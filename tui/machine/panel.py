@@ -1,9 +1,6 @@
-"""This machine alone, live: its own sensors process, charts and cores."""
+"""One machine, live: charts, cores and meters."""
 
 from __future__ import annotations
-
-import time
-from dataclasses import replace
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -14,9 +11,8 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts, Machine, MachineFacts
-from dlmon.session.machine_history import MachineHistory
+from dlmon.records import MachineFacts
+from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters
@@ -39,7 +35,8 @@ from tui.machine.layout import (
 )
 from tui.machine.meters import Meters
 from tui.machine.process_table import PROCESS_HELP, ProcessTable
-from tui.machine.tiles import ChartTile, show_cpu, show_gpu, show_memory
+from tui.machine.readings import show_cpu, show_gpu, show_memory
+from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
 from tui.widgets.rows import Row
@@ -64,8 +61,7 @@ class MachinePanel(Widget):
     """The machine in the room there is: charts, cores, meters; fewer of them where it is small.
 
     Args:
-        interval_s: time between samples.
-        pcie: have what crosses the GPUs' PCIe links measured.
+        source: where its readings come from.
         processes: show what runs on the machine, where there is room.
     """
 
@@ -77,7 +73,7 @@ class MachinePanel(Widget):
     """
 
     class FactsRead(Message):
-        """The sensors told what the machine is."""
+        """What the machine is has become known."""
 
         def __init__(self, machine: MachineFacts) -> None:
             """Carry the facts."""
@@ -86,25 +82,17 @@ class MachinePanel(Widget):
 
     def __init__(
         self,
+        source: MachineSource,
         *,
-        interval_s: float = 1.0,
-        pcie: bool = False,
-        ascii: bool = False,
         processes: bool = False,
     ) -> None:
         """Nothing is read until `start`."""
         super().__init__()
-        self._interval_s = interval_s
-        self._pcie = pcie
-        self._ascii = ascii
-        self._history = MachineHistory(interval_s)
-        self._facts = MachineFacts()
-        self._sensing: Sensing | None = None
-        self._notice = ""
-        self._beat: Timer | None = None
-        self._started_ns = self._sampling_since_ns = time.monotonic_ns()
-        self._cpu = ChartTile(side=True, ascii=ascii, id=CPU, classes="panel")
-        self._memory = ChartTile(side=True, ascii=ascii, id=MEMORY, classes="panel")
+        self._source = source
+        self._facts = source.facts
+        self._timer: Timer | None = None
+        self._cpu = ChartTile(side=True, id=CPU, classes="panel")
+        self._memory = ChartTile(side=True, id=MEMORY, classes="panel")
         self._processes = processes
         self._shape = Shape(0, 0, processes=processes)
         self._tiles: list[ChartTile] = []
@@ -119,14 +107,13 @@ class MachinePanel(Widget):
 
     def compose(self) -> ComposeResult:
         """Make the parts that every machine has; each GPU's chart is made once it is known."""
-        plain = self._ascii
-        yield AboutLines(ascii=plain, id=ABOUT)
+        yield AboutLines(id=ABOUT)
         yield self._cpu
-        yield CoreRows(ascii=plain, id=CORES)
-        yield Meters(ascii=plain, id=METERS)
+        yield CoreRows(id=CORES)
+        yield Meters(id=METERS)
         yield self._memory
-        yield GpuRows(ascii=plain, id=GPU_ROWS)
-        yield ProcessTable(ascii=plain, id=PROCESSES, classes="panel")
+        yield GpuRows(id=GPU_ROWS)
+        yield ProcessTable(id=PROCESSES, classes="panel")
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""
@@ -134,11 +121,11 @@ class MachinePanel(Widget):
         self._memory.set_titles("Memory")
         self.query_one(CoreRows).set_titles("Cores")
         self.query_one(GpuRows).set_titles("GPUs")
-        seconds = min(1.0, max(0.5, self._interval_s))
-        self._beat = self.set_interval(seconds, self._paint_in_sight, pause=self._sensing is None)
+        seconds = min(1.0, max(0.5, self._source.interval_s))
+        self._timer = self.set_interval(seconds, self._beat, pause=not self._source.is_on)
 
     def on_unmount(self) -> None:
-        """End the sensors with the panel."""
+        """Have no readings come for nobody."""
         self.stop()
 
     def on_resize(self) -> None:
@@ -147,50 +134,49 @@ class MachinePanel(Widget):
         self.call_after_refresh(self.paint)
 
     def start(self) -> None:
-        """Start sampling and painting, unless that is on; then show what came meanwhile."""
-        if self._sensing is not None:
+        """Have readings come, and paint them; where they do already, show what came meanwhile."""
+        if self._source.is_on:
             self.call_after_refresh(self.paint)
-        else:
-            self._sensing = Sensing(
-                self._interval_s, self._take_facts, self._take, self._tell, pcie=self._pcie
-            )
-            self._sensing.start()
-            self._sampling_since_ns = time.monotonic_ns()
-            if self._beat is not None:
-                self._beat.resume()
+        self._source.start()
+        if self._timer is not None:
+            self._timer.resume()
 
     def stop(self) -> None:
-        """Stop sampling, and painting with it."""
-        if self._sensing is not None:
-            self._sensing.close()
-            self._sensing = None
-            if self._beat is not None:
-                self._beat.pause()
+        """Have no readings come, and paint none."""
+        self._source.stop()
+        if self._timer is not None:
+            self._timer.pause()
 
     def look(self) -> MachineView:
         """Return the readings as they are."""
-        latest = self._history.latest
-        # While sampling was off on purpose, nothing went stale.
-        age_s = None
-        if latest is not None:
-            age_s = (time.monotonic_ns() - max(latest.t, self._sampling_since_ns)) / 1e9
-        return MachineView(self._history, self._facts, age_s, self._interval_s)
+        source = self._source
+        return MachineView(source.history, source.facts, source.age_s, source.interval_s)
 
-    def _paint_in_sight(self) -> None:
-        """Paint, but not for nobody: another screen may show what is sensed here."""
+    def _beat(self) -> None:
+        """Take what is new; paint, but not for nobody: another screen may show what is sensed."""
         if self.screen.is_active or isinstance(self.app.screen, ModalScreen):
             self.paint()
+        else:
+            self._poll()
+
+    def _poll(self) -> None:
+        """Say what is heard of the sensors, and post what the machine is once that is known."""
+        for sentence in self._source.poll():
+            self.notify(sentence, severity="warning", timeout=_NOTICE_S, markup=False)
+        if self._source.facts is not self._facts:
+            self._facts = self._source.facts
+            self.post_message(self.FactsRead(self._facts))
 
     def paint(self) -> None:
         """Show the readings as they are."""
         if not self.is_attached:
             return
-        now = time.monotonic_ns()
+        self._poll()
         view = self.look()
         latest = view.history.latest
         self._follow_shape(view)
         places = self.places(self.size)
-        notice = self._notice if view.age_s is None or view.stale else ""
+        notice = self._source.status if view.age_s is None or view.stale else ""
         self.query_one(AboutLines).show(self._facts, notice)
         stale = bool(view.stale)
         self.query_one(CoreRows).show(latest.cpu if latest is not None else None, stale=stale)
@@ -202,11 +188,11 @@ class MachinePanel(Widget):
         self.query_one(Meters).show(meters, stale=stale)
         if PROCESSES in places:
             self.query_one(ProcessTable).show(view)
-        self._paint_charts(view, places, now)
+        self._paint_charts(view, places)
 
-    def _paint_charts(self, view: MachineView, places: Places, now: int) -> None:
+    def _paint_charts(self, view: MachineView, places: Places) -> None:
         """Show the same time on all charts, in the same columns; the lowest ones label it."""
-        axis = self._window.axis(self._run(now), self._plot_columns).ending_now
+        axis = self._window.axis(self._run, self._plot_columns).ending_now
         times = axis.time_before_now()
         labelled = labelled_charts(places)
         if CPU in places:
@@ -223,7 +209,7 @@ class MachinePanel(Widget):
 
     def zoom(self, *, out: bool) -> None:
         """Show more time, or less; say why where that can't be."""
-        run, columns = self._run(time.monotonic_ns()), self._plot_columns
+        run, columns = self._run, self._plot_columns
         window = self._window
         zoomed = window.zoomed_out(run, columns) if out else window.zoomed_in(run, columns)
         self._zoom_note = ""
@@ -235,7 +221,7 @@ class MachinePanel(Widget):
     @property
     def time_shown(self) -> str:
         """How much time the charts show, in words."""
-        seen = self._window.what_is_seen(self._run(time.monotonic_ns()), self._plot_columns)
+        seen = self._window.what_is_seen(self._run, self._plot_columns)
         words = "all since the start" if seen == View.WHOLE else seen
         return f"{words}, {self._zoom_note}" if self._zoom_note else words
 
@@ -247,12 +233,15 @@ class MachinePanel(Widget):
         widest = COLUMNS_PER_CELL * self.size.width
         return min((chart.plot_columns for chart in charts), default=widest)
 
-    def _run(self, now: int) -> Run:
-        return Run(self._started_ns, now, True, max(int(self._interval_s * 1e9), 1_000_000_000))
+    @property
+    def _run(self) -> Run:
+        source = self._source
+        column_ns = max(int(source.interval_s * 1e9), 1_000_000_000)
+        return Run(source.begin_ns, source.now(), True, column_ns)
 
     def _follow_shape(self, view: MachineView) -> None:
         """Give the parts other places where the machine turns out to have more of them."""
-        latest = self._history.latest
+        latest = view.history.latest
         cores = len(latest.cpu.cores or ()) if latest is not None and latest.cpu else 0
         about_cells = cell_len("   ".join(identity(self._facts)))
         shape = Shape(cores or self._facts.cores or 0, len(view.gpus), about_cells, self._processes)
@@ -260,7 +249,7 @@ class MachinePanel(Widget):
             return
         self._shape = shape
         new = [
-            ChartTile(side=True, ascii=self._ascii, id=gpu_name(number), classes="panel")
+            ChartTile(side=True, id=gpu_name(number), classes="panel")
             for number in range(len(self._tiles), shape.gpus)
         ]
         self._tiles += new
@@ -281,25 +270,6 @@ class MachinePanel(Widget):
             self.query_one(f"#{name}").set_class(name in places and places[name].border, "panel")
         meters = "Disk, network, swap" if MEMORY in places else "Memory, disk, network"
         self.query_one(Meters).set_titles(meters)
-
-    def _take_facts(self, facts: Facts) -> None:
-        machine = facts.machine
-        # Sensors that leave a driver alone after it hung don't make its GPUs go away.
-        if not machine.gpus and self._facts.gpus:
-            known = self._facts
-            machine = replace(
-                machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
-            )
-        self._facts = machine
-        self.post_message(self.FactsRead(machine))
-
-    def _take(self, sample: Machine) -> None:
-        self._history.fold(sample)
-
-    def _tell(self, text: str) -> None:
-        self._notice = text
-        if self.is_attached:
-            self.notify(text, severity="warning", timeout=_NOTICE_S, markup=False)
 
 
 class _PlacesLayout(Layout):
@@ -322,9 +292,9 @@ class _PlacesLayout(Layout):
 class AboutLines(Lines):
     """What the machine is; or what is wrong with its sensors."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._facts = MachineFacts()
         self._notice = ""
 

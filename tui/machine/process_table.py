@@ -10,6 +10,7 @@ from textual import events
 from textual.message import Message
 
 from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, Process
+from tui.formatting.glyphs import Glyphs
 from tui.machine.process_rows import (
     BY_NAME,
     Column,
@@ -98,12 +99,11 @@ class ProcessTable(Wheel, Lines):
         self,
         *,
         choosing: bool = False,
-        ascii: bool = False,
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
         """Start before anything was read."""
-        super().__init__(ascii=ascii, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
         self._choosing = choosing
         self._all: tuple[Process, ...] | None = None
         self._shown: list[Process] = []
@@ -195,7 +195,7 @@ class ProcessTable(Wheel, Lines):
         rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
         if len(self._shown) > count:
             rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, len(self._shown), width, self.ascii
+                rows[_HEADING_ROWS:], self._first, len(self._shown), width, self.glyphs
             )
         return rows
 
@@ -256,7 +256,7 @@ class ProcessTable(Wheel, Lines):
     def _put_titles_of_table(self) -> None:
         total = len(self._all or ())
         count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total}"
-        legend = f"{_dot(self.ascii)} this run" if self._has_run else ""
+        legend = f"{_dot(self.glyphs)} this run" if self._has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
         last = "as they were last read" if self._over and total else ""
         below = "  ".join(filter(None, (typed, last, legend)))
@@ -287,7 +287,7 @@ class ProcessTable(Wheel, Lines):
         for column in columns:
             is_sorted = column.name == self.sorted_by
             down = column.largest_first != self._upside_down
-            arrow = ("v" if down else "^") if self.ascii else ("▼" if down else "▲")
+            arrow = self.glyphs.descending if down else self.glyphs.ascending
             name = f"{arrow}{column.heading}" if is_sorted else column.heading
             pad = max(0, column.cells - cell_len(name))
             blank = (" " * pad, MUTED)
@@ -307,8 +307,8 @@ class ProcessTable(Wheel, Lines):
 
     def _row(self, process: Process, columns: list[Column], width: int) -> Row:
         is_chosen = self.chosen is not None and same(process) == same(self.chosen)
-        pointer = (">" if self.ascii else "▸") if is_chosen else " "
-        dot = _dot(self.ascii) if process.of_run else " "
+        pointer = self.glyphs.pointer if is_chosen else " "
+        dot = _dot(self.glyphs) if process.of_run else " "
         runs: list[Run] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
         # A reason takes the place of all that is unknown with the command.
         told = [column for column in columns if column.value(process) is not None]
@@ -334,9 +334,9 @@ class ProcessTable(Wheel, Lines):
 class ProcessDetails(Lines):
     """The chosen process: its whole command, and why something of it is unknown."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start with none."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._process: Process | None = None
 
     def show(self, process: Process | None) -> None:
@@ -383,5 +383,5 @@ def _is_text(column: Column) -> bool:
     return column.name in ("user", "gpus", "command")
 
 
-def _dot(ascii: bool) -> str:
-    return "*" if ascii else "●"
+def _dot(glyphs: Glyphs) -> str:
+    return glyphs.dot

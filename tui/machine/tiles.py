@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -10,26 +10,16 @@ from rich.cells import cell_len
 from textual import events
 from textual.color import Color
 
-from dlmon.records import Cpu, Gpu, Memory
-from dlmon.statistics.series import Series
 from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.formatting import units
 from tui.formatting.machine import (
-    BUSY_PCT,
     LEVELS,
     Figure,
     Level,
-    cpu_figures,
-    machine_meters,
-    no_utilization,
-    tells_nothing,
     without_detail,
     worst,
 )
 from tui.machine.meters import meter_rows
-from tui.machine.view import MachineView
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import MUTED, PLAIN, cut, row_width
 from tui.widgets.rows import Row, Ruler, fit
@@ -122,12 +112,11 @@ class ChartTile(Chart):
         self,
         *,
         side: bool = False,
-        ascii: bool = False,
         id: str | None = None,
         classes: str | None = None,
     ):
         """Start empty."""
-        super().__init__(filled=True, ascii=ascii, id=id, classes=classes)
+        super().__init__(filled=True, id=id, classes=classes)
         self._side = side
         self._told = Told("")
         self._title_colours: tuple[Color | None, Color | None] = (None, None)
@@ -154,7 +143,7 @@ class ChartTile(Chart):
             left_out = self._ordered[self._digits_rows :] if form is _Form.ABOVE else []
             # Without a headline, what stands first in a border says why there is none.
             reasons = [] if told.headline or not told.first else [told.first]
-            words = (*reasons, *_words(left_out))
+            words = (*reasons, *brief_words(left_out))
             right, *more = [told.trouble] if told.trouble else words or [""]
             below = self._below(told.note)
             self.set_titles(title, below, right=right, more=tuple(more), ruler=self._times(below))
@@ -249,7 +238,7 @@ class ChartTile(Chart):
     def _above(self, width: int) -> list[Row]:
         """Return the headline, and at its right as many figures as it has rows."""
         told, tall = self._told, self._digits_rows
-        digits = big_digits(told.headline, ascii=self.ascii)
+        digits = big_digits(told.headline, glyphs=self.glyphs)
         shown = self._ordered[:tall]
         meters = self._meters(shown, width - _DIGITS_WIDTH - 1)
         meters += [()] * (tall - len(meters))
@@ -266,7 +255,7 @@ class ChartTile(Chart):
         style = self._headline_style
         rows: list[Row] = [((f" {told.headline}", style),)] if told.headline else []
         if told.headline and height >= tall + min(3, len(ordered)):
-            digits = big_digits(told.headline, large=large, ascii=self.ascii)
+            digits = big_digits(told.headline, large=large, glyphs=self.glyphs)
             rows = [((f" {text}", style),) for text in digits]
         if rows and height > len(rows) + len(ordered):
             rows.append(())
@@ -276,7 +265,7 @@ class ChartTile(Chart):
 
     def _meters(self, shown: list[Figure], width: int) -> list[Row]:
         stale = bool(self._told.trouble)
-        return meter_rows(shown, width, self.ascii, _LABEL, stale=stale)
+        return meter_rows(shown, width, self.glyphs, _LABEL, stale=stale)
 
     @property
     def _headline_style(self) -> tuple[str, ...]:
@@ -291,7 +280,7 @@ class ChartTile(Chart):
 
     @property
     def _digits_rows(self) -> int:
-        return LARGE_ROWS if self.ascii else SMALL_ROWS
+        return LARGE_ROWS if self.glyphs.is_ascii else SMALL_ROWS
 
     def _form(self, width: int, height: int) -> _Form:
         """Return where the figures stand: what the chart leaves free is for them."""
@@ -339,178 +328,9 @@ class _Form(Enum):
     BORDER, ABOVE, BESIDE = range(3)
 
 
-def show_cpu(
-    tile: ChartTile,
-    view: MachineView,
-    axis: TimeAxis,
-    note: str = "",
-    times: TimeLabels = NO_LABELS,
-) -> None:
-    """Show the CPU's utilisation, and of it the run's own where one is watched.
-
-    The note stands below, and so do labels of time.
-    """
-    machine = view.history.latest
-    run_columns = _run_columns(view, axis)
-    if machine is not None and machine.cpu is not None and view.cursor is not None:
-        pct = view.value_at_cursor(view.history.cpu_pct, axis)
-        power_w = view.value_at_cursor(view.history.cpu_power_w, axis)
-        then = Cpu(pct, machine.cpu.cores, power_w=power_w, why={"pct": "no reading"})
-        machine = replace(machine, cpu=then, process=None)
-    cpu = machine.cpu if machine is not None else None
-    pct = cpu.pct if cpu is not None else None
-    told_figures = cpu_figures(machine, view.facts)
-    first = _at(view, units.percent(pct)) if cpu is not None else ""
-    more, marked = _words(told_figures), _marked(told_figures)
-    if first and run_columns:
-        share = units.percent(_run_pct(view, axis))
-        # At a cursor, both are what was asked for; else the first shows how the run is drawn.
-        if view.cursor is not None:
-            first = f"{first}  run {share}"
-        else:
-            legend = f"{tile.filled_cell} this run {share}"
-            more, marked = (legend, *more), (legend, *marked)
-    told = Told(
-        "CPU",
-        headline=_headline(pct),
-        level=_busy(pct),
-        figures=tuple(told_figures),
-        trouble=view.stale,
-        first=first,
-        more=more,
-        marked=marked,
-        note=note,
-    )
-    reason = "waiting for the first sample"
-    if cpu is not None:
-        reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
-    picture = _percent_picture(view.history.cpu_pct, axis, view, reason, times)
-    tile.tell(told, replace(picture, part=run_columns))
-
-
-def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
-    """Return the run's share of all cores now, or at the cursor; None where it isn't known."""
-    cores, machine = view.cores, view.history.latest
-    if cores is None or machine is None:
-        return None
-    if view.cursor is not None:
-        of_a_core = view.value_at_cursor(view.history.run_cpu_pct, axis)
-    else:
-        of_a_core = machine.process.cpu_pct if machine.process is not None else None
-    return None if of_a_core is None else min(100.0, of_a_core / cores)
-
-
-def _run_columns(view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
-    """Return the run's share of all cores over time; nothing where no run was ever watched."""
-    series, cores = view.history.run_cpu_pct, view.cores
-    if series.begin_ns is None or cores is None:
-        return ()
-    return tuple(None if pct is None else pct / cores for pct in axis.columns(series))
-
-
-def show_gpu(
-    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
-) -> None:
-    """Show one GPU's utilisation."""
-    facts = view.facts_of(gpu)
-    reason = ""
-    if gpu.utilization_pct is None:
-        reason = no_utilization(gpu)
-    then = view.gpu_at_cursor(gpu, axis)
-    pct = then.utilization_pct
-    told_figures = view.figures_of(then)
-    # A GPU that doesn't tell its utilisation may tell the rest.
-    without = reason if view.cursor is None and pct is None else ""
-    lost = without if tells_nothing(then) else ""
-    told_figures = [] if lost else told_figures
-    memory = [figure for figure in told_figures if figure.label == "memory" and figure.known]
-    others = [figure for figure in told_figures if figure not in memory]
-    told = Told(
-        f"GPU {gpu.index}",
-        name=units.device(facts.name) if facts else "",
-        headline=_headline(pct),
-        level=_busy(pct),
-        figures=tuple(told_figures),
-        trouble=view.stale or lost,
-        first=without or _at(view, units.percent(pct)),
-        more=_words(others),
-        marked=_marked(others),
-        below=memory[0].text if memory else "",
-    )
-    series = view.history.gpu_utilization_pct.get(gpu.index, Series())
-    tile.tell(told, _percent_picture(series, axis, view, reason, times))
-
-
-def show_memory(
-    tile: ChartTile, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
-) -> None:
-    """Show the memory in use, and why there is no GPU where there is none."""
-    machine = view.history.latest
-    if machine is not None and view.cursor is not None:
-        used_mib = view.value_at_cursor(view.history.memory_mib, axis)
-        then = Memory(used_mib=None if used_mib is None else round(used_mib))
-        machine = replace(machine, memory=then, disk=None, network=None)
-    in_use, *others = machine_meters(machine, view.facts)
-    known = machine is not None or view.facts.memory_mib is not None
-    share = None if in_use.fraction is None else 100 * in_use.fraction
-    told = Told(
-        "Memory",
-        headline=_headline(share),
-        level=in_use.level,
-        figures=(in_use, *(figure for figure in others if figure.label == "swap")),
-        trouble=view.stale,
-        first=_at(view, in_use.text) if known else "",
-        note=view.no_gpus,
-    )
-    top_mib = view.facts.memory_limit_mib or view.facts.memory_mib
-    picture = ChartPicture(
-        columns=axis.columns(view.history.memory_mib),
-        top=float(top_mib or 1),
-        marks=axis.marks(view.epoch_begins),
-        shades=axis.shades(view.stretches),
-        left_labels=(f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
-        reason="" if known else "no reading yet",
-        cursor=view.cursor,
-        times=times,
-    )
-    tile.tell(told, picture)
-
-
-def _at(view: MachineView, text: str) -> str:
-    """Say when, where it is the cursor's time."""
-    return f"{view.cursor_label}  {text}".strip() if view.cursor is not None else text
-
-
-def _headline(pct: float | None) -> str:
-    """Return what is told in large digits: nothing where nothing is known."""
-    return "" if pct is None else units.percent(pct)
-
-
-def _busy(pct: float | None) -> Level:
-    return "high" if pct is not None and pct >= BUSY_PCT else ""
-
-
-def _words(told: list[Figure]) -> tuple[str, ...]:
+def brief_words(told: list[Figure]) -> tuple[str, ...]:
+    """Return what is known of figures, each in a few words."""
     return tuple(figure.brief for figure in told if figure.known)
-
-
-def _marked(told: list[Figure]) -> tuple[str, ...]:
-    return tuple(figure.marked for figure in told if figure.known)
-
-
-def _percent_picture(
-    series: Series, axis: TimeAxis, view: MachineView, reason: str, times: TimeLabels
-) -> ChartPicture:
-    return ChartPicture(
-        columns=axis.columns(series),
-        top=100.0,
-        marks=axis.marks(view.epoch_begins),
-        shades=axis.shades(view.stretches),
-        left_labels=("100%", "50%", "0"),
-        reason=reason,
-        cursor=view.cursor,
-        times=times,
-    )
 
 
 def _padded(row: Row, width: int) -> Row:

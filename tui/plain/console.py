@@ -8,6 +8,8 @@ from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 
+from tui.formatting.glyphs import glyphs_in_use
+
 _TABLE_WIDTH = 200
 
 
@@ -35,9 +37,11 @@ class _PlainFile:
         return self._file.write(plain(text))
 
 
-def line_console(stderr: bool = False, ascii: bool = False) -> Console:
+def line_console(stderr: bool = False) -> Console:
     """Return a console for lines: never wrapped, never highlighted."""
-    file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout)) if ascii else None
+    file = None
+    if glyphs_in_use().is_ascii:
+        file = cast(IO[str], _PlainFile(sys.stderr if stderr else sys.stdout))
     return _Console(stderr=stderr, file=file, highlight=False, soft_wrap=True)
 
 

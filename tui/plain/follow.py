@@ -11,65 +11,32 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.table import Table
 from rich.text import Text
 
-from dlmon.comparison.compare import Row, missing_part
+from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.lifeline import Launch
-from dlmon.launch.sensing import Sensing
-from dlmon.log.directory import list_sessions
-from dlmon.records import (
-    Epoch,
-    Facts,
-    Machine,
-    Notice,
-    Phase,
-    Record,
-    Result,
-    RunSeconds,
-    Status,
-    to_json,
-)
-from dlmon.records.sanitize import clean, shown_path
+from dlmon.records import Epoch, Machine, Notice, Phase, Record, Result, Status, to_json
+from dlmon.records.sanitize import shown_path
 from dlmon.session.follower import Viewer
-from dlmon.session.machine_history import MachineHistory
 from dlmon.session.session import STEADY_PHASES
 from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
 from tui.formatting.comparison import (
-    basis_of_epoch,
-    comparable_text,
-    comparison_rows,
-    device_text,
-    earlier_sessions,
     epoch_text,
     epoch_word,
-    match_of,
-    metric_of,
-    run_names,
-    timed_unit,
-    timing_of,
-    unusual_settings,
-    why_no_time,
 )
-from tui.formatting.comparison_row import peak_share
-from tui.formatting.results import result_figures
+from tui.formatting.reading import reading_text
 from tui.plain.console import line_console
-from tui.plain.tables import print_table
-from tui.reading import SLICE_S, reading_text
+from tui.plain.summary import print_outcome, print_trouble
 from tui.signals import on_signals
-from workloads.catalog import WORKLOADS
 
 POLL_S = 0.2
 # Longer than a supervisor takes to end a workload that is deaf to its signals.
 STOP_S = 20.0
 LINE_EVERY_S = 10.0
-WIDTH_FOR_IDS = 100
-# Of a line of the summary: a log may say anything.
-LONGEST_TEXT = 1_000
-SHOWN_OUTPUT = 20
 
 
 def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
@@ -97,7 +64,7 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
     if as_json:
         if viewer.result is not None:
             print(json.dumps(to_json(viewer.result)))
-        _print_trouble(errors, viewer, viewer.snapshot(), is_result_printed=True)
+        print_trouble(errors, viewer, viewer.snapshot(), is_result_printed=True)
     else:
         print_outcome(viewer)
     if code_of_signal is not None:
@@ -107,34 +74,6 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
         return code_of_signal
     recorded = viewer.why_result_unwritten is None
     return DONE if viewer.status == Status.COMPLETED and recorded else FAILED
-
-
-def print_outcome(viewer: Viewer, ascii: bool = False) -> None:
-    """Print the figures of a session and its comparison, and what went wrong on stderr."""
-    snapshot = viewer.snapshot()
-    console = line_console(ascii=ascii)
-    _print_summary(console, viewer, snapshot)
-    console.file.flush()
-    _print_trouble(line_console(stderr=True, ascii=ascii), viewer, snapshot)
-
-
-def _print_trouble(
-    errors: Console, viewer: Viewer, snapshot: Snapshot, is_result_printed: bool = False
-) -> None:
-    if viewer.why_result_unwritten is not None:
-        errors.print(Text(unrecorded_result(viewer, is_result_printed)))
-    elif viewer.trouble and viewer.status in (Status.INTERRUPTED, Status.UNKNOWN):
-        path = shown_path(viewer.path)
-        errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
-    elif snapshot.result is not None and snapshot.result.error:
-        _print_failure(errors, snapshot)
-
-
-def unrecorded_result(viewer: Viewer, is_printed: bool = False) -> str:
-    """Say why the result is in no log; with the result, unless that is printed already."""
-    assert viewer.result is not None
-    told = f"dlmon: {viewer.trouble}"
-    return told if is_printed else f"{told}; it is:\n{json.dumps(to_json(viewer.result))}"
 
 
 class _Following:
@@ -243,7 +182,7 @@ class _Steady(_Lines):
             self._tell_extra(viewer)
         if time.monotonic() >= self._next_at and viewer.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            told = reading_text(viewer) or _progress_text(viewer.snapshot())
+            told = reading_text(viewer.read_share) or _progress_text(viewer.snapshot())
             self._print(told, time.time())
 
     def _is_of_extra_epochs(self, record: Record, viewer: Viewer) -> bool:
@@ -295,7 +234,7 @@ class _Live(_Steady):
 
     def show(self, records: list[Record], viewer: Viewer) -> None:
         super().show(records, viewer)
-        reading = reading_text(viewer)
+        reading = reading_text(viewer.read_share)
         if reading:
             self._show_reading(reading)
             return
@@ -385,213 +324,3 @@ def _machine_parts(machine: Machine | None) -> list[str]:
         f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in machine.gpus or ()
     )
     return parts
-
-
-def _print_summary(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
-    console.print()
-    table = Table.grid(padding=(0, 2))
-    for name, text in _summary(viewer, snapshot):
-        table.add_row(Text(name, style="dim"), Text(clean(text, LONGEST_TEXT)))
-    print_table(console, table)
-    _print_comparison(console, viewer, snapshot)
-
-
-def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
-    model, result = snapshot.model, snapshot.result
-    why = snapshot.why | (result.why if result is not None else {})
-    rows = [("workload", snapshot.header.workload)]
-    if model is not None:
-        rows.append(("device", device_text(snapshot)))
-        rows.append(("data", model.data or "–"))
-    unusual = unusual_settings(snapshot.header.options)
-    if unusual:
-        rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", viewer.status))
-    timing = timing_of(snapshot)
-    if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
-        rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
-    if snapshot.seconds_per_epoch is not None:
-        rows.append(("seconds per epoch", _epoch_text(snapshot)))
-    elif metric_of(snapshot) != "step_ms":
-        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, viewer.status)})"))
-    if snapshot.samples_per_second is not None:
-        rows.append(("throughput", units.throughput(snapshot.samples_per_second)))
-    else:
-        rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
-    if snapshot.step_ms is not None:
-        step = snapshot.step_ms
-        mean = "" if step.mean is None else f"mean {step.mean:.3g} ms, "
-        told = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
-        rows.append(("step", told))
-    if snapshot.compile_s is not None:
-        rows.append(("compile", units.seconds(snapshot.compile_s)))
-    if snapshot.stalls:
-        rows.append(("stalls", _stalls(snapshot.stalls, snapshot.opening_stalls or 0)))
-    if snapshot.limit is not None:
-        rows.append(("what limits it", snapshot.limit.text))
-    if snapshot.header.workload in WORKLOADS:
-        rows.append(("published", comparable_text(match_of(snapshot))))
-    if result is not None:
-        rows.append(("wall", units.seconds(result.wall_s)))
-        rows.extend(result_figures(result))
-    return rows
-
-
-def _stalls(count: int, openings: int) -> str:
-    batches, starts = count - openings, openings
-    told = []
-    if batches:
-        told.append("1 batch" if batches == 1 else f"{batches:,} batches")
-    if starts:
-        told.append("the start of 1 epoch" if starts == 1 else f"the start of {starts:,} epochs")
-    return f"{' and '.join(told)} took over ten times the median batch"
-
-
-def _epoch_text(snapshot: Snapshot) -> str:
-    timing = snapshot.seconds_per_epoch
-    assert timing is not None
-    missing = missing_part(timing, snapshot.why)
-    left_out = f", without {missing}" if missing else ""
-    return f"{units.band(timing)} ({basis_of_epoch(timing, snapshot.compile_s)}{left_out})"
-
-
-def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
-    if not timing.projected:
-        return units.band(timing)
-    missing = missing_part(timing, snapshot.why)
-    left_out = f", without {missing}" if missing else ""
-    return f"{units.band(timing)} (projected{left_out})"
-
-
-def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
-    entries = earlier_sessions(list_sessions(viewer.path.parent.parent), snapshot.header)
-    rows = comparison_rows(snapshot, entries)
-    if not rows:
-        return
-    console.print()
-    names = run_names(snapshot, entries)
-    priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("device")
-    table.add_column(timed_unit(rows[0].metric), justify="right")
-    if priced:
-        table.add_column("USD", justify="right")
-    table.add_column("year")
-    table.add_column("of peak", justify="right")
-    table.add_column("framework")
-    table.add_column("")
-    # An id is copied into a command, so it stands only where it is not broken.
-    ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
-    for row in rows:
-        own = [row.session] if ids and row.kind == "earlier" and row.session else []
-        table.add_row(
-            {"this": "▶", "earlier": "·", "published": " "}[row.kind],
-            Text(clean(names.get(row.session or "", row.label), LONGEST_TEXT)),
-            ("~ " if row.projected else "") + units.duration(row),
-            *([_cost(row)] if priced else []),
-            str(row.year or ""),
-            _share(row),
-            Text(clean(row.framework or "", LONGEST_TEXT)),
-            Text(clean("; ".join([*own, *row.badges]), LONGEST_TEXT), style="dim"),
-            style="bold" if row.kind == "this" else "" if row.comparable else "dim",
-        )
-    print_table(console, table)
-
-
-def _share(row: Row) -> str:
-    share = peak_share(row.published)[0] if row.published else None
-    return "" if share is None else units.share(share)
-
-
-def _cost(row: Row) -> str:
-    cost = row.cost_usd
-    return "" if cost is None else units.dollars(cost).removesuffix(" USD")
-
-
-def _print_failure(errors: Console, snapshot: Snapshot) -> None:
-    assert snapshot.result is not None
-    for line in snapshot.output[-SHOWN_OUTPUT:]:
-        errors.print(Text(line.text, style="dim"))
-    errors.print(Text(f"dlmon: {snapshot.header.workload} failed: {snapshot.result.error}"))
-
-
-def watch_machine(interval_s: float, pcie: bool = False) -> int:
-    """Print a line for each sample of this machine until interrupted; return the exit code."""
-    return asyncio.run(_Watching(interval_s, pcie).run())
-
-
-class _Watching:
-    """Prints samples until Ctrl-C, or until nobody reads them any more."""
-
-    def __init__(self, interval_s: float, pcie: bool) -> None:
-        self._console = line_console()
-        self._errors = line_console(stderr=True)
-        self._history = MachineHistory(interval_s)
-        self._sensing = Sensing(
-            interval_s, self._tell_facts, self._tell_sample, self._complain, pcie=pcie
-        )
-        self._ended = asyncio.Event()
-        self._exit_code = DONE
-        self._unwritable: OSError | None = None
-
-    async def run(self) -> int:
-        on_signals(self._end)
-        self._sensing.start()
-        try:
-            await self._ended.wait()
-        finally:
-            self._sensing.close()
-        if self._unwritable is not None:
-            raise self._unwritable
-        return self._exit_code
-
-    def _end(self, exit_code: int) -> None:
-        self._exit_code = exit_code
-        self._ended.set()
-
-    def _tell_facts(self, facts: Facts) -> None:
-        self._print(_facts_line(facts))
-
-    def _tell_sample(self, sample: Machine) -> None:
-        self._history.fold(sample)
-        self._print(_machine_line(self._history.latest))
-
-    def _complain(self, text: str) -> None:
-        self._errors.print(Text(f"dlmon: {text}"))
-
-    def _print(self, line: str) -> None:
-        try:
-            self._console.print(Text(line))
-            self._console.file.flush()
-        except OSError as error:
-            self._unwritable = error
-            self._ended.set()
-
-
-def _facts_line(facts: Facts) -> str:
-    machine = facts.machine
-    gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
-    cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
-    return (
-        f"{facts.host}: {machine.cpu_model or 'CPU'}, {cores}, "
-        f"{units.gibibytes(machine.memory_mib)}; "
-        f"GPU: {gpus or machine.why.get('gpus', 'none')}"
-    )
-
-
-def _machine_line(machine: Machine | None) -> str:
-    if machine is None:
-        return "no sample yet"
-    parts = [time.strftime("%H:%M:%S", time.localtime(machine.wall))]
-    parts.extend(_machine_parts(machine)[:1])
-    if machine.memory is not None:
-        parts.append(f"memory {units.gibibytes(machine.memory.used_mib)}")
-    for gpu in machine.gpus or ():
-        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
-        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
-        parts.append(
-            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
-            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
-        )
-    return "  ".join(parts)

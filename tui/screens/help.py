@@ -7,13 +7,12 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
+from tui.screens.base import BaseScreen
 from tui.widgets.explanations import Explanations, Topic
-from tui.widgets.key_footer import KeyFooter
 
 
-class HelpScreen(Screen[None]):
+class HelpScreen(BaseScreen):
     """The keys of a screen, then its panels and figures, a sentence each.
 
     It covers the other screen, which would have to be drawn again behind it otherwise.
@@ -21,7 +20,6 @@ class HelpScreen(Screen[None]):
     Args:
         keys: each key with what it does.
         topics: each panel or figure with what it means.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "help.tcss"
@@ -36,20 +34,17 @@ class HelpScreen(Screen[None]):
         Binding("end", "page(1000)", "Go to end", show=False),
     ]
 
-    def __init__(
-        self, keys: Sequence[Topic], topics: Sequence[Topic], *, ascii: bool = False
-    ) -> None:
+    def __init__(self, keys: Sequence[Topic], topics: Sequence[Topic]) -> None:
         """Take what is to be explained."""
         super().__init__()
         self._explanations = Explanations(
-            (("Keys", keys, 0), ("On this screen", topics, 1)), ascii=ascii, id="help"
+            (("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
         )
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the explanations in a box that scrolls."""
         self._explanations.set_titles("Help")
         yield self._explanations
-        yield KeyFooter()
 
     def on_resize(self) -> None:
         """Offer to scroll where there is more than fits, once that is known."""

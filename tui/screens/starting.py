@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
-from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
+from tui.screens.base import BaseScreen
 from tui.widgets.waiting import Waiting
 
 
-class StartingScreen(Screen[None]):
+class StartingScreen(BaseScreen):
     """A line that says what is on its way, for as long as that takes.
 
     Args:
         sentence: what is waited for.
-        leave: called when the user doesn't want to wait.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,22 +34,18 @@ class StartingScreen(Screen[None]):
         ),
     )
 
-    def __init__(self, sentence: str, leave: Callable[[], None]) -> None:
+    class Left(BaseScreen.Left):
+        """The person doesn't want to wait."""
+
+    def __init__(self, sentence: str) -> None:
         """Wait for nothing: whoever shows this screen replaces it."""
         super().__init__()
         self._sentence = sentence
-        self._leave = leave
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the line."""
         yield Waiting(self._sentence)
-        yield KeyFooter()
-        yield TooSmall()
 
     def say(self, sentence: str) -> None:
         """Say how far that has come."""
         self.query_one(Waiting).say(sentence)
-
-    def action_leave(self) -> None:
-        """Leave before it began."""
-        self._leave()

@@ -10,30 +10,23 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import Screen
+from textual.message import Message
 from textual.widgets import Input, Static
 
 from dlmon.log.directory import SessionEntry
 from dlmon.sweep.log import SweepEntry
-from tui.formatting.sessions import resume_command
+from tui.screens.base import QUIT, BaseScreen
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
-from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import FilterField
-from tui.widgets.too_small import TooSmall
 
 
-class SessionsScreen(Screen[None]):
+class SessionsScreen(BaseScreen):
     """All sessions and sweeps of the log directory, newest first.
 
     Args:
         read: returns the sessions as they are now.
-        show: called with the log of the session that was picked.
-        leave: called when the user wants to go back.
-        ascii: draw with plain characters.
         read_sweeps: returns the sweeps as they are now.
-        resume: called with the file of the sweep that was picked; without it, the
-            screen says by which command one goes on with a sweep.
     """
 
     CSS_PATH = "sessions.tcss"
@@ -53,7 +46,7 @@ class SessionsScreen(Screen[None]):
         ),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("q", "leave", "Back", show=False),
-        Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+        QUIT,
         Binding("up", "move(-1)", "Newer session", show=False),
         Binding("down", "move(1)", "Older session", show=False),
         Binding("pageup", "move_page(-1)", "A page up", show=False),
@@ -92,37 +85,44 @@ class SessionsScreen(Screen[None]):
         ),
     )
 
+    class SessionChosen(Message):
+        """A session is to be shown."""
+
+        def __init__(self, log: Path) -> None:
+            """Take its log."""
+            super().__init__()
+            self.log = log
+
+    class SweepChosen(Message):
+        """A sweep is to be shown, and gone on with."""
+
+        def __init__(self, path: Path) -> None:
+            """Take its file."""
+            super().__init__()
+            self.path = path
+
     def __init__(
         self,
         read: Callable[[], list[SessionEntry]],
-        show: Callable[[Path], None],
-        leave: Callable[[], None],
-        ascii: bool = False,
         read_sweeps: Callable[[], list[SweepEntry]] = list,
-        resume: Callable[[Path], None] | None = None,
     ) -> None:
         """Read nothing before the screen is shown."""
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
-        self._resume = resume
-        self._show = show
-        self._leave = leave
         self._filter = FilterField(
             placeholder="Type to filter the sessions", select_on_focus=False, id="filter"
         )
-        self._list = SessionList(ascii=ascii, id="sessions")
-        self._details = SessionDetails(ascii=ascii, id="details")
+        self._list = SessionList(id="sessions")
+        self._details = SessionDetails(id="details")
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the list, and what is known of the highlighted session."""
         with Horizontal(id="heading"):
             yield Static(Content("dlmon"))
             yield self._filter
         yield self._list
         yield self._details
-        yield KeyFooter()
-        yield TooSmall()
 
     def on_screen_resume(self) -> None:
         """Read the sessions as they are now, but let the screen be painted first."""
@@ -149,22 +149,16 @@ class SessionsScreen(Screen[None]):
         """Show the highlighted session; go on with a sweep."""
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
-            self._show(entry.path)
-        elif entry is not None and self._resume is not None:
-            self._resume(entry.path)
+            self.post_message(self.SessionChosen(entry.path))
         elif entry is not None:
-            self.notify(f"in a shell: {resume_command(entry)}", markup=False)
+            self.post_message(self.SweepChosen(entry.path))
 
     def action_back(self) -> None:
         """Clear what is typed; else go back."""
         if self._filter.value:
             self._filter.value = ""
         else:
-            self._leave()
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self._leave()
+            self.action_leave()
 
     def action_refresh(self) -> None:
         """Read sessions and sweeps again."""

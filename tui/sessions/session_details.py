@@ -8,6 +8,7 @@ from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.comparison import unusual_settings
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.results import cost_text, effective_text, energy_text
 from tui.formatting.sessions import (
     Recorded,
@@ -31,9 +32,9 @@ _UNFINISHED = {
 class SessionDetails(Lines):
     """A few rows: its name, how it was trained, how fast it was, where it is recorded."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._entry: Recorded | None = None
         self._run: RunOfSweep | None = None
 
@@ -58,10 +59,10 @@ class SessionDetails(Lines):
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _of_sweep(self, entry: SweepEntry) -> list[Row]:
-        found = findings(entry.sweep, self.ascii)
+        found = findings(entry.sweep, self.glyphs)
         return [
             ((entry.header.id, STRONG),),
-            ((plan_text(entry.plan, self.ascii), PLAIN),),
+            ((plan_text(entry.plan, self.glyphs), PLAIN),),
             ((f"{made_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
@@ -85,8 +86,8 @@ class SessionDetails(Lines):
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]
         return [
-            ((outcome(entry, self.ascii, whole=True), PLAIN),),
-            ((_speed(result, self.ascii), PLAIN),),
+            ((outcome(entry, self.glyphs, whole=True), PLAIN),),
+            ((_speed(result, self.glyphs), PLAIN),),
         ]
 
 
@@ -118,10 +119,10 @@ def _settings(entry: SessionEntry) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _speed(result: Result, ascii: bool) -> str:
+def _speed(result: Result, glyphs: Glyphs) -> str:
     parts = []
     if result.samples_per_second is not None:
-        parts.append(units.throughput(result.samples_per_second, ascii))
+        parts.append(units.throughput(result.samples_per_second, glyphs))
     if result.step_ms is not None:
         parts.append(f"{result.step_ms.median:,.3g} ms a step")
     if result.compile_s is not None:

@@ -10,6 +10,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
@@ -38,9 +39,9 @@ _LONGEST_WORKLOAD, _LONGEST_DEVICE, _LONGEST_HOST = 20, 28, 20
 class SessionList(RowList):
     """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start before anything was read."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._all: list[Recorded] | None = None
         self._shown: list[Recorded] = []
         self._runs: Mapping[str, RunOfSweep] = {}
@@ -95,9 +96,9 @@ class SessionList(RowList):
         """Return a session or a sweep."""
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
-        pointer = (">" if self.ascii else "▸") if index == self.index else " "
+        pointer = self.glyphs.pointer if index == self.index else " "
         branch = self._branch(index) if run is not None else " "
-        return self._columns_for(width).row(entry, run, f"{branch}{pointer} ", self.ascii)
+        return self._columns_for(width).row(entry, run, f"{branch}{pointer} ", self.glyphs)
 
     def _branch(self, index: int) -> str:
         """Return what joins a run to the sweep above it, where that is shown."""
@@ -106,7 +107,7 @@ class SessionList(RowList):
             return " "
         after = self._runs.get(self._shown[index + 1].header.id) if self._has(index + 1) else None
         goes_on = after is not None and after.sweep is run.sweep
-        return ("|" if self.ascii else "├") if goes_on else ("`" if self.ascii else "╰")
+        return self.glyphs.branch if goes_on else self.glyphs.last_branch
 
     def _has(self, index: int) -> bool:
         return index < len(self._shown)
@@ -158,7 +159,7 @@ class _Columns:
         gap = " " * _GAP
         return (("   " + gap.join(text for text in texts if text), MUTED),)
 
-    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, ascii: bool) -> Row:
+    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, glyphs: Glyphs) -> Row:
         """Return a session, with what it was in a sweep, or a sweep."""
         when = units.day_and_time(entry.header.wall)[self._date_from :]
         when = when.rjust(len("2026-11-20 14:56") - self._date_from)
@@ -174,8 +175,8 @@ class _Columns:
             (host + gap if host else "", MUTED),
         ]
         if isinstance(entry, SweepEntry):
-            return (*runs, (sweep_outcome(entry, ascii), STRONG))
-        told = outcome(entry, ascii)
+            return (*runs, (sweep_outcome(entry, glyphs), STRONG))
+        told = outcome(entry, glyphs)
         runs.append((told, PLAIN))
         if run is not None:
             runs.append((f"{gap if told else ''}{run.text}", MUTED))

@@ -36,16 +36,16 @@ class SweepChart(Lines):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._picture: SweepPicture | None = None
 
     def show(self, picture: SweepPicture) -> None:
         """Show a picture."""
         if picture != self._picture:
             self._picture = picture
-            note = picture.note.replace("✗", "x") if self.ascii else picture.note
+            note = picture.note.replace("✗", "x") if self.glyphs.is_ascii else picture.note
             self.set_titles(picture.title, note)
             self.redraw()
 
@@ -60,5 +60,5 @@ class SweepChart(Lines):
             waiting = "a point for each combination, once it has a throughput"
             return [((waiting[:width], MUTED),)]
         if picture.series:
-            return plot_rows(picture.series, width, height, self.ascii)
-        return bar_rows(picture.bars, width, height, self.ascii)
+            return plot_rows(picture.series, width, height, self.glyphs)
+        return bar_rows(picture.bars, width, height, self.glyphs)

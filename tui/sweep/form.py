@@ -14,6 +14,7 @@ from textual.widgets import Input, Label, Static
 
 from dlmon.records.sanitize import clean
 from dlmon.sweep.plan import Plan, SweepError, read_repeats
+from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.sweeps import plan_text
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
@@ -28,7 +29,6 @@ class SweepForm(ModalScreen[Plan]):
         workload: its name.
         plan: turns what `--vary` would say, and how often each combination is
             run, into a plan; raises SweepError where that can't be.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "sweep_form.tcss"
@@ -40,14 +40,11 @@ class SweepForm(ModalScreen[Plan]):
         Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
     ]
 
-    def __init__(
-        self, workload: str, plan: Callable[[list[str], int], Plan], ascii: bool = False
-    ) -> None:
+    def __init__(self, workload: str, plan: Callable[[list[str], int], Plan]) -> None:
         """Take the workload; nothing is varied yet."""
         super().__init__()
         self._workload = workload
         self._plan_of = plan
-        self._ascii = ascii
 
     def compose(self) -> ComposeResult:
         """Lay out the fields, and below them what they amount to."""
@@ -93,7 +90,7 @@ class SweepForm(ModalScreen[Plan]):
             repeats = self._repeats()
             if vary or repeats > 1 or asked:
                 plan = self._plan_of(vary, repeats)
-                text = plan_text(plan, self._ascii)
+                text = plan_text(plan, glyphs_in_use())
         except SweepError as error:
             # A word without its = is still being typed.
             text, wrong = clean(str(error)), asked or not vary or "=" in vary[-1]

@@ -14,6 +14,7 @@ from dlmon.sweep.results import key_text
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting import units
 from tui.formatting.comparison import epoch_text
+from tui.formatting.glyphs import Glyphs
 from tui.formatting.sweeps import swept_text
 from tui.widgets.lines import (
     ACCENT,
@@ -79,9 +80,9 @@ class SweepTopLine(Lines):
 
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._standing: Standing | None = None
 
     def show(self, standing: Standing) -> None:
@@ -94,10 +95,10 @@ class SweepTopLine(Lines):
         standing = self._standing
         if standing is None:
             return []
-        right = _how_far(standing, self.ascii)
+        right = _how_far(standing, self.glyphs)
         plan = standing.sweep.plan
         left: Row = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
-        varied = (" x " if self.ascii else " × ").join(key_text(key) for key in plan.varied)
+        varied = f" {self.glyphs.times} ".join(key_text(key) for key in plan.varied)
         if varied:
             left = (*left, (f"  {varied}", MUTED))
         if row_width(left) + APART + row_width(right) > width:
@@ -111,9 +112,9 @@ class SweepFindings(GrowingLines):
     DEFAULT_CSS = "SweepFindings { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._sentences: Sequence[str] = ()
 
     def show(self, sentences: Sequence[str]) -> None:
@@ -138,9 +139,9 @@ class SweepRunLine(Lines):
 
     DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._rows_by_width: list[tuple[Row, Row]] = []
 
     def show_run(self, name: str, session: Session | None, snapshot: Snapshot | None) -> None:
@@ -150,8 +151,8 @@ class SweepRunLine(Lines):
             self._rows_by_width = [((*named, ("starting …", MUTED)), ())]
         else:
             doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
-            spark = ((f" {_spark(session, snapshot, self.ascii)}", ACCENT),)
-            done = _epoch_bar(snapshot, self.ascii)
+            spark = ((f" {_spark(session, snapshot, self.glyphs)}", ACCENT),)
+            done = _epoch_bar(snapshot, self.glyphs)
             # Each has less than the one before it.
             self._rows_by_width = [
                 ((*doing, *spark, *machine), done),
@@ -174,7 +175,7 @@ class SweepRunLine(Lines):
         return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
 
 
-def _how_far(standing: Standing, ascii: bool) -> Row:
+def _how_far(standing: Standing, glyphs: Glyphs) -> Row:
     sweep, plan = standing.sweep, standing.sweep.plan
     left = sweep.left()
     done = len(plan.order) - len(left)
@@ -222,7 +223,7 @@ def _doing(snapshot: Snapshot) -> Row:
     return tuple(told)
 
 
-def _spark(session: Session, snapshot: Snapshot, ascii: bool) -> str:
+def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     """Return the throughput of the last seconds as a line one row high; empty without any."""
     count = COLUMNS_PER_CELL * SPARK_CELLS
     now_ns = session.header.t + int(snapshot.elapsed_s * 1e9)
@@ -232,7 +233,7 @@ def _spark(session: Session, snapshot: Snapshot, ascii: bool) -> str:
     known = [column for column in columns if column is not None]
     if not known:
         return ""
-    draw = ascii_rows if ascii else braille_rows
+    draw = ascii_rows if glyphs.is_ascii else braille_rows
     return draw(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
 
 
@@ -245,10 +246,10 @@ def _machine(snapshot: Snapshot) -> Row:
     return tuple((f"  {text}", MUTED) for text in told)
 
 
-def _epoch_bar(snapshot: Snapshot, ascii: bool) -> Row:
+def _epoch_bar(snapshot: Snapshot, glyphs: Glyphs) -> Row:
     if snapshot.progress is None:
         return ()
     fraction = snapshot.progress.epoch_fraction
-    done = bar(fraction, _BAR_CELLS, ascii).rstrip()
-    track = ("." if ascii else "─") * (_BAR_CELLS - len(done))
+    done = bar(fraction, _BAR_CELLS, glyphs).rstrip()
+    track = glyphs.track * (_BAR_CELLS - len(done))
     return (("epoch ", MUTED), (done, ACCENT), (track, MUTED), (f" {fraction * 100:3.0f} %", PLAIN))

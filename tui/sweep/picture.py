@@ -14,6 +14,7 @@ from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import Row, axis_of, judged_rows, key_text, label, leaders, of_workload
 from tui.drawing.plot import bar_fractions
+from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.sweeps import amount, heading_of, spread_text
 from tui.sweep.plot import Bar, Point, PointSeries, is_doubling
 
@@ -31,17 +32,17 @@ class SweepPicture:
     bars: tuple[Bar, ...] = ()
 
 
-def picture_of(sweep: Sweep, workload: str, ascii: bool = False) -> SweepPicture:
+def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPicture:
     """Return the picture of one workload's combinations; of all workloads where nothing varies."""
     plan, rows = sweep.plan, judged_rows(sweep)
     best = {row.combination.index for row in leaders(sweep).values()}
     if not plan.variations:
-        return _bars(rows, best, ascii)
+        return _bars(rows, best, glyphs)
     rows = tuple(of_workload(rows, workload))
     axis = axis_of({variation.key: variation.values for variation in plan.variations})
     possible = [row for row in rows if row.status != RunStatus.IMPOSSIBLE]
     if axis is None or not possible:
-        return _bars(rows, best, ascii)
+        return _bars(rows, best, glyphs)
     return _points(plan, possible, axis)
 
 
@@ -76,12 +77,12 @@ def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
     )
 
 
-def _bars(rows: Sequence[Row], best: Collection[int], ascii: bool) -> SweepPicture:
+def _bars(rows: Sequence[Row], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
     bars = []
     for row in rows:
         told = row.reason or row.status
         if row.value is not None:
-            told = f"{amount(row.metric, row.value)} {spread_text(row, ascii)}".rstrip()
+            told = f"{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
         bars.append(Bar(label(row.combination), row.value, told, row.combination.index in best))
     values = [row.value for row in rows if row.value is not None]
     stretched = any(

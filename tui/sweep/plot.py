@@ -18,13 +18,13 @@ from tui.drawing.plot import (
     nice_top,
     short_number,
 )
+from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
 from tui.widgets.rows import Row, fit
 
 SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))
 """The component classes of the series; what comes after the last one is not drawn."""
 
-_MARKERS, _ASCII_MARKERS = "●◆■▲▼★", "o*#@%&"
 _LEVELS, _ASCII_LEVELS = 4, 2
 """How many heights of a line can be told apart in one cell."""
 _LABELS_WIDTH = 6
@@ -73,7 +73,7 @@ def is_doubling(xs: Sequence[float]) -> bool:
 
 
 def plot_rows(
-    series: Sequence[PointSeries], width: int, height: int, ascii: bool = False
+    series: Sequence[PointSeries], width: int, height: int, glyphs: Glyphs = UNICODE
 ) -> list[Row]:
     """Draw the points of each series and the lines that join them.
 
@@ -82,7 +82,7 @@ def plot_rows(
     which is which.
     """
     drawn = series[: len(SERIES)]
-    legend = _legend(series, width, ascii) if len(series) > 1 else ()
+    legend = _legend(series, width, glyphs) if len(series) > 1 else ()
     labels_width = _LABELS_WIDTH if width >= 4 * _LABELS_WIDTH else 0
     plot_width = width - labels_width
     plot_height = height - 1 - bool(legend)
@@ -92,9 +92,9 @@ def plot_rows(
     tops = [max(point.y, point.high or 0.0) for point in points if point.y is not None]
     top = nice_top(max(tops, default=0.0))
     place = _Places([point.x for point in points], plot_width)
-    cells = _Cells(plot_width, plot_height, _ASCII_LEVELS if ascii else _LEVELS)
+    cells = _Cells(plot_width, plot_height, _ASCII_LEVELS if glyphs.is_ascii else _LEVELS)
     for number, one in enumerate(drawn):
-        _draw_series(cells, one, place, top, number, ascii)
+        _draw_series(cells, one, place, top, number, glyphs)
     labels = _vertical_labels(top, plot_height, labels_width)
     rows = [(*_label(text), *cells.row(y)) for y, text in enumerate(labels)]
     under = _horizontal_labels(points, place, plot_width)
@@ -102,11 +102,11 @@ def plot_rows(
     return [legend, *rows] if legend else rows
 
 
-def bar_rows(bars: Sequence[Bar], width: int, height: int, ascii: bool = False) -> list[Row]:
+def bar_rows(bars: Sequence[Bar], width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Row]:
     """Draw a bar for each combination, as many as have room, then how many there are more."""
     if not bars or width < 1 or height < 1:
         return []
-    ellipsis = "..." if ascii else "…"
+    ellipsis = glyphs.ellipsis
     shown = bars if len(bars) <= height else bars[: height - 1]
     values = [one.value for one in bars if one.value is not None]
     fractions = dict(zip(values, bar_fractions(values), strict=True))
@@ -117,13 +117,13 @@ def bar_rows(bars: Sequence[Bar], width: int, height: int, ascii: bool = False) 
     bar_width = room - label_width
     rows: list[Row] = []
     for one in shown:
-        marker = ((">" if ascii else "▶") if one.best else " ") + " "
+        marker = (glyphs.best if one.best else " ") + " "
         style = STRONG if one.best else PLAIN
         label = fit(one.label, label_width, ellipsis) + " " * _GAP
         if one.value is None:
             row: Row = ((marker + label, style), (one.told, MUTED))
         else:
-            drawn = bar(fractions[one.value], bar_width, ascii)
+            drawn = bar(fractions[one.value], bar_width, glyphs)
             row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.told, style))
         rows.append(cut(row, width, ellipsis))
     if len(shown) < len(bars):
@@ -171,9 +171,9 @@ class _Cells:
 
 
 def _draw_series(
-    cells: _Cells, series: PointSeries, place: _Places, top: float, number: int, ascii: bool
+    cells: _Cells, series: PointSeries, place: _Places, top: float, number: int, glyphs: Glyphs
 ) -> None:
-    draw = ascii_rows if ascii else braille_rows
+    draw = ascii_rows if glyphs.is_ascii else braille_rows
     lines = draw(_columns(series.points, place, cells.width), cells.width, cells.height, top)
     for y, line in enumerate(lines):
         for x, character in enumerate(line):
@@ -182,13 +182,13 @@ def _draw_series(
     for point in series.points:
         x = place.column(point.x) // COLUMNS_PER_CELL
         if point.out_of_memory:
-            cells.put(x, 0, "x" if ascii else "✗", BAD)
+            cells.put(x, 0, glyphs.cross, BAD)
         if point.y is None:
             continue
         if point.low is not None and point.high is not None:
             for y in range(_row(point.high, top, cells), _row(point.low, top, cells) + 1):
-                cells.put(x, y, "|" if ascii else "│", SERIES[number])
-        marker = (_ASCII_MARKERS if ascii else _MARKERS)[number]
+                cells.put(x, y, glyphs.vertical, SERIES[number])
+        marker = glyphs.series[number]
         cells.put(x, _row(point.y, top, cells), marker, SERIES[number])
 
 
@@ -245,13 +245,13 @@ def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> s
     return "".join(row)
 
 
-def _legend(series: Sequence[PointSeries], width: int, ascii: bool) -> Row:
+def _legend(series: Sequence[PointSeries], width: int, glyphs: Glyphs) -> Row:
     """Return each series' marker and name; those that aren't drawn are counted."""
-    markers = _ASCII_MARKERS if ascii else _MARKERS
+    markers = glyphs.series
     runs: list[tuple[str, tuple[str, ...]]] = []
     for number, one in enumerate(series[: len(SERIES)]):
         runs.append((f"{markers[number]} ", SERIES[number]))
         runs.append((f"{one.label}{' ' * _GAP}", PLAIN))
     if len(series) > len(SERIES):
         runs.append((f"and {len(series) - len(SERIES)} that are not drawn", MUTED))
-    return cut(tuple(runs), width, "..." if ascii else "…")
+    return cut(tuple(runs), width, glyphs.ellipsis)

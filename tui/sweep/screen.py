@@ -11,13 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
 
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
-from tui.drawing.compositor import SpansCompositor
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
+from tui.screens.base import BEAT_S, HELP, PALETTE, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
@@ -27,10 +26,6 @@ from tui.sweep.lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
-from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
-
-BEAT_S = 0.5
 
 
 def _hidden(key: str, action: str, description: str) -> Binding:
@@ -38,14 +33,11 @@ def _hidden(key: str, action: str, description: str) -> Binding:
     return Binding(key, action, description, show=False)
 
 
-class SweepScreen(Screen[None]):
+class SweepScreen(BaseScreen):
     """A sweep as it goes on, or as it ended.
 
     Args:
         run: the sweep; this screen makes its runs.
-        show: called with the log of a session that is to be seen.
-        leave: called when the user wants to leave, with whether the sweep was interrupted.
-        ascii: draw with plain characters.
         clock: CLOCK_MONOTONIC in seconds.
     """
 
@@ -53,12 +45,12 @@ class SweepScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
         Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
-        Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs"),
-        Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+        SESSIONS,
+        HELP,
         Binding(
             "q", "leave", "Quit", tooltip="Leave; a sweep that is not at its end is asked about"
         ),
-        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        THEME,
         _hidden("up", "move(-1)", "Combination above"),
         _hidden("down", "move(1)", "Combination below"),
         _hidden("pageup", "move_page(-1)", "A page up"),
@@ -66,7 +58,7 @@ class SweepScreen(Screen[None]):
         _hidden("home", "move(-1000000)", "First combination"),
         _hidden("end", "move(1000000)", "Last combination"),
         _hidden("f", "follow", "Highlight what is being run"),
-        _hidden("ctrl+p", "app.command_palette", ""),
+        PALETTE,
         _hidden("ctrl+c,ctrl+q", "leave", ""),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -84,21 +76,31 @@ class SweepScreen(Screen[None]):
             super().__init__()
             self.text = text
 
+    class SessionRequested(Message):
+        """A session of the sweep is to be shown."""
+
+        def __init__(self, log: Path) -> None:
+            """Take its log."""
+            super().__init__()
+            self.log = log
+
+    class Left(BaseScreen.Left):
+        """The person wants to leave; `interrupted` says whether the sweep was stopped for it."""
+
+        def __init__(self, screen: SweepScreen, run: SweepRun, interrupted: bool) -> None:
+            """Take the sweep, and how it is left."""
+            super().__init__(screen)
+            self.run = run
+            self.interrupted = interrupted
+
     def __init__(
         self,
         run: SweepRun,
-        show: Callable[[Path], None],
-        leave: Callable[[bool], None],
-        ascii: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
-        self._compositor = SpansCompositor()
         self._run = run
-        self._show = show
-        self._leave = leave
-        self._ascii = ascii
         self._clock = clock
         self._begun_at = clock()
         self._ended_at: float | None = None
@@ -110,22 +112,24 @@ class SweepScreen(Screen[None]):
         self._question: QuitScreen | None = None
         run.on_event = self._take_event
 
-    def compose(self) -> ComposeResult:
+    @property
+    def path(self) -> Path:
+        """The sweep's file."""
+        return self._run.writer.path
+
+    def compose_parts(self) -> ComposeResult:
         """Lay out the lines, the table and the chart."""
-        plain = self._ascii
-        yield SweepTopLine(ascii=plain)
+        yield SweepTopLine()
         with Container(id="sweep"):
-            yield SweepTable(ascii=plain, id="table")
-            yield SweepChart(ascii=plain, id="chart")
-        yield SweepFindings(ascii=plain)
-        yield SweepRunLine(ascii=plain)
-        yield KeyFooter()
-        yield TooSmall()
+            yield SweepTable(id="table")
+            yield SweepChart(id="chart")
+        yield SweepFindings()
+        yield SweepRunLine()
 
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        told = plan_text(self._run.sweep.plan, self._ascii)
+        told = plan_text(self._run.sweep.plan, self.glyphs)
         self._table.set_titles("Combinations", told)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
@@ -160,7 +164,7 @@ class SweepScreen(Screen[None]):
 
     def tick(self) -> None:
         """Paint the sweep as it stands, where it can be seen, be it behind a question."""
-        if self._left or not (self.is_active or isinstance(self.app.screen, ModalScreen)):
+        if self._left or not self.is_in_sight:
             return
         if self._changed:
             self._changed = False
@@ -171,11 +175,11 @@ class SweepScreen(Screen[None]):
     def _paint_results(self) -> None:
         """Show what only a run that begins or ends can change."""
         sweep = self._run.sweep
-        self._table.show(*table_of(sweep, self._ascii))
+        self._table.show(*table_of(sweep, self.glyphs))
         running = self._run.slot
         if self._follows and running is not None:
             self._table.highlight(running.combination)
-        self._findings = findings(sweep, self._ascii)
+        self._findings = findings(sweep, self.glyphs)
         self._paint_highlighted()
 
     def _paint_highlighted(self) -> None:
@@ -183,7 +187,7 @@ class SweepScreen(Screen[None]):
         row = self._table.row
         if row is None:
             return
-        picture = picture_of(self._run.sweep, row.combination.workload, self._ascii)
+        picture = picture_of(self._run.sweep, row.combination.workload, self.glyphs)
         self.query_one(SweepChart).show(picture)
         name = slot_text(self._run.sweep.plan, row.combination)
         noted = [f"{name}: {row.note}"] if row.note else []
@@ -224,7 +228,7 @@ class SweepScreen(Screen[None]):
         )
 
     def _told_at_end(self) -> str:
-        told = findings(self._run.sweep, self._ascii)
+        told = findings(self._run.sweep, self.glyphs)
         name = self._run.writer.header.id
         return f"{name} {self._standing.state}" + (f": {told[0]}" if told else "")
 
@@ -249,7 +253,7 @@ class SweepScreen(Screen[None]):
             why = row.note if row is not None else ""
             self.notify(why or "nothing was run there yet", severity="warning", markup=False)
         else:
-            self._show(log)
+            self.post_message(self.SessionRequested(log))
 
     def _session_log(self) -> Path | None:
         row, run = self._table.row, self._run
@@ -310,7 +314,7 @@ class SweepScreen(Screen[None]):
         """Leave, once."""
         if not self._left:
             self._left = True
-            self._leave(interrupted)
+            self.post_message(self.Left(self, self._run, interrupted))
 
     def action_move(self, steps: int) -> None:
         """Move the highlight, and let it stay there."""

@@ -44,9 +44,9 @@ HELP: tuple[tuple[str, str], ...] = (
 class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._columns: tuple[Column, ...] = ()
         self._table: tuple[TableRow, ...] = ()
         self._widths: list[int] = []
@@ -76,7 +76,7 @@ class SweepTable(RowList):
     def row_of(self, index: int, width: int) -> Row:
         """Return a combination."""
         row = self._table[index]
-        marker = (">" if self.ascii else "▶") if row.best else " "
+        marker = self.glyphs.best if row.best else " "
         runs: list[Run] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
         for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):

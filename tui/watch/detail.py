@@ -102,9 +102,9 @@ class MachineDetail(Wheel, Lines):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty, at the top."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._view: MachineView | None = None
         self._first = 0
         self.scrolls = False
@@ -129,7 +129,7 @@ class MachineDetail(Wheel, Lines):
         seen = rows[self._first : self._first + height]
         self.scrolls = len(rows) > height
         if self.scrolls:
-            return with_thumb(seen, self._first, len(rows), width, self.ascii)
+            return with_thumb(seen, self._first, len(rows), width, self.glyphs)
         return seen
 
     def _all_rows(self, view: MachineView, width: int) -> list[Row]:
@@ -154,7 +154,7 @@ class MachineDetail(Wheel, Lines):
                 break
             row = longer
         rest = width - row_width(row) - 1
-        return (*row, (f" {('-' if self.ascii else '─') * rest}", MUTED)) if rest > 0 else row
+        return (*row, (f" {self.glyphs.line * rest}", MUTED)) if rest > 0 else row
 
     def _body(self, section: Section, view: MachineView, width: int) -> list[Row]:
         room = width - _INDENT
@@ -167,7 +167,7 @@ class MachineDetail(Wheel, Lines):
         long = [figure for figure in section.figures if _is_too_long(figure, each)]
         short = [figure for figure in section.figures if figure not in long]
         stale = bool(view.stale)
-        told = meters_side_by_side(short, in_a_row, room, self.ascii, _LABEL, stale=stale)
+        told = meters_side_by_side(short, in_a_row, room, self.glyphs, _LABEL, stale=stale)
         rows += [((" ", PLAIN), *row) for row in told]
         for figure in long:
             rows += self._whole(figure, room, stale=stale)

@@ -7,52 +7,43 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from tui.drawing.compositor import SpansCompositor
 from tui.machine.panel import AboutLines
 from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
 from tui.machine.view import MachineView
+from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
-from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import WholeFilterField
-from tui.widgets.too_small import TooSmall
-
-# The readings come once a second, and a timer that is never quite on time shall miss none.
-BEAT_S = 0.5
 
 Look = Callable[[], MachineView]
 """Returns the machine as it is known now."""
 
 _ALWAYS: tuple[BindingType, ...] = (
-    Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen"),
+    HELP,
     Binding("q", "leave", "Back", tooltip="Go back"),
-    Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
+    THEME,
     Binding("escape", "leave", "Back", show=False),
-    Binding("ctrl+p", "app.command_palette", "Commands", show=False),
-    Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True),
+    PALETTE,
+    QUIT,
 )
 
 
-class MachineScreen(Screen[None]):
+class MachineScreen(BaseScreen):
     """A screen over another one that knows the machine; it asks that one, once in a while.
 
     Args:
         look: returns the machine as it is known now.
-        ascii: draw with plain characters.
     """
 
     CSS_PATH = "machine_detail.tcss"
     # Letters are commands until the filter is asked for.
     AUTO_FOCUS = ""
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Look at nothing before the screen is shown."""
         super().__init__()
-        self._compositor = SpansCompositor()
         self._look = look
-        self._ascii = ascii
         self._painted: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
@@ -73,7 +64,7 @@ class MachineScreen(Screen[None]):
 
     def tick(self) -> None:
         """Paint the machine as it is known now, be it behind a menu, where that has changed."""
-        if not self.is_attached or not (self.is_active or isinstance(self.app.screen, ModalScreen)):
+        if not self.is_in_sight:
             return
         view = self._look()
         told = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
@@ -85,17 +76,13 @@ class MachineScreen(Screen[None]):
         """Show a machine."""
         raise NotImplementedError
 
-    def action_leave(self) -> None:
-        """Go back."""
-        self.app.pop_screen()
-
     def action_gpus(self) -> None:
         """Show every GPU in depth in place of this screen."""
-        self.app.switch_screen(GpusScreen(self._look, self._ascii))
+        self.app.switch_screen(GpusScreen(self._look))
 
     def action_processes(self) -> None:
         """Show the processes in place of this screen."""
-        self.app.switch_screen(ProcessesScreen(self._look, self._ascii))
+        self.app.switch_screen(ProcessesScreen(self._look))
 
 
 class GpusScreen(MachineScreen):
@@ -116,18 +103,16 @@ class GpusScreen(MachineScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Look at nothing before the screen is shown."""
-        super().__init__(look, ascii)
-        self._detail = MachineDetail(ascii=ascii, id="detail")
+        super().__init__(look)
+        self._detail = MachineDetail(id="detail")
         self._offers_scrolling = False
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out what the machine is, and below it all parts."""
-        yield AboutLines(ascii=self._ascii, id="about")
+        yield AboutLines(id="about")
         yield self._detail
-        yield KeyFooter()
-        yield TooSmall()
 
     def paint(self, view: MachineView) -> None:
         """Show all parts."""
@@ -191,21 +176,19 @@ class ProcessesScreen(MachineScreen):
         ),
     )
 
-    def __init__(self, look: Look, ascii: bool = False) -> None:
+    def __init__(self, look: Look) -> None:
         """Show no filter before one is asked for."""
-        super().__init__(look, ascii)
+        super().__init__(look)
         self._filter = WholeFilterField(
             placeholder="Type to filter", select_on_focus=False, id="filter"
         )
         self._filter.display = False
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
         yield self._filter
-        yield ProcessTable(choosing=True, ascii=self._ascii, id="processes", classes="panel")
-        yield ProcessDetails(ascii=self._ascii, id="details")
-        yield KeyFooter()
-        yield TooSmall()
+        yield ProcessTable(choosing=True, id="processes", classes="panel")
+        yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:
         """Say how a process is chosen."""

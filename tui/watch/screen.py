@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
-from tui.drawing.compositor import SpansCompositor
+from dlmon.session.source import MachineSource
 from tui.machine.panel import PANEL_HELP, MachinePanel
+from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
 from tui.watch.detail_screens import GpusScreen, MachineScreen, ProcessesScreen
-from tui.widgets.key_footer import KeyFooter
-from tui.widgets.too_small import TooSmall
 
 
-class WatchScreen(Screen[None]):
+class WatchScreen(BaseScreen):
     """This machine, live, until the user leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,39 +34,25 @@ class WatchScreen(Screen[None]):
         ),
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
-        Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours"),
-        Binding(
-            "question_mark,f1", "app.help", "Help", key_display="?", tooltip="Explain this screen"
-        ),
+        THEME,
+        replace(HELP, key_display="?"),
         Binding("q", "leave", "Quit", tooltip="Leave this screen"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
-        Binding("ctrl+p", "app.command_palette", "Commands", show=False),
+        PALETTE,
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = PANEL_HELP
 
     def __init__(
         self,
-        leave: Callable[[], None],
-        interval_s: float = 1.0,
-        *,
-        pcie: bool = False,
-        ascii: bool = False,
+        machine: MachineSource,
     ) -> None:
-        """Sample each `interval_s`; with `pcie`, what crosses the GPUs' PCIe links as well."""
+        """Take where the readings come from; none is asked for before the screen is shown."""
         super().__init__()
-        self._pcie = pcie
-        self._compositor = SpansCompositor()
-        self._leave = leave
-        self._interval_s = interval_s
-        self._ascii = ascii
+        self._source = machine
 
-    def compose(self) -> ComposeResult:
+    def compose_parts(self) -> ComposeResult:
         """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(
-            interval_s=self._interval_s, pcie=self._pcie, ascii=self._ascii, processes=True
-        )
-        yield KeyFooter()
-        yield TooSmall()
+        yield MachinePanel(self._source, processes=True)
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top."""
@@ -81,16 +65,12 @@ class WatchScreen(Screen[None]):
 
     def action_gpus(self) -> None:
         """Show every GPU in depth."""
-        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look, self._ascii))
+        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look))
 
     def action_processes(self) -> None:
         """Show what runs on this machine."""
-        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look, self._ascii))
+        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look))
 
     def action_zoom(self, out: bool) -> None:
         """Show more time, or less."""
         self.query_one(MachinePanel).zoom(out=out)
-
-    def action_leave(self) -> None:
-        """Go back, or leave dlmon where this is all there is."""
-        self._leave()

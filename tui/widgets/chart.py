@@ -21,6 +21,7 @@ from tui.drawing.plot import (
     split_rows,
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
+from tui.formatting.glyphs import Glyphs
 from tui.widgets.lines import wrapped
 from tui.widgets.rows import Row, RowWidget, Run, fit
 
@@ -119,7 +120,6 @@ class Chart(RowWidget):
         *,
         filled: bool = False,
         tall_shades: bool = False,
-        ascii: bool = False,
         id: str | None = None,
         classes: str | None = None,
     ):
@@ -128,7 +128,7 @@ class Chart(RowWidget):
         Shades lie behind the marks only, so that a chart which scrolls has few
         rows to repaint; with `tall_shades` they lie behind the line as well.
         """
-        super().__init__(ascii=ascii, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
         self.filled = filled
         self.tall_shades = tall_shades
         self._picture = ChartPicture()
@@ -138,7 +138,7 @@ class Chart(RowWidget):
     @property
     def filled_cell(self) -> str:
         """What stands for a filled area, as in a legend."""
-        return "#" if self.ascii else "⣿"
+        return self.glyphs.full_cell
 
     @property
     def plot_columns(self) -> int:
@@ -171,10 +171,10 @@ class Chart(RowWidget):
             )
         ]
         if has_marks:
-            marks = mark_row(picture.marks, picture.shades, plot_width, self.ascii)
+            marks = mark_row(picture.marks, picture.shades, plot_width, self.glyphs)
             rows.append(_runs(labels[-1], marks, strip, component="chart--mark"))
         if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
-            rows = [_crossed(row, axis_width, picture.cursor, self.ascii) for row in rows]
+            rows = [_crossed(row, axis_width, picture.cursor, self.glyphs) for row in rows]
         if picture.reason and all(value is None for value in picture.columns):
             lines = wrapped(picture.reason, plot_width - 2, plot_height, self.ellipsis)
             for y, line in enumerate(lines, (plot_height - len(lines)) // 2):
@@ -189,9 +189,11 @@ class Chart(RowWidget):
         edges = picture.top, picture.bottom
         if picture.part:
             return [
-                *split_rows(picture.columns, picture.part, width, height, *edges, ascii=self.ascii)
+                *split_rows(
+                    picture.columns, picture.part, width, height, *edges, glyphs=self.glyphs
+                )
             ]
-        draw_line = ascii_rows if self.ascii else braille_rows
+        draw_line = ascii_rows if self.glyphs.is_ascii else braille_rows
         lines = draw_line(picture.columns, width, height, *edges, self.filled)
         return [(line, None) for line in lines]
 
@@ -340,7 +342,7 @@ def _runs(
     return (*axis, *runs)
 
 
-def _crossed(row: Row, axis_width: int, cursor: int, ascii: bool) -> Row:
+def _crossed(row: Row, axis_width: int, cursor: int, glyphs: Glyphs) -> Row:
     """Draw the cursor over a row: a line where it is blank, the cell reversed where it is not."""
     cell, side = divmod(cursor, COLUMNS_PER_CELL)
     at = axis_width + cell
@@ -350,7 +352,7 @@ def _crossed(row: Row, axis_width: int, cursor: int, ascii: bool) -> Row:
         end = begin + len(text)
         if begin <= at < end:
             before, character, after = text[: at - begin], text[at - begin], text[at - begin + 1 :]
-            drawn, over = _cursor_cell(character, side, components, ascii)
+            drawn, over = _cursor_cell(character, side, components, glyphs)
             parts = ((before, components), (drawn, over), (after, components))
             crossed.extend(part for part in parts if part[0])
         else:
@@ -359,11 +361,11 @@ def _crossed(row: Row, axis_width: int, cursor: int, ascii: bool) -> Row:
     return tuple(crossed)
 
 
-def _cursor_cell(character: str, side: int, components: tuple[str, ...], ascii: bool) -> Run:
+def _cursor_cell(character: str, side: int, components: tuple[str, ...], glyphs: Glyphs) -> Run:
     """Return the cell in which the cursor stands at the left or the right side."""
     if character == " ":
-        return ("|" if ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
-    return ("+" if ascii else character), (*components, "chart--crossed")
+        return ("|" if glyphs.is_ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
+    return ("+" if glyphs.is_ascii else character), (*components, "chart--crossed")
 
 
 def _centred(text: str, width: int) -> str:

@@ -49,12 +49,11 @@ class Choice(Lines, can_focus=True):
         values: Sequence[tuple[str, str]],
         chosen: str,
         *,
-        ascii: bool = False,
         id: str | None = None,
         tooltip: str | None = None,
     ) -> None:
         """Show `chosen`."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self.tooltip = tooltip
         self.value = chosen
         self._values: list[tuple[str, str]] = []
@@ -68,7 +67,7 @@ class Choice(Lines, can_focus=True):
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return the chosen value between arrows."""
-        left, right = ("<", ">") if self.ascii else ("◂", "▸")
+        left, right = self.glyphs.to_left, self.glyphs.to_right
         shown = dict(self._values)[self.value]
         room = width - 2 * _ARROW_WIDTH
         text = fit(shown, room, self.ellipsis) if cell_len(shown) > room else shown

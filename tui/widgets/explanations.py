@@ -33,11 +33,10 @@ class Explanations(Wheel, Lines):
         self,
         sections: Sequence[tuple[str, Sequence[Topic], int]],
         *,
-        ascii: bool = False,
         id: str | None = None,
     ) -> None:
         """Start at the top."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._sections = sections
         self._first = 0
         self._drawn_width = -1
@@ -66,7 +65,7 @@ class Explanations(Wheel, Lines):
         seen = rows[first : first + height]
         if len(rows) <= height or not height:
             return seen
-        return with_thumb(seen, first, len(rows), width, self.ascii)
+        return with_thumb(seen, first, len(rows), width, self.glyphs)
 
     def _all_rows(self, width: int) -> list[Row]:
         if width != self._drawn_width:

@@ -39,9 +39,9 @@ class Tail(Wheel, Lines, Generic[Line]):
     A subclass draws one line in `rows_of`.
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty, and follow."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self._lines: Sequence[Line] = ()
         self._lowest: Line | None = None
         self._titled = ("", "")

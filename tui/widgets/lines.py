@@ -7,6 +7,7 @@ from typing import ClassVar
 from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
 
+from tui.formatting.glyphs import Glyphs
 from tui.widgets.rows import Row, RowWidget, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
@@ -54,9 +55,9 @@ class GrowingLines(Lines):
 
     MOST_ROWS: ClassVar[int] = 2
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start one row high."""
-        super().__init__(ascii=ascii, id=id)
+        super().__init__(id=id)
         self._height_asked = 1
 
     def rows_needed(self, width: int) -> int:
@@ -101,12 +102,12 @@ def cut(row: Row, width: int, ellipsis: str = "…") -> Row:
     return tuple(kept)
 
 
-def with_thumb(rows: list[Row], first: int, total: int, width: int, ascii: bool) -> list[Row]:
+def with_thumb(rows: list[Row], first: int, total: int, width: int, glyphs: Glyphs) -> list[Row]:
     """Add a thumb at the right end of the rows: it says which part of `total` is in sight."""
     count = len(rows)
     begin = first * count // total
     end = max(begin + 1, (first + count) * count // total)
-    thumb = "|" if ascii else "┃"
+    thumb = glyphs.thumb
     drawn: list[Row] = []
     for y, row in enumerate(rows):
         gap = " " * (width - 1 - row_width(row))

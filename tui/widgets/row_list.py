@@ -39,9 +39,9 @@ class RowList(Wheel, Lines):
     class Chosen(Message):
         """A row was clicked twice."""
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
-        super().__init__(ascii=ascii, id=id, classes="panel")
+        super().__init__(id=id, classes="panel")
         self.index = 0
         """The number of the highlighted row."""
         self._first = 0
@@ -97,7 +97,7 @@ class RowList(Wheel, Lines):
         rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
         if self.count > room:
             rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, self.count, width, self.ascii
+                rows[_HEADING_ROWS:], self._first, self.count, width, self.glyphs
             )
         return rows
 

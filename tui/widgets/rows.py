@@ -14,6 +14,9 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from tui.formatting.glyphs import UNICODE, Glyphs, glyphs_in_use
+from tui.textual_internals import put_border_titles
+
 Run = tuple[str, tuple[str, ...]]
 """A piece of a row: its text, and the component classes that style it."""
 
@@ -57,10 +60,9 @@ class RowWidget(Widget):
     }
     """
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None, classes: str | None = None):
-        """Draw with plain characters when `ascii` is set."""
+    def __init__(self, *, id: str | None = None, classes: str | None = None):
+        """Start empty."""
         super().__init__(id=id, classes=classes)
-        self.ascii = ascii
         self._rows: list[Row] = []
         self._rows_size = Size(0, 0)
         self._title_texts = ("", "", "")
@@ -70,9 +72,14 @@ class RowWidget(Widget):
         self._bottom_row: Row | None = None
 
     @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return glyphs_in_use()
+
+    @property
     def ellipsis(self) -> str:
         """What a text ends with that was cut."""
-        return "..." if self.ascii else "…"
+        return self.glyphs.ellipsis
 
     def draw(self, width: int, height: int) -> list[Row]:
         """Return what to show: at most `height` rows of at most `width` cells."""
@@ -142,24 +149,20 @@ class RowWidget(Widget):
             self._put_titles()
 
     def _put_titles(self) -> None:
-        """Write the titles, and repaint only what changed of them.
-
-        The public attributes would repaint the whole widget, twice a second
-        for one number.
-        """
+        """Write the titles, and repaint only what changed of them."""
         title, subtitle, right = self._title_texts
         width, height = self.outer_size
         before, self._title_row = self._title_row, self._top_row(title, right)
-        self._border_title = self._in_border(self._title_row)
         regions = []
         if before != self._title_row:
             changed = _changed_region(before, self._title_row, width - _TITLE_INDENT)
             # With the blank that Textual puts before a title; the first one brings it.
             regions.append(changed.translate((_TITLE_INDENT, 0)).grow((0, 0, 0, 1)))
-        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.ascii)
-        if self._border_subtitle is None or bottom != self._bottom_row:
-            self._border_subtitle, self._bottom_row = self._in_border(bottom), bottom
+        bottom = ruled_row(self._ruler, subtitle, width, self._dash, self.glyphs)
+        if bottom != self._bottom_row:
+            self._bottom_row = bottom
             regions.append(Region(0, height - 1, width, 1))
+        put_border_titles(self, self._in_border(self._title_row), self._in_border(bottom))
         if regions:
             origin = self.styles.gutter.top_left
             self.refresh(*(region.translate((-origin[0], -origin[1])) for region in regions))
@@ -196,13 +199,15 @@ class RowWidget(Widget):
         return ((f"{title} ", ()), (self._dash * line, _LINE), (f" {right}", ()))
 
 
-def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─", ascii: bool = False) -> Row:
+def ruled_row(
+    ruler: Ruler, text: str, width: int, dash: str = "─", glyphs: Glyphs = UNICODE
+) -> Row:
     """Return the line at the bottom of a border: labels at their ticks, and its text.
 
     The text stands before the labels where it has room there, else after them, and those go
     that it would meet. Without a label there is the text alone.
     """
-    tick = "+" if ascii else "┴"
+    tick = glyphs.tick
     end = width - _TITLE_INDENT
     first = next((cell for cell, _ in ruler.marks if cell >= _TITLE_INDENT), 0)
     goes_first = bool(text) and _TITLE_INDENT + cell_len(text) + 2 <= first

@@ -57,7 +57,8 @@ class FilterField(TextField):
         """Leave the keys alone that are commands."""
         return not self._is_command(character) and super().check_consume_key(key, character)
 
-    async def _on_key(self, event: events.Key) -> None:
+    def on_key(self, event: events.Key) -> None:
+        """Type no key that is a command."""
         if self._is_command(event.character):
             event.prevent_default()
 

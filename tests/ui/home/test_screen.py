@@ -4,8 +4,9 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 
 import pytest
+from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import OneScreen, of_this_boot, screen_text
+from fakes.screens import OneScreen, fake_machine, of_this_boot, screen_text
 from textual.events import Key, MouseScrollDown, Paste
 from textual.widgets import Static
 
@@ -30,12 +31,14 @@ NAMES = [workload.name for workload in matching(WORKLOADS.values(), "")]
 class ShownHome:
     """The home screen, and what was asked to be trained on it, with which options."""
 
-    def __init__(self, entries, options=None, ascii=False):
-        self.launched = []
-        self.screen = HomeScreen(
-            entries, lambda *launched: self.launched.append(launched), options, ascii
-        )
-        self.app = OneScreen(self.screen)
+    def __init__(self, entries, machine, options=None, ascii=False):
+        self.screen = HomeScreen(machine, options)
+        self.screen.show_entries(entries)
+        self.app = OneScreen(self.screen, ascii)
+
+    @property
+    def launched(self):
+        return [(message.workload, message.options) for message in self.app.asked]
 
     @property
     def text(self):
@@ -80,8 +83,12 @@ class ShownHome:
 
 
 @pytest.fixture
-def home(log_dir, sensing):
-    return lambda **options: ShownHome(list_sessions(log_dir), **options)
+def home(log_dir, sensing, clock):
+    def make(**options):
+        pcie = options.get("options", RunOptions()).pcie
+        return ShownHome(list_sessions(log_dir), fake_machine(1.0, pcie, clock), **options)
+
+    return make
 
 
 @pytest.fixture
@@ -598,8 +605,9 @@ async def test_a_click_chooses_the_next_value_and_on_the_left_arrow_the_one_befo
 
 @pytest.mark.parametrize("ascii", [False, True])
 def test_a_choice_is_cut_by_cells(ascii):
-    choice = Choice([("a", "漢字漢字漢")], "a", ascii=ascii)
-    ((row),) = choice.draw(12, 1)
+    choice = Choice([("a", "漢字漢字漢")], "a")
+    with drawn_in_ascii(ascii):
+        ((row),) = choice.draw(12, 1)
     assert row_width(row) == 12
     assert row[1][0] == ("漢字... " if ascii else "漢字漢… ")
     ((row),) = choice.draw(30, 1)
@@ -898,7 +906,7 @@ async def test_the_machine_stands_beside_live(show_home, sensing, clock):
 async def test_the_devices_that_the_sensors_tell_are_offered(show_home, sensing):
     async with show_home() as shown:
         speak(sensing[0], gpus=2)
-        await shown.pilot.pause()
+        await paint(shown.pilot)
         await enter(shown, "device", ["left"])
         assert shown.typed("device") == "gpu:1"
 
@@ -922,7 +930,7 @@ async def test_while_another_screen_is_on_top_nothing_is_sampled_and_nothing_goe
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         clock.now_ns = speak(sensing[0])
-        shown.app.push_screen(WatchScreen(shown.app.pop_screen))
+        shown.app.push_screen(WatchScreen(fake_machine(clock=clock)))
         await pilot.pause()
         assert [sensors.running for sensors in sensing] == [False, True]
         clock.advance(60)

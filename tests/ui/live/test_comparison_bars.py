@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from fakes.glyphs import GLYPHS, drawn_in_ascii
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -10,6 +11,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import Row
+from tui.formatting.glyphs import use_glyphs
 from tui.live.comparison_bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
 FOUR = (
@@ -35,9 +37,10 @@ class WatchedBars(ComparisonBars):
 class BarsApp(App[None]):
     """Comparison bars that fill the screen."""
 
-    def __init__(self, **options):
+    def __init__(self, ascii=False):
         super().__init__()
-        self.bars = WatchedBars(**options)
+        use_glyphs(GLYPHS[ascii])
+        self.bars = WatchedBars()
 
     def compose(self) -> ComposeResult:
         yield self.bars
@@ -380,9 +383,10 @@ def test_the_scale_is_logarithmic_beyond_30_to_1(values, logarithmic):
     ascii=st.booleans(),
 )
 def test_bars_never_leave_their_room(bars, size, logarithmic, ascii):
-    widget = ComparisonBars(ascii=ascii)
-    widget.show(bars, logarithmic)
-    drawn = widget.draw(*size)
+    widget = ComparisonBars()
+    with drawn_in_ascii(ascii):
+        widget.show(bars, logarithmic)
+        drawn = widget.draw(*size)
     assert len(drawn) <= size[1]
     assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import folded, recorded_session
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -128,14 +129,14 @@ def test_all_words_of_a_broken_text_are_there(words, width):
 # ---- every panel, at every size ----
 
 
-def panels(ascii):
+def panels():
     """Return every panel in the states that draw most differently."""
     snapshots = [TRAINING, COMPLETED, FAILED, WHOLE_RUN, FOREIGN, EARLY]
     made = []
     for snapshot in [*snapshots, replace(TRAINING, limit=LONG_LIMIT)]:
-        headline, top = EpochHeadline(ascii=ascii), TopLine(ascii=ascii)
-        limit, progress = LimitLine(ascii=ascii), ProgressLine(ascii=ascii)
-        table, pane = EpochTable(ascii=ascii), OutputPane(ascii=ascii)
+        headline, top = EpochHeadline(), TopLine()
+        limit, progress = LimitLine(), ProgressLine()
+        table, pane = EpochTable(), OutputPane()
         headline.show(snapshot, NEAREST, BEFORE)
         top.show(snapshot, "running")
         limit.show(snapshot)
@@ -146,25 +147,27 @@ def panels(ascii):
     return made
 
 
-PANELS = {ascii: panels(ascii) for ascii in (False, True)}
+PANELS = panels()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 200), st.integers(1, 40), st.booleans())
 def test_no_panel_draws_more_than_it_has_room_for(width, height, ascii):
-    for panel in PANELS[ascii]:
-        rows = panel.draw(width, height)
+    for panel in PANELS:
+        with drawn_in_ascii(ascii):
+            rows = panel.draw(width, height)
         assert len(rows) <= height, panel
         assert all(cell_len("".join(text for text, _ in row)) <= width for row in rows), panel
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_plain_characters_are_enough_for_our_own_words(width):
-    for panel in panels(ascii=True):
-        if isinstance(panel, OutputPane):
-            continue
-        for row in texts(panel, width, 4):
-            assert not set(row) & set("±━╸─▲▶┏┃…"), row
+    with drawn_in_ascii():
+        for panel in panels():
+            if isinstance(panel, OutputPane):
+                continue
+            for row in texts(panel, width, 4):
+                assert not set(row) & set("±━╸─▲▶┏┃…"), row
 
 
 # ---- the headline ----
@@ -190,10 +193,12 @@ def test_the_headline_is_text_where_it_is_narrow_or_plain():
     narrow = shown(EpochHeadline(), COMPLETED, NEAREST, width=25, height=4)
     assert narrow[:2] == ["9.16 s ± 0.01", "first of 3 left out"]
     assert narrow[-1] == "1.02× as slow as NVIDIA…"
-    plain = shown(EpochHeadline(ascii=True), COMPLETED, NEAREST, width=70, height=4)
+    with drawn_in_ascii():
+        plain = shown(EpochHeadline(), COMPLETED, NEAREST, width=70, height=4)
     assert plain[0] == "9.16 s +- 0.01   first of 3 left out   compile 1.50 s"
     unclear = "no clear difference from the run before: 9.16 s ± 1.30 and 9.20 s ± 2.00"
-    plain = shown(EpochHeadline(ascii=True), COMPLETED, unclear, width=90, height=2)
+    with drawn_in_ascii():
+        plain = shown(EpochHeadline(), COMPLETED, unclear, width=90, height=2)
     assert plain[1].endswith("9.16 s +- 1.30 and 9.20 s +- 2.00")
 
 
@@ -575,7 +580,8 @@ def test_the_newest_output_stands_at_the_bottom():
 
 def test_a_notice_is_marked_without_colour():
     assert shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5) == ["hello", "▲ hot"]
-    plain = shown(OutputPane(ascii=True), output("hello"), (Notice(5, "hot"),), height=5)
+    with drawn_in_ascii():
+        plain = shown(OutputPane(), output("hello"), (Notice(5, "hot"),), height=5)
     assert plain == ["hello", "! hot"]
 
 

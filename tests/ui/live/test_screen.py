@@ -405,8 +405,7 @@ async def test_stopping_asks_and_the_harmless_answer_is_the_default(show_session
 async def test_again_asks_while_a_run_goes_on_and_the_harmless_answer_is_the_default(
     show_session, key
 ):
-    async with show_session(recorded_session("training"), size=NARROW) as shown:
-        shown.screen._again = lambda: shown.left.append("again")
+    async with show_session(recorded_session("training"), size=NARROW, repeatable=True) as shown:
         await shown.press("a")
         assert "This run is still going on." in shown.text
         assert "this run stops after the current batch; its results are kept" in shown.text
@@ -417,8 +416,7 @@ async def test_again_asks_while_a_run_goes_on_and_the_harmless_answer_is_the_def
 
 async def test_again_after_stop_is_launched_once_the_run_has_ended(show_session):
     running, ended = split_before(recorded_session(status="stopped"), Result)
-    async with show_session(running, size=NARROW) as shown:
-        shown.screen._again = lambda: shown.left.append("again")
+    async with show_session(running, size=NARROW, repeatable=True) as shown:
         await shown.press("a", "a")
         assert shown.launch.words == ["stop"]
         assert shown.left == []
@@ -429,8 +427,7 @@ async def test_again_after_stop_is_launched_once_the_run_has_ended(show_session)
 
 async def test_whoever_quits_after_again_leaves_and_launches_nothing(show_session):
     running, ended = split_before(recorded_session(status="stopped"), Result)
-    async with show_session(running, size=NARROW) as shown:
-        shown.screen._again = lambda: shown.left.append("again")
+    async with show_session(running, size=NARROW, repeatable=True) as shown:
         await shown.press("a", "a", "q")
         shown.log.write(*ended)
         await shown.tick()
@@ -677,7 +674,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
     slow_reading.finish()
     *records, result = recorded_session(status="completed")
     middle = len(records) // 2
-    async with show_session(records[:middle]) as shown:
+    async with show_session(records[:middle], follow=slow_reading.viewer) as shown:
         assert "training  epoch 2/3" in shown.rows("TopLine")[0]
         slow_reading.begin()
         shown.log.write(*records[middle:], result)

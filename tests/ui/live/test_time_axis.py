@@ -2,13 +2,11 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import drag, of_this_boot
 
-import tui.live.screen
 from dlmon.records import Machine, Notice, Output, Result
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
@@ -150,9 +148,11 @@ async def test_the_title_names_the_column_that_is_read_where_the_cursors_is_not_
     records = recorded_session("training", epochs=1000, ended=400, samples=1_000)
     async with show_session(records) as shown:
         await shown.press("left")
-        at = shown.screen._window.cursor_ns
+        at = shown.screen._charts.window.cursor_ns
         await shown.press("minus", "minus")
-        axis = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        axis = shown.screen._charts.window.axis(
+            shown.screen._charts.run, shown.screen._charts.plot_columns
+        )
         assert axis.end_ns <= at
         end_s = (axis.end_ns - shown.viewer.session.header.t) // 1_000_000_000
         assert instants(shown) == {f"{(end_s - 1) // 60:02}:{(end_s - 1) % 60:02}"}
@@ -278,12 +278,16 @@ async def test_escape_follows_again(show_session):
 
 async def test_dragging_moves_all_charts_together(show_session):
     async with show_session(recorded_session("training", **LONG)) as shown:
-        before = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        before = shown.screen._charts.window.axis(
+            shown.screen._charts.run, shown.screen._charts.plot_columns
+        )
         await shown.pilot.mouse_down("#cpu", offset=(20, 3))
         await drag(shown.pilot, "#cpu", (30, 3))
         await shown.pilot.mouse_up("#cpu", offset=(30, 3))
         await shown.pilot.pause()
-        after = shown.screen._window.axis(shown.screen._run, shown.screen._plot_columns)
+        after = shown.screen._charts.window.axis(
+            shown.screen._charts.run, shown.screen._charts.plot_columns
+        )
         assert before.begin_ns - after.begin_ns == 20 * before.column_ns
         assert cursors(shown) == {None}
         assert "paused" in seen(shown)
@@ -357,9 +361,9 @@ async def test_a_stretch_of_validation_is_shaded_behind_the_throughput_only(show
 
 async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
     async with show_session(of_this_boot(recorded_session("training"))) as shown:
-        monkeypatch.setattr(tui.live.screen, "time", SimpleNamespace(monotonic_ns=clock))
         ticks = []
         monkeypatch.setattr(shown.screen, "tick", lambda: ticks.append(clock.now_ns))
+        clock.advance(1)
         for _ in range(40):
             shown.screen._beat()
             clock.advance(0.25)
@@ -422,7 +426,9 @@ async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_lau
     async with show_session(recorded_session(session_id="over"), size=NARROW) as shown:
         assert "a Again" not in shown.footer
         await shown.press("a")
-        shown.screen._again = lambda: shown.left.append("again")
+        assert shown.left == []
+    again = recorded_session(session_id="again")
+    async with show_session(again, size=NARROW, repeatable=True) as shown:
         shown.screen.refresh_bindings()
         await shown.pilot.pause()
         assert shown.footer.startswith("a Again")

@@ -26,13 +26,12 @@ COLUMNS = 30
 class Charts(Screen):
     """The charts alone, in a room of some size."""
 
-    def __init__(self, width, height, ascii):
+    def __init__(self, width, height):
         super().__init__()
         self._room = width, height
-        self._ascii = ascii
 
     def compose(self) -> ComposeResult:
-        charts = MachineCharts(ascii=self._ascii)
+        charts = MachineCharts()
         charts.styles.width, charts.styles.height = self._room
         yield charts
 
@@ -41,7 +40,7 @@ class Shown:
     """Charts that show a session's machine."""
 
     def __init__(self, width, height, ascii, **options):
-        self.app = OneScreen(Charts(width, height, ascii))
+        self.app = OneScreen(Charts(width, height), ascii)
         session = folded(recorded_session("training", **options))
         self.view = MachineView(
             history=session.machine,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.screens import OneScreen, screen_text
+from fakes.screens import OneScreen, fake_machine, screen_text
 from textual.app import ComposeResult
 from textual.screen import Screen
 
@@ -17,14 +17,14 @@ from tui.machine.tiles import ChartTile
 class Beside(Screen):
     """A panel in a room of some size, and what it posts."""
 
-    def __init__(self, width, height, ascii=False):
+    def __init__(self, clock, width, height):
         super().__init__()
         self._room = width, height
-        self._ascii = ascii
+        self._source = fake_machine(clock=clock)
         self.facts: list[MachineFacts] = []
 
     def compose(self) -> ComposeResult:
-        panel = MachinePanel(ascii=self._ascii)
+        panel = MachinePanel(self._source)
         panel.styles.width, panel.styles.height = self._room
         yield panel
 
@@ -52,7 +52,7 @@ async def speak(sensors, clock, pilot, **options):
 @pytest.mark.parametrize("gpus", [0, 1, 2, 8, 16])
 @pytest.mark.parametrize("size", [(36, 8), (36, 12), (42, 16), (42, 21), (62, 36), (75, 30)])
 async def test_the_essentials_are_told_at_every_height(sensing, clock, size, gpus, ascii):
-    app = OneScreen(Beside(*size, ascii=ascii))
+    app = OneScreen(Beside(clock, *size), ascii)
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         await speak(sensing[0], clock, pilot, gpus=gpus)
@@ -69,8 +69,8 @@ async def test_the_essentials_are_told_at_every_height(sensing, clock, size, gpu
             assert tile.region.height == 0 or tile.size.height >= 3
 
 
-async def test_what_it_waits_for_is_told(sensing):
-    app = OneScreen(Beside(42, 21))
+async def test_what_it_waits_for_is_told(sensing, clock):
+    app = OneScreen(Beside(clock, 42, 21))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         app.screen.query_one(MachinePanel).paint()
@@ -81,7 +81,7 @@ async def test_what_it_waits_for_is_told(sensing):
 
 
 async def test_the_facts_are_posted_once_they_are_read(sensing, clock):
-    app = OneScreen(Beside(42, 21))
+    app = OneScreen(Beside(clock, 42, 21))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         assert app.screen.facts == []
@@ -90,7 +90,7 @@ async def test_the_facts_are_posted_once_they_are_read(sensing, clock):
 
 
 async def test_a_second_gpu_that_turns_up_gets_its_place(sensing, clock):
-    app = OneScreen(Beside(75, 36))
+    app = OneScreen(Beside(clock, 75, 36))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         await speak(sensing[0], clock, pilot, gpus=1)
@@ -100,7 +100,7 @@ async def test_a_second_gpu_that_turns_up_gets_its_place(sensing, clock):
 
 
 async def test_while_it_is_stopped_nothing_goes_stale(sensing, clock):
-    app = OneScreen(Beside(42, 21))
+    app = OneScreen(Beside(clock, 42, 21))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         await speak(sensing[0], clock, pilot)
@@ -114,12 +114,12 @@ async def test_while_it_is_stopped_nothing_goes_stale(sensing, clock):
         assert "stale" not in screen_text(app)
 
 
-async def test_it_paints_by_itself_only_while_it_samples(sensing):
-    app = OneScreen(Beside(42, 21))
+async def test_it_paints_by_itself_only_while_it_samples(sensing, clock):
+    app = OneScreen(Beside(clock, 42, 21))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
         panel = app.screen.query_one(MachinePanel)
-        paints = panel._beat._active
+        paints = panel._timer._active
         assert paints.is_set()
         panel.stop()
         assert not paints.is_set()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fakes.forged_logs import forge_logs
+from fakes.glyphs import drawn_in_ascii
 from fakes.recorded import BEGIN_WALL, FOREIGN_NAME, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
 from fakes.sweeps import completed, plan_of, sweep_of
@@ -28,18 +29,30 @@ HOUR_S = 3600
 class ShownSessions:
     """A screen of the sessions of a directory, and what it asked for."""
 
-    def __init__(self, log_dir, **options):
-        self.shown, self.left, self.reads = [], 0, 0
+    def __init__(self, log_dir, ascii=False, **options):
+        self.reads = 0
         self._log_dir = log_dir
-        self.screen = SessionsScreen(self._read, self.shown.append, self._leave, **options)
-        self.app = OneScreen(self.screen)
+        self.screen = SessionsScreen(self._read, **options)
+        self.app = OneScreen(self.screen, ascii)
 
     def _read(self):
         self.reads += 1
         return list_sessions(self._log_dir)
 
-    def _leave(self):
-        self.left += 1
+    def _asked(self, kind):
+        return [message for message in self.app.asked if isinstance(message, kind)]
+
+    @property
+    def shown(self):
+        return [message.log for message in self._asked(SessionsScreen.SessionChosen)]
+
+    @property
+    def resumed(self):
+        return [message.path for message in self._asked(SessionsScreen.SweepChosen)]
+
+    @property
+    def left(self):
+        return len(self._asked(SessionsScreen.Left))
 
     async def begin(self, pilot):
         self.pilot = pilot
@@ -278,7 +291,7 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
         assert shown.reads == 1
-        shown.app.push_screen(SessionsScreen(list, print, print))
+        shown.app.push_screen(SessionsScreen(list))
         await pilot.pause()
         shown.app.pop_screen()
         await pilot.pause()
@@ -321,12 +334,7 @@ def swept_twice(log_dir):
 
 
 def with_sweeps(log_dir, **options):
-    resumed = []
-    shown = ShownSessions(
-        log_dir, read_sweeps=lambda: list_sweeps(log_dir), resume=resumed.append, **options
-    )
-    shown.resumed = resumed
-    return shown
+    return ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir), **options)
 
 
 @pytest.mark.parametrize(("ascii", "branch", "last"), [(False, "├", "╰"), (True, "|", "`")])
@@ -409,16 +417,6 @@ async def test_enter_goes_on_with_a_sweep_and_shows_a_session(log_dir, swept):
         assert shown.shown == [log_dir / "a-run" / "session.jsonl"]
 
 
-async def test_where_a_sweep_cannot_be_opened_enter_tells_the_command(log_dir, swept):
-    shown = ShownSessions(log_dir, read_sweeps=lambda: list_sweeps(log_dir))
-    async with shown.app.run_test(size=(140, 40), notifications=True) as pilot:
-        await shown.begin(pilot)
-        await shown.press("down", "enter")
-        assert shown.shown == []
-        (told,) = shown.app._notifications
-        assert told.message == f"in a shell: dlmon sweep --resume {swept.header.id}"
-
-
 async def test_the_name_of_a_sweep_finds_it_with_its_runs(log_dir, swept):
     shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(140, 40)) as pilot:
@@ -449,7 +447,7 @@ def many(entry, count, tmp_path):
 
 
 async def test_of_many_the_highlighted_one_is_in_sight_and_a_thumb_says_where(entry, tmp_path):
-    screen = SessionsScreen(lambda: many(entry, 600, tmp_path), print, print)
+    screen = SessionsScreen(lambda: many(entry, 600, tmp_path))
     app = OneScreen(screen)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -494,7 +492,7 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     result = replace(result, device_name=text, error=text)
     failed = SessionEntry(header, Path(text), "failed", result, None)
     unknown = replace(failed, status=text, result=None)
-    sessions, details = SessionList(ascii=ascii), SessionDetails(ascii=ascii)
+    sessions, details = SessionList(), SessionDetails()
     sweep = sweep_of(plan_of({"device": [text, "cpu"]}, workloads=(text,)))
     sweep.sessions[header.id] = Slot(0, 0)
     swept = SweepEntry(new_header(sweep.plan, 1, BEGIN_WALL), Path(text), sweep, "stopped", None)
@@ -502,7 +500,9 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
     sessions.filter(typed)
     for entry in (failed, unknown, swept):
         details.show(entry)
-        for drawn in (sessions.draw(*size), details.draw(*size)):
+        with drawn_in_ascii(ascii):
+            both = sessions.draw(*size), details.draw(*size)
+        for drawn in both:
             assert len(drawn) <= size[1]
             assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 from fakes.recorded import folded, recorded_session
@@ -17,7 +18,6 @@ from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 import dlmon.sweep.log
-import tui.app
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
@@ -29,6 +29,7 @@ from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
+from tui.navigation import Sources
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
@@ -96,7 +97,18 @@ class ShownSweep:
 
     def __init__(self, run, app, screen):
         self.run, self.app, self.screen = run, app, screen
-        self.left = []
+
+    @property
+    def left(self):
+        """For each time that it was left, whether it was interrupted."""
+        asked = self.app.asked
+        return [message.interrupted for message in asked if isinstance(message, SweepScreen.Left)]
+
+    @property
+    def opened(self):
+        asked = self.app.asked
+        kind = SweepScreen.SessionRequested
+        return [message.log for message in asked if isinstance(message, kind)]
 
     async def settle(self):
         self.screen.tick()
@@ -152,13 +164,9 @@ def show():
 
     @asynccontextmanager
     async def shown(run, size=(120, 40), ascii=False):
-        left, opened = [], []
-        screen = SweepScreen(run, opened.append, left.append, ascii=ascii, clock=lambda: 100.0)
-        app = OneScreen(screen)
-        if ascii:
-            app.add_class("-ascii")
+        screen = SweepScreen(run, clock=lambda: 100.0)
+        app = OneScreen(screen, ascii)
         told = ShownSweep(run, app, screen)
-        told.left, told.opened = left, opened
         async with app.run_test(size=size, notifications=True) as pilot:
             told.pilot = pilot
             await pilot.pause()
@@ -397,20 +405,17 @@ async def test_why_a_sweep_could_not_go_on_is_told(make_run, show):
 
 
 @asynccontextmanager
-async def in_app(run, size=(120, 40)):
-    app = DlmonApp(run.directory, sweep=run, settings=Settings())
+async def in_app(run, size=(120, 40), **sources):
+    app = DlmonApp(run.directory, sweep=run, settings=Settings(), sources=Sources(**sources))
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield app, pilot
 
 
-async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(
-    make_run, training, monkeypatch, clock
-):
-    monkeypatch.setattr(tui.app, "Viewer", lambda path: Viewer(path, clock))
+async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, training, clock):
     run = make_run()
     run.begin(training)
-    async with in_app(run) as (app, pilot):
+    async with in_app(run, follow=partial(Viewer, clock=clock)) as (app, pilot):
         sweep = app.screen
         before = sweep.query_one("#table").region
         await pilot.press("enter")
@@ -423,11 +428,10 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(
         assert not run.stops_after_run
 
 
-async def test_no_other_run_is_launched_beside_a_sweep(make_run, monkeypatch):
+async def test_no_other_run_is_launched_beside_a_sweep(make_run):
     launched = []
-    monkeypatch.setattr(tui.app, "launch", launched.append)
-    async with in_app(make_run()) as (app, pilot):
-        app.train(tui.app.WORKLOADS[SMALL], app.settings.run)
+    async with in_app(make_run(), launch=launched.append) as (app, pilot):
+        app.train(WORKLOADS[SMALL], app.settings.run)
         await pilot.pause()
         assert launched == []
         assert "the sweep is still running" in screen_text(app)

@@ -58,7 +58,7 @@ def footer(stage):
 
 async def tell(stage, *processes):
     """Let the session's sensors tell of these processes, a second later."""
-    stage.app.screen_stack[1]._viewer.session.fold(
+    stage.app.screen_stack[1]._source.session.fold(
         Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
     )
     await stage.settle()
@@ -221,7 +221,7 @@ async def test_a_tick_without_news_draws_nothing(view):
 async def test_processes_are_put_in_order_when_others_are_read():
     async with shown("in-depth") as stage:
         table = stage.app.screen.query_one(ProcessTable)
-        session = stage.app.screen_stack[1]._viewer.session
+        session = stage.app.screen_stack[1]._source.session
         arrange, arranged = table._arrange, []
         table._arrange = lambda: arranged.append(True) or arrange()
         session.fold(Machine(stage._clock.now_ns + 1, 0.0, why={}))
@@ -241,7 +241,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         await stage.pilot.press("f4")
         await stage.pilot.pause()
         painted.clear()
-        panel._paint_in_sight()
+        panel._beat()
         assert painted == []
         assert stage.sensors.running
         await stage.pilot.press("escape")
@@ -249,7 +249,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         assert type(stage.app.screen) is below
         assert painted
         painted.clear()
-        panel._paint_in_sight()
+        panel._beat()
         assert painted == [True]
 
 
@@ -330,7 +330,7 @@ async def test_new_readings_repaint_the_rows_that_they_change_alone():
     async with shown("in-depth", "gpus") as stage:
         screen = stage.app.screen
         detail = screen.query_one(MachineDetail)
-        session = stage.app.screen_stack[1]._viewer.session
+        session = stage.app.screen_stack[1]._source.session
         latest = session.machine.latest
         warmer = tuple(replace(gpu, temperature_c=70) for gpu in latest.gpus)
         session.fold(replace(latest, t=latest.t + 1, gpus=warmer))
@@ -520,7 +520,7 @@ async def test_processes_of_the_run_that_are_left_out_are_counted():
     async with shown("in-depth") as stage:
         table = stage.app.screen.query_one(ProcessTable)
         assert table._border_title.plain.startswith("Processes 6 ")
-        stage.app.screen_stack[1]._viewer.session.fold(
+        stage.app.screen_stack[1]._source.session.fold(
             Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
         )
         await tell(stage, *own)

@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 from fakes.recorded import recorded_session
-from fakes.screens import OneScreen, screen_text
+from fakes.screens import OneScreen, fake_machine, screen_text
 
 from dlmon.records import Facts, Gpu, Machine
 from tui.machine.core_rows import CoreRows
@@ -22,10 +23,13 @@ LONG_NAME = "NVIDIA 漢字漢字 " + "accelerator with a name that goes on and o
 class ShownWatch:
     """The watch screen, and whether it was left."""
 
-    def __init__(self, **options):
-        self.left = []
-        self.screen = WatchScreen(lambda: self.left.append(True), **options)
-        self.app = OneScreen(self.screen)
+    def __init__(self, clock, interval_s=1.0, pcie=False, ascii=False):
+        self.screen = WatchScreen(fake_machine(interval_s, pcie, clock))
+        self.app = OneScreen(self.screen, ascii)
+
+    @property
+    def left(self):
+        return [isinstance(message, WatchScreen.Left) for message in self.app.asked]
 
     @property
     def text(self):
@@ -59,8 +63,8 @@ class ShownWatch:
 
 
 @pytest.fixture
-def watch(sensing):
-    return ShownWatch
+def watch(sensing, clock):
+    return partial(ShownWatch, clock)
 
 
 def speak(sensors, *, change=lambda sample: sample, facts=lambda machine: machine, **options):

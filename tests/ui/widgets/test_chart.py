@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from fakes.glyphs import GLYPHS
 from fakes.screens import drag
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
+from tui.formatting.glyphs import use_glyphs
 from tui.widgets.chart import Chart, ChartPicture
 
 MARKUP = ["[/x]", "[@click=app.quit]x[/]", "[Conv2D]", "[bold red]loss[/]"]
@@ -39,8 +41,9 @@ class WatchedChart(Chart):
 class ChartApp(App[None]):
     """One chart that fills the screen."""
 
-    def __init__(self, border: bool = False, **options):
+    def __init__(self, border: bool = False, ascii: bool = False, **options):
         super().__init__()
+        use_glyphs(GLYPHS[ascii])
         self.chart = WatchedChart(**options)
         self.border = border
         self.told: list[object] = []

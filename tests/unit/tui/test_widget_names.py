@@ -1,4 +1,4 @@
-"""No widget of ours keeps its own value under a name that Textual keeps one under."""
+"""What Textual keeps private: no widget of ours uses it, but for one file, nor names it anew."""
 
 import ast
 import functools
@@ -6,14 +6,16 @@ import importlib
 import inspect
 import pkgutil
 import textwrap
+from pathlib import Path
 
 import pytest
+import textual
 from textual.message_pump import MessagePump
 
 import tui
 
-# Set on purpose: the screens' own compositor, and titles that repaint no more than they change.
-ON_PURPOSE = {"_compositor", "_border_title", "_border_subtitle"}
+INTERNALS = "textual_internals.py"
+SOURCES = sorted(Path(tui.__file__).parent.rglob("*.py"))
 
 
 def all_classes():
@@ -23,27 +25,81 @@ def all_classes():
                 yield cls
 
 
-@functools.cache
-def attributes_set_by(cls):
-    """Return the names that the class's own code assigns on `self`."""
-    nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(cls))))
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_names(node, *kinds):
+    """Return the private attributes that a piece of code uses: sets, reads or deletes."""
     return {
-        node.attr
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
+        inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute)
+        and isinstance(inner.ctx, kinds or ast.expr_context)
+        and is_private(inner.attr)
     }
+
+
+def methods(tree):
+    """Return the private functions that a piece of code defines."""
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_private(node.name)
+    }
+
+
+@functools.cache
+def parsed(cls):
+    return ast.parse(textwrap.dedent(inspect.getsource(cls)))
+
+
+@functools.cache
+def private_to(cls):
+    """Return the private names that a class of Textual sets on itself, or defines."""
+    return private_names(parsed(cls), ast.Store) | methods(parsed(cls))
 
 
 @pytest.mark.parametrize("cls", sorted(all_classes(), key=lambda cls: cls.__qualname__))
 def test_no_widget_of_ours_takes_a_private_name_of_textual(cls):
-    theirs = {
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("textual.")]
+    ours = private_names(parsed(cls)) | methods(parsed(cls))
+    assert not ours & {name for base in bases for name in private_to(base)}
+
+
+@functools.cache
+def all_private_names_of_textual():
+    """Return every private attribute that Textual sets on some object, or method that it has."""
+    names = set()
+    for path in Path(textual.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names |= private_names(tree, ast.Store) | methods(tree)
+    return names
+
+
+def imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_only_one_file_uses_what_textual_and_rich_keep_private(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
         name
-        for base in cls.__mro__
-        if base.__module__.startswith("textual.")
-        for name in attributes_set_by(base)
+        for name in imports(tree)
+        if name.startswith(("textual.", "rich.")) and any(map(is_private, name.split(".")))
     }
-    private = {name for name in attributes_set_by(cls) if name.startswith("_")}
-    assert private & theirs <= ON_PURPOSE
+    # Of an object that is not `self`: the test above looks at those.
+    of_others = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and is_private(node.attr)
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os"))
+    }
+    used = imported | (of_others & all_private_names_of_textual())
+    assert bool(used) == (path.name == INTERNALS), used

@@ -395,3 +395,47 @@ def test_only_a_supervisor_that_is_suspended_is_called_that(log):
     finally:
         process.kill()
         process.wait()
+
+
+class Heard(Said):
+    """A launch that notes what is said on its lifeline."""
+
+    def __init__(self):
+        self.words = []
+
+    def say(self, word):
+        self.words.append(word)
+
+
+def test_a_session_of_ours_is_stopped_and_detached_on_its_lifeline(log):
+    launch = Heard()
+    viewer = Viewer(log.path, log.clock, launch)
+    assert viewer.is_ours
+    assert viewer.stop()
+    viewer.detach()
+    assert launch.words == ["stop", "detach"]
+
+
+def test_a_session_that_nobody_runs_can_not_be_stopped(log):
+    log.holder = None
+    viewer = log.view()
+    assert not viewer.is_ours
+    assert not viewer.stop()
+    log.path.unlink()
+    assert not viewer.stop()
+
+
+def test_the_seconds_of_a_session_are_counted_from_its_begin_and_go_on_after_its_end(log):
+    viewer = log.view()
+    assert viewer.second() == 0
+    log.clock.passes(1.5)
+    assert viewer.second() == 1
+    log.append(*log.records[1:])
+    while viewer.poll():
+        pass
+    log.clock.passes(100)
+    assert viewer.second() == 101
+
+
+def test_the_directory_of_a_session_is_where_the_others_lie(log):
+    assert log.view().directory == log.path.parents[1]

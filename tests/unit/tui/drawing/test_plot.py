@@ -6,6 +6,7 @@ import sys
 from itertools import pairwise
 
 import pytest
+from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from tui.drawing.plot import (
     short_number,
     split_rows,
 )
+from tui.formatting.glyphs import ASCII
 
 any_value = st.none() | st.floats() | st.integers(-(10**6), 10**6)
 any_columns = st.lists(any_value, max_size=60)
@@ -49,7 +51,7 @@ def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
 
 def test_a_part_is_told_apart_with_plain_characters_too():
     whole, part = (7, 7, 7, 6, None, None, 2, 2), (3, 3, 0, None, 3, 3, 2, 2)
-    assert [text for text, _ in split_rows(whole, part, 4, 4, 7, ascii=True)] == [
+    assert [text for text, _ in split_rows(whole, part, 4, 4, 7, glyphs=ASCII)] == [
         "::  ",
         "::  ",
         "#: _",
@@ -60,7 +62,7 @@ def test_a_part_is_told_apart_with_plain_characters_too():
 @given(any_columns, any_columns, cells, cells, st.booleans())
 def test_a_part_never_reaches_above_the_whole(columns, part, width, height, ascii):
     part = (part + [None] * len(columns))[: len(columns)]
-    split = split_rows(columns, part, width, height, 100, ascii=ascii)
+    split = split_rows(columns, part, width, height, 100, glyphs=GLYPHS[ascii])
     filled = (ascii_rows if ascii else braille_rows)(columns, width, height, 100, filled=True)
     assert len(split) == height
     for (text, is_part), row in zip(split, filled, strict=True):
@@ -208,7 +210,7 @@ def test_a_mark_stands_before_the_stretch_that_it_begins():
 
 
 def test_marks_have_plain_characters_too():
-    assert mark_row(((0, "1"), (8, "2")), ((4, 7, "x"),), 8, ascii=True) == "|1~~|2  "
+    assert mark_row(((0, "1"), (8, "2")), ((4, 7, "x"),), 8, glyphs=ASCII) == "|1~~|2  "
 
 
 @given(
@@ -330,7 +332,7 @@ def test_a_bar_ends_on_a_half_cell(fraction, drawn):
 
 
 def test_a_bar_has_plain_characters_too():
-    assert bar(0.5, 5, ascii=True) == "==-  "
+    assert bar(0.5, 5, glyphs=ASCII) == "==-  "
 
 
 @given(st.none() | st.floats(), st.integers(-3, 40))

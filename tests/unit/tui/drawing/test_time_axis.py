@@ -20,6 +20,7 @@ from tui.drawing.time_axis import (
     latest_axis,
     mark_columns,
 )
+from tui.formatting.glyphs import ASCII
 from tui.widgets.rows import Ruler, ruled_row
 
 S = 1_000_000_000
@@ -595,7 +596,7 @@ def test_the_text_of_a_chart_stands_before_its_labels_or_takes_the_place_of_some
     assert line("a text that leaves no room for labels at all, nor for now") == (
         "a text that leaves no room for labels at all, nor for now"
     )
-    assert line("", dash="-", ascii=True) == "+-2m-----------+-1m-------------- now"
+    assert line("", dash="-", glyphs=ASCII) == "+-2m-----------+-1m-------------- now"
 
 
 def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_is_over():

@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from fakes.glyphs import GLYPHS
 from fakes.sweeps import completed, plan_of, result_of, sweep_of
 
 from dlmon.records import Began, Outcome, RunStatus, Slot
 from dlmon.sweep.log import new_header
+from tui.formatting.glyphs import ASCII, UNICODE
 from tui.formatting.sweeps import findings, outcome_text, plan_text, slot_text, sweep_json, table_of
 from tui.sweep.picture import picture_of
 
@@ -33,8 +35,8 @@ def headings(sweep):
     return [column.heading for column in table_of(sweep)[0]]
 
 
-def cells(sweep, ascii=False):
-    return [list(row.cells) for row in table_of(sweep, ascii)[1]]
+def cells(sweep, glyphs=UNICODE):
+    return [list(row.cells) for row in table_of(sweep, glyphs)[1]]
 
 
 # ---- the table ----
@@ -62,7 +64,7 @@ def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
         ["128", "3 of 3", "0.310 ± 0.025", "3,226", "1.48×"],
     ]
     assert [row.best for row in table_of(sweep)[1]] == [False, True, False]
-    assert all(c <= "~" for row in cells(sweep, ascii=True) for cell in row for c in cell)
+    assert all(c <= "~" for row in cells(sweep, glyphs=ASCII) for cell in row for c in cell)
 
 
 def test_the_band_is_that_of_the_mean_and_is_not_cut_at_zero():
@@ -137,7 +139,7 @@ def test_the_best_of_one_run_each_is_named_and_not_said_to_be_sure():
 def test_where_runs_show_it_the_best_is_said_to_be_faster_than_the_next():
     (sentence,) = findings(thrice())
     assert sentence.startswith("best: batch 64, 4,762 samples/s; 1.48× as fast as batch 128 (")
-    assert "×" not in findings(thrice(), ascii=True)[0]
+    assert "×" not in findings(thrice(), glyphs=ASCII)[0]
 
 
 def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
@@ -173,7 +175,7 @@ def test_the_best_of_each_mode_is_named_and_none_across_them(ascii):
     vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
     unsure = "; --repeat 3 would show how sure that is"
-    assert findings(sweep, ascii) == [
+    assert findings(sweep, GLYPHS[ascii]) == [
         f"train: best: jax, 2,500 samples/s{unsure}",
         f"inference: best: tensorflow, 10,000 samples/s{unsure}",
     ]
@@ -243,7 +245,9 @@ def test_a_plan_is_told_in_one_line():
     assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"
     many = plan_of({"epochs": range(1, 21)}, workloads=("a", "b"))
     assert plan_text(many) == "40 runs: 2 workloads × epochs 20 values"
-    assert plan_text(plan_of({"threads": [1]}), ascii=True) == "1 run: mnist-mlp-small x threads 1"
+    assert (
+        plan_text(plan_of({"threads": [1]}), glyphs=ASCII) == "1 run: mnist-mlp-small x threads 1"
+    )
 
 
 def test_a_run_is_named_by_what_tells_it_from_the_others():

@@ -1,6 +1,7 @@
 """Cores in even rows: bars where there is room, columns where there are many."""
 
 import pytest
+from fakes.glyphs import drawn_in_ascii
 
 from dlmon.records import Cpu
 from tui.machine.core_rows import CoreRows, bars_in_a_row, core_bands, core_rows_wanted
@@ -8,9 +9,10 @@ from tui.widgets.lines import row_width
 
 
 def drawn(cores, width, height, ascii=False):
-    widget = CoreRows(ascii=ascii)
+    widget = CoreRows()
     widget._cores = tuple(cores)
-    rows = widget.draw(width, height)
+    with drawn_in_ascii(ascii):
+        rows = widget.draw(width, height)
     assert len(rows) <= height
     assert all(row_width(row) <= width for row in rows)
     return ["".join(text for text, _ in row).rstrip() for row in rows]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tui.formatting.glyphs import ASCII, UNICODE
 from tui.formatting.machine import Figure
 from tui.machine.meters import Meters, meter_rows, meter_rows_wanted
 from tui.widgets.lines import MUTED, row_width
@@ -52,8 +53,8 @@ def test_stale_figures_are_muted():
 FULL = replace(TOLD[0], value="30.1 of 32.0 GiB", fraction=0.94, level="high", word="nearly full")
 
 
-def texts(told, width, ascii=False):
-    return ["".join(text for text, _ in row) for row in meter_rows(told, width, ascii)]
+def texts(told, width, glyphs=UNICODE):
+    return ["".join(text for text, _ in row) for row in meter_rows(told, width, glyphs)]
 
 
 def has_bar(row):
@@ -86,4 +87,4 @@ def test_a_word_gives_way_to_a_mark_and_that_to_the_bar(width, told):
 def test_what_is_cut_ends_in_plain_characters_where_those_are_asked_for():
     reason = Figure("disk", "no physical disk was found", known=False)
     assert texts([reason], 20) == ["disk no physical di…"]
-    assert texts([reason], 20, ascii=True) == ["disk no physical... "]
+    assert texts([reason], 20, glyphs=ASCII) == ["disk no physical... "]

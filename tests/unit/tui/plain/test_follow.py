@@ -1,6 +1,5 @@
 """The lines of a session that is followed without a screen: when what they tell of happened."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -9,7 +8,6 @@ from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 
 import tui.plain.follow
 from dlmon.records import Batches, Model, Phase
-from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
 
 
@@ -18,48 +16,6 @@ def followed(tmp_path, capsys, records):
     write_log(tmp_path, records, "shown")
     assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
     return capsys.readouterr().out
-
-
-def test_the_summary_tells_what_a_run_cost_and_how_it_computed(tmp_path, capsys):
-    header, *records, result = recorded_session()
-    options = {**header.options, "precision": "mixed_float16", "price": "0.5"}
-    result = replace(
-        result,
-        options=options,
-        cost_usd=0.0123,
-        energy_j_per_epoch={"gpu": 1234.0, "cpu": 85.0},
-        effective_flop_s=1.25e12,
-        peak_share=0.344,
-    )
-    told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
-    assert re.search(r"^settings +mixed_float16 *$", told, re.MULTILINE)
-    assert re.search(r"^cost +0\.012 USD *$", told, re.MULTILINE)
-    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J an epoch *$", told, re.MULTILINE)
-    assert re.search(r"^effective +1\.25 TFLOP/s, 34 % of peak *$", told, re.MULTILINE)
-    assert re.search(r"^ +device +an epoch +USD +year", told, re.MULTILINE)
-
-
-def test_without_a_price_no_cost_is_told(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert "USD" not in told
-    assert not re.search("^(cost|settings) ", told, re.MULTILINE)
-
-
-def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
-    header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
-    write_log(tmp_path, [header, *records, result], "shown")
-    follow(tmp_path / "shown" / "session.jsonl", None)
-    told = capsys.readouterr().out
-    assert re.search(r"\(projected mean epoch, without validation\) *$", told, re.MULTILINE)
-    assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", told, re.MULTILINE)
-    assert "validation" in result.why
-    follow(tmp_path / "shown" / "session.jsonl", None, as_json=True)
-    assert json.loads(capsys.readouterr().out)["why"]["validation"] == NOT_IN_PROJECTION
-
-
-def test_the_summary_says_that_the_first_epoch_is_left_out(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert "9.16 s ± 0.01 (3 epochs, the first left out: it compiles)" in told
 
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
@@ -73,23 +29,6 @@ def test_a_mode_that_learns_nothing_tells_of_passes_and_of_batches(tmp_path, cap
     assert "epoch" not in told
     assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", told, re.MULTILINE)
     assert "a batch" in told
-
-
-def test_the_comparison_names_framework_share_of_the_peak_and_all_that_differs(tmp_path, capsys):
-    changes = {"batch_size": 7, "precision": "mixed_float16"}
-    records = [replace(r, **changes) if isinstance(r, Model) else r for r in recorded_session()]
-    told = followed(tmp_path, capsys, records)
-    row = r"NVIDIA GeForce GTX 1080 Ti +4\.00 s +2019 +26 % +TensorFlow 1\.x +"
-    assert re.search(row + "batch 100, not 7; float32, not mixed_float16", told)
-
-
-def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp_path, capsys):
-    told = followed(tmp_path, capsys, recorded_session())
-    assert re.search(r"^published +6 comparable *$", told, re.MULTILINE)
-    other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
-    told = followed(tmp_path / "other", capsys, other)
-    named = r"^published +none comparable; 6 are with --batch-size 100 *$"
-    assert re.search(named, told, re.MULTILINE)
 
 
 def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):

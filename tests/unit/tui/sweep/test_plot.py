@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from fakes.glyphs import GLYPHS
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tui.formatting.glyphs import ASCII
 from tui.sweep.plot import (
     SERIES,
     Bar,
@@ -89,7 +91,7 @@ def test_where_memory_ran_out_a_cross_stands_at_the_top():
     points = (Point(32, "32", 0.5), Point(64, "64", None, out_of_memory=True))
     rows = plot_rows([PointSeries("", points)], 40, 8)
     assert [y for _, y in marked(rows, "✗")] == [0]
-    plain = plot_rows([PointSeries("", points)], 40, 8, ascii=True)
+    plain = plot_rows([PointSeries("", points)], 40, 8, glyphs=ASCII)
     assert marked(plain, "x") == marked(rows, "✗")
 
 
@@ -107,7 +109,7 @@ def test_several_series_are_told_apart_without_colour():
     assert told[0] == "● cpu  ◆ gpu:0"
     assert sum(row.count("●") for row in told[1:]) == 2
     assert sum(row.count("◆") for row in told[1:]) == 2
-    plain = text(plot_rows(drawn, 40, 10, ascii=True))
+    plain = text(plot_rows(drawn, 40, 10, glyphs=ASCII))
     assert plain[0] == "o cpu  * gpu:0"
 
 
@@ -143,7 +145,7 @@ def test_bars_that_have_no_room_are_counted():
     told = text(bar_rows(bars, 40, 4))
     assert len(told) == 4
     assert told[-1] == "  … 6 more"
-    assert text(bar_rows(bars, 40, 4, ascii=True))[-1] == "  ... 6 more"
+    assert text(bar_rows(bars, 40, 4, glyphs=ASCII))[-1] == "  ... 6 more"
 
 
 values = st.none() | st.floats(0, 1e6)
@@ -169,7 +171,7 @@ points = st.lists(
 )
 @example([PointSeries("name", (Point(1, "1", 4e-181),))], 24, 2, False)
 def test_whatever_is_drawn_fits(drawn, width, height, ascii):
-    rows = plot_rows(drawn, width, height, ascii)
+    rows = plot_rows(drawn, width, height, GLYPHS[ascii])
     assert len(rows) <= max(0, height)
     assert all(row_width(row) <= width for row in rows)
     if ascii:

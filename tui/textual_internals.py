@@ -1,10 +1,16 @@
-"""Send the terminal what changed in a row, not all that lies left of it as well."""
+"""Every use of what Textual keeps private: where to look when a new version breaks something."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from rich.console import Console
 from rich.control import Control
 from textual._compositor import ChopsUpdate, Compositor
+from textual.app import App
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
 
 
 class SpansUpdate(ChopsUpdate):
@@ -27,7 +33,7 @@ class SpansUpdate(ChopsUpdate):
         return "".join(parts)
 
 
-class SpansCompositor(Compositor):
+class _SpansCompositor(Compositor):
     """A compositor whose partial updates are short."""
 
     def render_partial_update(self) -> ChopsUpdate | None:
@@ -36,3 +42,25 @@ class SpansCompositor(Compositor):
         if update is None:
             return None
         return SpansUpdate(update.chops, update.spans, update.chop_ends)
+
+
+def send_short_updates(screen: Screen[Any]) -> None:
+    """Have a screen send the terminal what changed in a row, not all that lies left of it as well.
+
+    A screen takes no compositor as a parameter. Call this where it is made.
+    """
+    screen._compositor = _SpansCompositor()
+
+
+def put_border_titles(widget: Widget, title: Content, subtitle: Content) -> None:
+    """Set both titles of a border, and repaint nothing.
+
+    The public attributes would repaint the whole widget, twice a second for one number.
+    """
+    widget._border_title, widget._border_subtitle = title, subtitle
+
+
+def write_to_terminal(app: App[Any], sequence: str) -> None:
+    """Send the terminal an escape sequence that Textual has no method for, if there is one."""
+    if app._driver is not None:
+        app._driver.write(sequence)

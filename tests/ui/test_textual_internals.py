@@ -9,7 +9,7 @@ from fakes.screens import of_this_boot, screen_text
 from rich.cells import cell_len
 
 from dlmon.records import Output
-from tui.drawing.compositor import SpansUpdate
+from tui.textual_internals import SpansUpdate
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([^\x1b])")
 

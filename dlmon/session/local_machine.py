@@ -1,0 +1,91 @@
+"""The readings of this machine, by a sensors process of our own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from dlmon.launch.sensing import Sensing
+from dlmon.records import Facts, Machine, MachineFacts
+from dlmon.session.machine_history import MachineHistory
+
+
+class LocalMachine:
+    """This machine, sampled while it is on; a `MachineSource`.
+
+    Args:
+        interval_s: time between samples.
+        pcie: have what crosses the GPUs' PCIe links measured.
+        sense: makes the sensors process.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        interval_s: float = 1.0,
+        pcie: bool = False,
+        sense: Callable[..., Sensing] = Sensing,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Read nothing until `start`."""
+        self.interval_s = interval_s
+        self.history = MachineHistory(interval_s)
+        self.facts = MachineFacts()
+        self.status = ""
+        self.now = clock
+        self.begin_ns = self._on_since_ns = clock()
+        self._pcie = pcie
+        self._sense = sense
+        self._sensing: Sensing | None = None
+        self._unheard: list[str] = []
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a sensors process runs."""
+        return self._sensing is not None
+
+    @property
+    def age_s(self) -> float | None:
+        """How old the newest sample is; time in which sampling was off on purpose is none."""
+        latest = self.history.latest
+        if latest is None:
+            return None
+        return (self.now() - max(latest.t, self._on_since_ns)) / 1e9
+
+    def start(self) -> None:
+        """Start sampling, unless it is on; call it on the loop, in the main thread."""
+        if self._sensing is None:
+            self._sensing = self._sense(
+                self.interval_s, self._take_facts, self._take, self._hear, pcie=self._pcie
+            )
+            self._sensing.start()
+            self._on_since_ns = self.now()
+
+    def stop(self) -> None:
+        """End the sensors process."""
+        if self._sensing is not None:
+            self._sensing.close()
+            self._sensing = None
+
+    def poll(self) -> list[str]:
+        """Return what the sensors said since, each sentence once."""
+        unheard, self._unheard = self._unheard, []
+        return unheard
+
+    def _take_facts(self, facts: Facts) -> None:
+        machine = facts.machine
+        # Sensors that leave a driver alone after it hung don't make its GPUs go away.
+        if not machine.gpus and self.facts.gpus:
+            known = self.facts
+            machine = replace(
+                machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
+            )
+        self.facts = machine
+
+    def _take(self, sample: Machine) -> None:
+        self.history.fold(sample)
+
+    def _hear(self, sentence: str) -> None:
+        self.status = sentence
+        self._unheard.append(sentence)

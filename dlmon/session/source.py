@@ -1,0 +1,111 @@
+"""What a screen shows, wherever it comes from: a session, or the readings of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dlmon.records import MachineFacts, Status
+from dlmon.session.machine_history import MachineHistory
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
+
+# How long reading keeps the event loop from everything else before it is left to that.
+SLICE_S = 0.015
+
+
+class SessionSource(Protocol):
+    """One session, as it happens or as it was."""
+
+    status: Status
+    """How it stands: running, completed, ..."""
+    trouble: str | None
+    """Why nothing comes any more though it runs, or what is missing."""
+    read_share: float | None
+    """How much of it is read, 0 to 1, while there is more; else None."""
+
+    @property
+    def session(self) -> Session:
+        """What was folded so far."""
+
+    @property
+    def running(self) -> bool:
+        """Whether more may come."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it stops with us, unless it is detached."""
+
+    def poll(self, most_s: float | None = None) -> object:
+        """Fold what is new; leave what is not folded within `most_s` to the next call."""
+
+    def snapshot(self) -> Snapshot:
+        """Return all figures of this moment."""
+
+    def now(self) -> int:
+        """Return the time on the session's own clock, in nanoseconds."""
+
+    def second(self) -> int:
+        """Return which second it is: a screen reads and paints once in each."""
+
+    def stop(self) -> bool:
+        """Stop it after the current batch; return whether that can be."""
+
+    def detach(self) -> None:
+        """Let it go on without us."""
+
+    async def pause(self) -> None:
+        """Let other tasks run before more is read."""
+
+
+class MachineSource(Protocol):
+    """The readings of one machine, by its own sensors or from elsewhere."""
+
+    status: str
+    """What was last heard of the sensors, such as why they are lost."""
+
+    @property
+    def interval_s(self) -> float:
+        """The time between two readings."""
+
+    @property
+    def history(self) -> MachineHistory:
+        """The readings, folded."""
+
+    @property
+    def facts(self) -> MachineFacts:
+        """What the machine is, as far as is known."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether readings come."""
+
+    @property
+    def begin_ns(self) -> int:
+        """When the source was made, on its clock."""
+
+    @property
+    def age_s(self) -> float | None:
+        """How old the newest reading is; time in which the source was off on purpose is none."""
+
+    def now(self) -> int:
+        """Return the time on the clock of the readings, in nanoseconds."""
+
+    def start(self) -> None:
+        """Have readings come, unless they do."""
+
+    def stop(self) -> None:
+        """Have none come."""
+
+    def poll(self) -> list[str]:
+        """Return what a person should hear of the sensors, each sentence once."""
+
+
+async def read_to_end(
+    source: SessionSource, show: Callable[[float], None] = lambda share: None
+) -> None:
+    """Read all that there is of a session, and show how much that is; other tasks run meanwhile."""
+    while source.read_share is not None:
+        show(source.read_share)
+        await source.pause()
+        source.poll(SLICE_S)

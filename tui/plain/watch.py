@@ -1,0 +1,97 @@
+"""This machine without a screen: a line for each sample."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from rich.text import Text
+
+from dlmon.exit_codes import DONE
+from dlmon.launch.sensing import Sensing
+from dlmon.records import Facts, Machine
+from dlmon.session.machine_history import MachineHistory
+from tui.formatting import units
+from tui.plain.console import line_console
+from tui.signals import on_signals
+
+
+def watch_machine(interval_s: float, pcie: bool = False) -> int:
+    """Print a line for each sample of this machine until interrupted; return the exit code."""
+    return asyncio.run(_Watching(interval_s, pcie).run())
+
+
+class _Watching:
+    """Prints samples until Ctrl-C, or until nobody reads them any more."""
+
+    def __init__(self, interval_s: float, pcie: bool) -> None:
+        self._console = line_console()
+        self._errors = line_console(stderr=True)
+        self._history = MachineHistory(interval_s)
+        self._sensing = Sensing(
+            interval_s, self._tell_facts, self._tell_sample, self._complain, pcie=pcie
+        )
+        self._ended = asyncio.Event()
+        self._exit_code = DONE
+        self._unwritable: OSError | None = None
+
+    async def run(self) -> int:
+        on_signals(self._end)
+        self._sensing.start()
+        try:
+            await self._ended.wait()
+        finally:
+            self._sensing.close()
+        if self._unwritable is not None:
+            raise self._unwritable
+        return self._exit_code
+
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ended.set()
+
+    def _tell_facts(self, facts: Facts) -> None:
+        self._print(_facts_line(facts))
+
+    def _tell_sample(self, sample: Machine) -> None:
+        self._history.fold(sample)
+        self._print(_machine_line(self._history.latest))
+
+    def _complain(self, text: str) -> None:
+        self._errors.print(Text(f"dlmon: {text}"))
+
+    def _print(self, line: str) -> None:
+        try:
+            self._console.print(Text(line))
+            self._console.file.flush()
+        except OSError as error:
+            self._unwritable = error
+            self._ended.set()
+
+
+def _facts_line(facts: Facts) -> str:
+    machine = facts.machine
+    gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
+    cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
+    return (
+        f"{facts.host}: {machine.cpu_model or 'CPU'}, {cores}, "
+        f"{units.gibibytes(machine.memory_mib)}; "
+        f"GPU: {gpus or machine.why.get('gpus', 'none')}"
+    )
+
+
+def _machine_line(machine: Machine | None) -> str:
+    if machine is None:
+        return "no sample yet"
+    parts = [time.strftime("%H:%M:%S", time.localtime(machine.wall))]
+    parts.extend([f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else [])
+    if machine.memory is not None:
+        parts.append(f"memory {units.gibibytes(machine.memory.used_mib)}")
+    for gpu in machine.gpus or ():
+        power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"
+        heat = "–" if gpu.temperature_c is None else f"{gpu.temperature_c} °C"
+        parts.append(
+            f"GPU {gpu.index} {units.percent(gpu.utilization_pct)} "
+            f"{units.gibibytes(gpu.memory_used_mib)} {power} {heat}"
+        )
+    return "  ".join(parts)

@@ -1,0 +1,73 @@
+"""What every screen repeats: its last row, what it needs room for, the keys that all share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.message import Message
+from textual.screen import ModalScreen, Screen
+
+from tui.formatting.glyphs import Glyphs, glyphs_in_use
+from tui.textual_internals import send_short_updates
+from tui.widgets.key_footer import KeyFooter
+from tui.widgets.too_small import TooSmall
+
+# A screen shows whole seconds; a timer, which is never quite on time, is faster and misses none.
+BEAT_S = 0.5
+
+# Each screen puts these among its own where the footer is to show them.
+HELP = Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen")
+THEME = Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours")
+SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs")
+PALETTE = Binding("ctrl+p", "app.command_palette", "Commands", show=False)
+QUIT = Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True)
+
+
+class BaseScreen(Screen[None]):
+    """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
+
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """What `?` explains: names and sentences."""
+
+    class Left(Message):
+        """The person wants to leave the screen."""
+
+        def __init__(self, screen: BaseScreen) -> None:
+            """Take the screen, for keys that come at once may ask twice."""
+            super().__init__()
+            self.screen = screen
+
+    def __init__(self, classes: str | None = None) -> None:
+        """Lay out nothing before the screen is shown."""
+        super().__init__(classes=classes)
+        send_short_updates(self)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the parts above the keys, and what covers them where there is no room."""
+        yield from self.compose_parts()
+        yield from self.compose_frame()
+
+    def compose_parts(self) -> ComposeResult:
+        """Lay out what the screen shows."""
+        raise NotImplementedError
+
+    def compose_frame(self) -> ComposeResult:
+        """Lay out the last row, and what says that there is no room."""
+        yield KeyFooter()
+        yield TooSmall()
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return glyphs_in_use()
+
+    @property
+    def is_in_sight(self) -> bool:
+        """Whether the screen is seen, be it behind a question or a menu."""
+        return self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen))
+
+    def action_leave(self) -> None:
+        """Go back, or leave dlmon where this is all there is."""
+        self.post_message(self.Left(self))

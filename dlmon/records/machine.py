@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from dlmon.records.record import record
 from dlmon.records.words import GpuState
 
 ANY = "any"
@@ -14,7 +15,7 @@ MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
 """A process table has at most so many of the run, on the GPUs, and of the others."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class GpuFacts:
     """What does not change about one GPU.
 
@@ -47,7 +48,7 @@ class GpuFacts:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MachineFacts:
     """What does not change about a machine, and how busy it was at the start.
 
@@ -90,7 +91,7 @@ class MachineFacts:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cpu:
     """Utilisation of the whole machine and of each core, in percent of one core's time.
 
@@ -123,7 +124,7 @@ class Cpu:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Memory:
     """Memory in use, swap, and pages read from disk.
 
@@ -143,7 +144,7 @@ class Memory:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Pressure:
     """The share of time in which a program waited for the CPU, memory or a disk.
 
@@ -161,7 +162,7 @@ class Pressure:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Disk:
     """Bytes moved by all physical disks.
 
@@ -175,7 +176,7 @@ class Disk:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Network:
     """Bytes moved by all network interfaces but loopback.
 
@@ -189,7 +190,7 @@ class Network:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ProcessTree:
     """The workload and its descendants; 100 % is one core.
 
@@ -211,7 +212,7 @@ class ProcessTree:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
@@ -248,7 +249,7 @@ class Process:
         return self.user is None and self.command is None and not self.why
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Gpu:
     """One GPU's readings.
 
@@ -306,7 +307,7 @@ class Gpu:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cost:
     """What the sampler itself costs.
 
@@ -319,7 +320,7 @@ class Cost:
     late_ms: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Machine:
     """One sample of the hardware.
 

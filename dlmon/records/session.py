@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
+from dlmon.records.record import record
 from dlmon.records.words import FailureKind, Lack, Status
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SessionHeader:
     """The first line of a log: what runs, where, with what.
 
@@ -38,7 +39,7 @@ class SessionHeader:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Facts:
     """What a sensors process reports first, and again when a GPU was found later.
 
@@ -57,7 +58,7 @@ class Facts:
     machine: MachineFacts
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Output:
     """One line that the workload printed.
 
@@ -74,7 +75,7 @@ class Output:
     left_out: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Notice:
     """Something a person should know.
 
@@ -87,7 +88,7 @@ class Notice:
     text: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Failure:
     """Why the workload gave up, in its own words.
 
@@ -103,7 +104,7 @@ class Failure:
     kind: FailureKind | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SecondsPerEpoch:
     """Wall time of the mean whole epoch, validation included.
 
@@ -125,7 +126,7 @@ class SecondsPerEpoch:
     first_left_out: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunSeconds:
     """Wall time of build, every epoch and the final evaluation.
 
@@ -143,7 +144,7 @@ class RunSeconds:
     projected: bool
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SamplesPerSecond:
     """Steady-state throughput.
 
@@ -162,7 +163,7 @@ class SamplesPerSecond:
     band: float | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StepTime:
     """Steady-state time of a batch in milliseconds.
 
@@ -177,7 +178,7 @@ class StepTime:
     mean: float | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Result:
     """The last line of a log, and what `--json` prints.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from dlmon.records.record import record
 from dlmon.records.session import Result
 from dlmon.records.words import RunStatus, Status
 
@@ -15,7 +16,7 @@ WITHIN = {"within": True}
 """Marks a field whose own fields stand in the record itself, beside the others."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweptWorkload:
     """A workload of a sweep.
 
@@ -28,7 +29,7 @@ class SweptWorkload:
     metric: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variation:
     """One option that is varied, and the values that it takes.
 
@@ -41,7 +42,7 @@ class Variation:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SweepHeader:
     """The first line of a sweep's log: its plan.
 
@@ -76,7 +77,7 @@ class SweepHeader:
     order: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Slot:
     """One run of a sweep.
 
@@ -89,7 +90,7 @@ class Slot:
     repeat: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Outcome:
     """How one run ended.
 
@@ -109,7 +110,7 @@ class Outcome:
     took_s: float | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Began:
     """A run that has begun.
 
@@ -123,7 +124,7 @@ class Began:
     wall: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ended:
     """A run that is over."""
 
@@ -133,7 +134,7 @@ class Ended:
     wall: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Resumed:
     """The sweep was taken up again after a stop."""
 
@@ -141,7 +142,7 @@ class Resumed:
     wall: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Closed:
     """The sweep went no further.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
+
+from dlmon.records.record import record
 
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
@@ -30,7 +32,7 @@ WITHOUT_EPOCHS = {
 """The modes in which nothing is learnt, and why a pass over the samples is no epoch there."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Phase:
     """What the workload does from `t` on.
 
@@ -48,7 +50,7 @@ class Phase:
     epoch: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Model:
     """What runs, as it was built.
 
@@ -126,7 +128,7 @@ class Model:
         return int(number) if number.isascii() and number.isdecimal() else None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Batches:
     """Consecutive batches of one epoch.
 
@@ -154,7 +156,7 @@ class Batches:
     per_execution: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class BatchSummary:
     """Batches whose single times were not kept: too many, or the log too slow.
 
@@ -188,7 +190,7 @@ class BatchSummary:
     first_steps: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Validation:
     """One validation pass.
 
@@ -209,7 +211,7 @@ class Validation:
     first_steps: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Epoch:
     """One epoch, written when it ended.
 
@@ -238,7 +240,7 @@ class Epoch:
     why: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Evaluation:
     """The pass over the test set after training.
 

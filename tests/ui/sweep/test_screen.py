@@ -26,7 +26,6 @@ from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import COMPLETED, IMPOSSIBLE, OUT_OF_MEMORY, Began, Closed, Ended, Outcome
 from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
-from tui.formatting.glyphs import ASCII, use_glyphs
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
@@ -164,11 +163,9 @@ def show():
     @asynccontextmanager
     async def shown(run, size=(120, 40), ascii=False):
         screen = SweepScreen(run, clock=lambda: 100.0)
-        app = OneScreen(screen)
+        app = OneScreen(screen, ascii)
         if ascii:
-            # Without the filter, which would hide a character that is none of ASCII's.
             app.add_class("-ascii")
-            use_glyphs(ASCII)
         told = ShownSweep(run, app, screen)
         async with app.run_test(size=size, notifications=True) as pilot:
             told.pilot = pilot

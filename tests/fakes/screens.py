@@ -21,8 +21,10 @@ from dlmon.log.folder import LOG_NAME
 from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
-from tui.options.settings import Settings
+from tui.formatting.glyphs import use_glyphs
 from tui.screens.base import BaseScreen
+
+from .glyphs import GLYPHS
 
 _HOLD_LOCK = """
 import fcntl, sys
@@ -147,7 +149,9 @@ class OneScreen(DlmonApp):
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
     def __init__(self, screen: Screen, ascii: bool = False) -> None:
-        super().__init__(Path("no-sessions"), settings=Settings(ascii=ascii))
+        super().__init__(Path("no-sessions"))
+        # Without the app's filter, which would hide a character that is none of ASCII's.
+        use_glyphs(GLYPHS[ascii])
         self._first = screen
         self.asked: list[Message] = []
 

@@ -5,6 +5,8 @@ SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Without byte code, every process that a test starts compiles all of dlmon again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first interpreter that TensorFlow supports; PYTHON=... overrides.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \

@@ -76,7 +76,16 @@ def test_a_recorded_driver_is_read_like_the_driver_itself(driver, environment, t
 @pytest.mark.timeout(900)
 def test_the_day_runs_without_a_gpu(environment, tmp_path):
     out = tmp_path / "out"
-    arguments = [out, "--dry-run", "--wheels", tmp_path, "--minutes", 13, "--parts", ",".join(PARTS)]
+    arguments = [
+        out,
+        "--dry-run",
+        "--wheels",
+        tmp_path,
+        "--minutes",
+        13,
+        "--parts",
+        ",".join(PARTS),
+    ]
     done = bench("gpu_day.py", *arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     page = (out / "page.md").read_text()

@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 from fake_nvml import FakeDriver, build
 
-from dlmon.records import Facts, Gpu, GpuFacts, Machine, MachineFacts, Notice, Record, decode
+from dlmon.records import (
+    Facts,
+    Gpu,
+    GpuFacts,
+    GpuState,
+    Machine,
+    MachineFacts,
+    Notice,
+    Record,
+    decode,
+)
 from dlmon.sensors.provider import SLOW_TIER_S, Reading, merge
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
@@ -25,7 +35,7 @@ POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
 ALL_ONES = 2**64 - 1
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "measured only with --pcie")
-READINGS = {spec.name for spec in fields(Gpu)} - {"index", "why"}
+READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
 
 # Runs the sensors with what of the machine they look at beside the driver replaced.
 ELSEWHERE = """
@@ -338,6 +348,7 @@ def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
             memory_max_mhz=2619,
             pcie_max_generation=5,
             pcie_max_width=16,
+            state=GpuState.ANSWERS,
         )
         for index in range(count)
     )
@@ -367,6 +378,7 @@ def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
             nvlinks=3,
             nvlink_receive_mib_s=0.0,
             nvlink_send_mib_s=0.0,
+            state=GpuState.ANSWERS,
             why=NOT_MEASURED,
         )
         for index in range(count)
@@ -468,6 +480,7 @@ def test_a_gpu_that_is_lost_at_the_start_is_introduced_when_it_comes(start, driv
     sensors.sample()
     assert sensors.gpu(0).power_w == 300.5
     assert sensors.gpu(1).why == dict.fromkeys(READINGS, "lost")
+    assert sensors.gpu(1).state is GpuState.LOST
     driver.says("gpus 2")
     sensors.sample_until(lambda known: known.gpus[1].power_w == 310.5)
     sensors.sample()
@@ -484,10 +497,13 @@ def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, dr
     )
     sensors = start(driver=driver)
     facts = sensors.facts()
-    unknown = {spec.name for spec in fields(GpuFacts)} - {"index", "name", "why"}
+    unknown = {spec.name for spec in fields(GpuFacts)} - {"index", "name", "state", "why"}
     assert facts.gpus == (
         GpuFacts(
-            index=0, name="NVIDIA GPU", why=dict.fromkeys(unknown | {"name"}, "not supported")
+            index=0,
+            name="NVIDIA GPU",
+            state=GpuState.ANSWERS,
+            why=dict.fromkeys(unknown | {"name"}, "not supported"),
         ),
     )
     assert facts.why["foreign_gpu_processes"] == "not supported"
@@ -495,6 +511,7 @@ def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, dr
     unmeasured = ("nvlink_receive_mib_s", "nvlink_send_mib_s")
     assert sensors.gpu(0) == Gpu(
         index=0,
+        state=GpuState.ANSWERS,
         why=dict.fromkeys(READINGS, "not supported")
         | NOT_MEASURED
         | dict.fromkeys(unmeasured, "no NVLink is active"),
@@ -618,6 +635,7 @@ def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path)
     (card / "power/runtime_status").write_text("suspended\n")
     sensors.sample_until(lambda known: known.gpus[0].power_w is None)
     assert sensors.gpu(0).why == dict.fromkeys(READINGS, asleep)
+    assert sensors.gpu(0).state is GpuState.ASLEEP
     asked = len(driver.calls())
     sensors.sample()
     assert len(driver.calls()) == asked

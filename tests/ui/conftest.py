@@ -26,7 +26,6 @@ from tui.app import DlmonApp
 from tui.live.screen import LiveScreen
 from tui.navigation import Sources
 
-
 # An app is made of tens of thousands of objects, which live as long as its test: looking through
 # all of them for garbage every 700 new ones took a fifth of the time.
 gc.set_threshold(50_000, 20, 50)

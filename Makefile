@@ -44,8 +44,9 @@ fast: setup ## unit tests
 ui: setup ## the screens, without a terminal
 	$(BIN)/pytest -n $$((2 * $(CORES))) --dist loadgroup tests/ui
 
+# A third of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
-	$(BIN)/pytest -n $(CORES) tests/e2e
+	$(BIN)/pytest -n $$(($(CORES) + 1)) tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12

@@ -25,7 +25,7 @@ from harness import CannotRun
 
 from dlmon.log.folder import LogError
 from dlmon.records import TITLES
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from workloads.catalog import WORKLOADS
 
 MOST_BYTES = 16 << 20
@@ -112,9 +112,9 @@ Part = Callable[[Day], Found]
 
 def doctor(day: Day) -> Found:
     """What dlmon says is here and what is missing."""
-    told = day.dlmon("doctor", "--json", deadline_s=60)
-    (day.out / "doctor.json").write_text(told)
-    rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(told)]
+    answer = day.dlmon("doctor", "--json", deadline_s=60)
+    (day.out / "doctor.json").write_text(answer)
+    rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(answer)]
     return Found(table(("topic", "state", "what is said"), rows))
 
 
@@ -210,7 +210,7 @@ def _run(day: Day, name: str, options: Sequence[str], deadline_s: float) -> tupl
 def _limit(log: Path) -> str:
     """Return what the live screen would say limits a run."""
     try:
-        viewer = Viewer(log)
+        viewer = SessionFollower(log)
     except LogError as error:
         return str(error)
     try:
@@ -272,8 +272,8 @@ def cost(day: Day) -> Found:
 
 def screens(day: Day) -> Found:
     """The live screen, watch and every GPU in depth, in screens.tar.xz."""
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
         arguments = ["--device", day.device, "--backend", day.backends[0]]
         arguments += ["--workload", "mnist-mlp-small"] if day.dry else []
         arguments += ["--after", "10" if day.dry else "25"]

@@ -147,13 +147,13 @@ def _open(log: Path, waits: Path) -> Seen:
         while not terminal.has_seen(KEYS_S):
             terminal.press("!")
             if time.monotonic() - terminal.started_at > TIMEOUT_S:
-                raise CannotRun(f"nothing was read; the last words: {terminal.last_words}")
+                raise CannotRun(f"nothing was read; the last words: {terminal.last_output}")
         read_s = terminal.first_seen(0)
         memory_mib, used_s = resident_mib(terminal.pid), cpu_s(terminal.pid)
         terminal.press("q")
         terminal.process.wait(TIMEOUT_S)
-    told = json.loads(waits.read_text())
-    return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **told)
+    measured = json.loads(waits.read_text())
+    return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **measured)
 
 
 def _write(log: Path, hours: float) -> None:

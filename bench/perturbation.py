@@ -15,7 +15,7 @@ With --separate, the sides are runs of their own: `dlmon run` in a pty against
 the same workload, built and fitted by the same code with a callback that only
 keeps the time. Two equal runs of TensorFlow differ by several percent here (by
 how their memory lies, and by what else the machine does in that minute), so
-this needs dozens of pairs to tell anything about two percent.
+this needs dozens of pairs to say anything about two percent.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Window:
 
 
 def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
         times, switch = folder / "times", folder / "switch"
         switch.write_bytes(b"\1")
         job = Job(

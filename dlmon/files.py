@@ -62,16 +62,16 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
         OSError: it can't be read, is no regular file, or is larger.
     """
     with open_to_read(path, most_bytes) as file:
-        # It may grow meanwhile, and files of /proc don't tell their size.
+        # It may grow meanwhile, and files of /proc report no size.
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise _too_large(most_bytes)
     return content
 
 
-def _refuse_special(told: os.stat_result) -> None:
-    if not stat.S_ISREG(told.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(told.st_mode), "something else")
+def _refuse_special(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
 
 

@@ -1,4 +1,4 @@
-"""Tell this machine, and this boot of it, from any other, and whether it is a container or WSL."""
+"""Identify this machine and this boot, and detect containers and WSL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def host_name() -> str:
 
 
 def boot_id() -> str:
-    """Return what tells this boot of this machine from any other; empty where unknown."""
+    """Return the kernel's id of this boot; empty where unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -26,7 +26,7 @@ def boot_id() -> str:
 
 
 def is_container(root: Path, environment: Mapping[str, str]) -> bool:
-    """Tell whether this machine's processes end with a container's first one."""
+    """Return whether this machine's processes end with a container's first one."""
     if any((root / name).exists() for name in _CONTAINER_FILES):
         return True
     if "KUBERNETES_SERVICE_HOST" in environment:
@@ -40,7 +40,7 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
 
 
 def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
-    """Tell whether this is the machine's own pid namespace; None where that can't be read."""
+    """Return whether this is the machine's own pid namespace; None where that can't be read."""
     try:
         return str((root / "proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:
@@ -48,7 +48,7 @@ def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
 
 
 def is_wsl(root: Path) -> bool:
-    """Tell whether this is the Windows Subsystem for Linux."""
+    """Return whether this is the Windows Subsystem for Linux."""
     try:
         release = (root / "proc/sys/kernel/osrelease").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -66,7 +66,7 @@ def own_private_folder(path: Path) -> None:
 
 
 def others_may_write(found: os.stat_result) -> bool:
-    """Tell whether anybody but its owner may change a file or folder."""
+    """Return whether anybody but its owner may change a file or folder."""
     return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 

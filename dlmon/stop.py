@@ -1,11 +1,11 @@
-"""Who asks a session to stop: by a word on its lifeline, or by a signal to its supervisor."""
+"""Who asks a session to stop: by a line on its lifeline, or by a signal to its supervisor."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
-# What a viewer says on the lifeline that it holds.
+# What a viewer sends on the lifeline that it holds.
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
 BY_SWEEP = "stop sweep"
@@ -59,7 +59,7 @@ STOP_SIGNALS = tuple(
 
 
 def asked_by_signal(number: int) -> str:
-    """Say who asked by that signal, as far as it tells."""
+    """Return in words who asked by that signal, as far as it is known."""
     return _ASKED_BY_SIGNAL.get(number, f"its supervisor got {signal_name(number)}")
 
 

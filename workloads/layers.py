@@ -296,7 +296,7 @@ class Counts:
 def count(input_shape: Shape, layers: Iterable[Layer], input_gradient: bool = False) -> Counts:
     """Count a chain of layers for one sample of `input_shape` (without the batch axis).
 
-    `input_gradient` tells that layers with weights come before the chain.
+    `input_gradient` says that layers with weights come before the chain.
     """
     shape = input_shape
     parameters = forward = train = 0

@@ -62,7 +62,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The training thread left an epoch; its batches have all been told."""
+    """The training thread left an epoch; all its batches are queued."""
 
     epoch: int
     t: int
@@ -267,7 +267,7 @@ class BatchCollector:
             self._pause, self._paused = Pause(mark.t, "opening", mark.epoch), False
 
     def _open(self, mark: EpochOpened) -> None:
-        """Enter the epoch's own phase: where it was opened in no time, from its begin on."""
+        """Enter the epoch's own phase: where it was opened in no time, from its start on."""
         begin = self._epoch
         if begin is None:
             return

@@ -44,7 +44,7 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._unsent = bytearray()
-        self._told = 0
+        self._reported_coalesced = 0
         self._closing = threading.Event()
         self.stop_requested = False
         self.batch_ended = self._queue.append
@@ -86,9 +86,9 @@ class Emitter:
         congested = len(self._unsent) > WAITING_BYTES and not finish
         collector.take(self._queue, coalesce=congested, finish=finish, now=self._clock())
         if not congested:
-            if collector.coalesced > self._told:
-                count = collector.coalesced - self._told
-                self._told = collector.coalesced
+            if collector.coalesced > self._reported_coalesced:
+                count = collector.coalesced - self._reported_coalesced
+                self._reported_coalesced = collector.coalesced
                 self._queue.append(
                     Notice(
                         t=self._clock(),

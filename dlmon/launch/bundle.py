@@ -123,18 +123,18 @@ def _package_paths() -> Iterator[tuple[Path, Path]]:
 
 def _hash_of(files: dict[str, bytes]) -> str:
     """Return what names a bundle: it differs when any name or byte does."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, content in files.items():
         for part in (name.encode(), content):
-            told.update(len(part).to_bytes(8, "big"))
-            told.update(part)
-    return told.hexdigest()[:32]
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()[:32]
 
 
 def _is_whole(folder: Path, files: dict[str, bytes]) -> bool:
     """Whether a folder holds these files and nothing else, and only its owner could change it.
 
-    Compiled modules are removed first: nobody can tell what they hold.
+    Compiled modules are removed first: their content can't be checked.
     """
     found = set()
     folders = [folder]
@@ -219,7 +219,7 @@ def _age_s(folder: Path) -> float:
 
 
 def _is_kept(folder: Path) -> bool:
-    """Tell whether a process may still hold the lock of `_keep` on a bundle."""
+    """Return whether a process may still hold the lock of `_keep` on a bundle."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

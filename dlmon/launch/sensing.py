@@ -25,7 +25,7 @@ from dlmon.records.sanitize import clean
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0
 FACTS_S = 25.0
-"""So long who starts a run, or examines a machine, waits for its facts."""
+"""How long to wait for a machine's facts before a run, or in `dlmon doctor`."""
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 # What has run so long is not failing over and over: its next loss starts the back-off anew.
 SOUND_S = 60.0
@@ -80,7 +80,7 @@ class Sensing:
         self._checked_at = time.monotonic()
         self._watched_pid: int | None = None
         self.without_facts = asyncio.Event()
-        """Set when even a process that left the GPUs alone ended before it told any facts."""
+        """Set when even a process that left the GPUs alone ended before it sent any facts."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -124,7 +124,7 @@ class Sensing:
             self._current = self._spawn(self._no_gpus)
         except OSError as error:
             self._back_off()
-            self._tell_lost(f"could not be started ({error.strerror})", "they are tried again")
+            self._report_lost(f"could not be started ({error.strerror})", "they are tried again")
 
     def _start_probe(self) -> None:
         # A machine that can't fork just now is one that is tried again later.
@@ -142,7 +142,7 @@ class Sensing:
     def _read(self, process: _Process) -> None:
         lines = process.read()
         if lines is None:
-            words = _signal_that_ended(process.popen) or process.last_words
+            words = _signal_that_ended(process.popen) or process.last_output
             self._lose(process, f"ended ({words})" if words else "ended")
             return
         for line in lines:
@@ -152,11 +152,11 @@ class Sensing:
         try:
             record = decode(line)
         except RecordError:
-            process.last_words = clean(line.decode("utf-8", "replace"), 200) or process.last_words
+            process.last_output = clean(line.decode("utf-8", "replace"), 200) or process.last_output
             return
         # What was said before the process went on is not why it ended.
-        process.last_words = ""
-        process.heard_at = time.monotonic()
+        process.last_output = ""
+        process.last_record_at = time.monotonic()
         if isinstance(record, Facts):
             process.facts = record
             if process is self._current:
@@ -168,7 +168,7 @@ class Sensing:
             process.may_reopen = process.may_use_a_driver and not _every_gpu_answers(record)
             if process is self._probe:
                 self._promote(process, record)
-            self._tell_back()
+            self._report_back()
             self._on_sample(record)
 
     def _promote(self, probe: _Process, sample: Machine) -> None:
@@ -194,8 +194,8 @@ class Sensing:
         for process in self._running():
             if slept:
                 # It was we who were suspended, not the sensors.
-                process.heard_at = now
-            silent_s = now - process.heard_at
+                process.last_record_at = now
+            silent_s = now - process.last_record_at
             if silent_s > self._patience_s(process):
                 self._lose(process, f"gave no sample for {silent_s:.0f} s")
         if now >= self._next_start_at:
@@ -227,22 +227,22 @@ class Sensing:
             self.without_facts.set()
         if self._no_gpus is None and process.may_use_a_driver:
             self._no_gpus = f"lost: the sensors {reason}"
-            self._tell_lost(reason, "they go on without the GPUs, which are tried again")
+            self._report_lost(reason, "they go on without the GPUs, which are tried again")
             self._start_current()
         else:
-            self._tell_lost(reason, "they are started again")
+            self._report_lost(reason, "they are started again")
 
     def _back_off(self) -> None:
         delay_s = BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
         self._failures += 1
         self._next_start_at = time.monotonic() + delay_s
 
-    def _tell_lost(self, reason: str, what_follows: str) -> None:
+    def _report_lost(self, reason: str, what_follows: str) -> None:
         if not self._lost:
             self._on_notice(f"the sensors {reason}; {what_follows}")
         self._lost = True
 
-    def _tell_back(self) -> None:
+    def _report_back(self) -> None:
         if self._lost and self._no_gpus is None:
             self._on_notice("the sensors are back")
         self._lost = False
@@ -282,7 +282,7 @@ def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:
 
 
 class _Process:
-    """One sensors process, and what it has told so far."""
+    """One sensors process, and what it has sent so far."""
 
     def __init__(self, command: list[str]) -> None:
         self.popen = subprocess.Popen(
@@ -295,16 +295,16 @@ class _Process:
         )
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
-        self._words = self.popen.stdin
-        self._told = self.popen.stdout
+        self._stdin = self.popen.stdin
+        self._stdout = self.popen.stdout
         self._unfinished = b""
         self.pid = self.popen.pid
-        self.fd = self._told.fileno()
-        self.started_at = self.heard_at = time.monotonic()
+        self.fd = self._stdout.fileno()
+        self.started_at = self.last_record_at = time.monotonic()
         self.facts: Facts | None = None
         self.has_sampled = False
         self.may_reopen = False
-        self.last_words = ""
+        self.last_output = ""
         os.set_blocking(self.fd, False)
 
     @property
@@ -329,13 +329,13 @@ class _Process:
         """Have the process tree of `pid` sampled too."""
         # A process that just died is noticed by its end of file.
         with contextlib.suppress(BrokenPipeError):
-            self._words.write(f"watch {pid}\n".encode())
+            self._stdin.write(f"watch {pid}\n".encode())
 
     def end(self) -> bool:
         """Kill it without waiting; return whether it has still to be reaped."""
         unreaped = self.popen.poll() is None
         if unreaped:
             end_process(self.pid, signal.SIGKILL)
-        self._words.close()
-        self._told.close()
+        self._stdin.close()
+        self._stdout.close()
         return unreaped

@@ -162,7 +162,7 @@ class RecordFollower(Generic[_Header]):
             self.was_cut, self._offset = True, size
 
     def _line_has_ended(self) -> bool:
-        """Tell whether the line at the offset has its end by now, reading only what is new."""
+        """Return whether the line at the offset has its end by now, reading only what is new."""
         while chunk := os.pread(self._fd, _CHUNK_BYTES, self._offset + self._searched):
             if b"\n" in chunk:
                 return True
@@ -185,10 +185,10 @@ class LogFollower(RecordFollower[SessionHeader]):
 def _schema_of(line: bytes, kind: str) -> int | None:
     """Return the schema of a header line of any version, None if it is no header."""
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get("type") != kind:
+    if not isinstance(fields, dict) or fields.get("type") != kind:
         return None
-    schema = told.get("schema")
+    schema = fields.get("schema")
     return schema if type(schema) is int else None

@@ -3,7 +3,7 @@
 `t`, `begin`, `end` and the like are CLOCK_MONOTONIC in nanoseconds, one clock
 for every process of a machine; `wall` is Unix seconds. Unknown is null with
 `why: {field: reason}` beside it, never 0. A field that is absent has not
-changed since it was last told. Readers skip types and keys they don't know.
+changed since it was last sent. Readers skip types and keys they don't know.
 
 This module runs in the trained interpreter too: standard library only, and
 Python 3.10 syntax.
@@ -165,8 +165,8 @@ def _check_batches(batches: Batches) -> None:
 def _check_summary(summary: BatchSummary) -> None:
     if summary.count < 1 or len(summary.step_us) != 7:
         raise RecordError("batches: a count and seven quantiles were expected")
-    told = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
-    known = [number for number in told if number is not None]
+    counts = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
+    known = [number for number in counts if number is not None]
     if min(summary.first, summary.samples, summary.time_us, *summary.step_us, *known) < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
 

@@ -41,8 +41,8 @@ def _complete_result(values: Values) -> None:
         elif values["exit_code"] == _REFUSED:
             values["failure"] = FailureKind.REFUSED
     if values["lacking"] is None and values["why"]:
-        told = {name: _by_words(_LACKS, why) for name, why in values["why"].items()}
-        known = {name: lack for name, lack in told.items() if lack is not None}
+        lacks = {name: _by_words(_LACKS, why) for name, why in values["why"].items()}
+        known = {name: lack for name, lack in lacks.items() if lack is not None}
         values["lacking"] = known or None
 
 

@@ -1,4 +1,4 @@
-"""What is told of a machine: what does not change about it, and samples of what does."""
+"""The records of a machine: what does not change about it, and samples of what does."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class Process:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether who it is was told before, and so is left out."""
+        """Whether user and command were sent before, and so are left out."""
         return self.user is None and self.command is None and not self.why
 
 

@@ -1,4 +1,4 @@
-"""How a log begins and ends, and what else is told of a session."""
+"""The records of a session: its header, its result, and what happens between."""
 
 from __future__ import annotations
 

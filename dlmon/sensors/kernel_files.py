@@ -66,7 +66,7 @@ def reason(error: Exception) -> str:
 
 
 def sees_every_process() -> bool:
-    """Tell whether this is the machine's first pid namespace: not a container's, nor WSL's."""
+    """Return whether this is the machine's first pid namespace: not a container's, nor WSL's."""
     return is_first_pid_namespace() is True
 
 

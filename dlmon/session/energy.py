@@ -25,11 +25,11 @@ TOO_SHORT = "the epochs were too short beside the interval of its energy reading
 
 
 class NotMeasured(Exception):
-    """A figure can't be told; the message says why."""
+    """A figure is unknown; the message says why."""
 
 
 class EnergyMeter:
-    """Folds a session's samples, as they were told, into one counter for each device."""
+    """Folds a session's samples into one energy counter for each device."""
 
     def __init__(self) -> None:
         self.cpu = EnergyCounter()
@@ -53,13 +53,13 @@ class EnergyMeter:
                 counter.fold(sample.t, None, why, breaks=are_gone)
 
     @property
-    def gpu_joules_since_begin(self) -> dict[int, float]:
+    def gpu_joules_since_start(self) -> dict[int, float]:
         """What each GPU took since its first reading; one where that isn't known is left out."""
-        known = {index: counter.joules_since_begin for index, counter in self._gpus.items()}
+        known = {index: counter.joules_since_start for index, counter in self._gpus.items()}
         return {index: joules for index, joules in known.items() if joules is not None}
 
     def gpu(self, index: int | None) -> EnergyCounter:
-        """Return the counter of a GPU by NVML's number; the only one's where none is told."""
+        """Return the counter of a GPU by NVML's number; the only one's where `index` is None."""
         if index is None and len(self._gpus) == 1:
             (counter,) = self._gpus.values()
             return counter
@@ -88,7 +88,7 @@ class EnergyCounter:
         self._why = why or NO_READING
 
     @property
-    def joules_since_begin(self) -> float | None:
+    def joules_since_start(self) -> float | None:
         """What was taken since the first reading; None where that isn't known."""
         if self._first is None or self._first[0] != self._lines:
             return None
@@ -141,17 +141,17 @@ class EnergyCounter:
         self._joules = [self._joules[place] for place in kept]
         self._line = [line[place] for place in kept]
 
-    def joules_between(self, begin: int, end: int) -> tuple[float, int]:
+    def joules_between(self, start: int, end: int) -> tuple[float, int]:
         """Return the energy between two times, and how long the longer of its ends' gaps is.
 
-        A time between two readings is interpolated. `begin` is before `end`.
+        A time between two readings is interpolated. `start` is before `end`.
 
         Raises:
             NotMeasured: they don't lie on one line.
         """
         if not self._t:
             raise NotMeasured(self._why)
-        before, after = bisect_right(self._t, begin) - 1, bisect_left(self._t, end)
+        before, after = bisect_right(self._t, start) - 1, bisect_left(self._t, end)
         if before < 0:
             raise NotMeasured(READ_TOO_LATE)
         if after == len(self._t):
@@ -159,7 +159,7 @@ class EnergyCounter:
         if self._line[before] != self._line[after]:
             raise NotMeasured(self._why)
         gap = max(self._gap(before), self._gap(after - 1))
-        return self._at(after - 1, end) - self._at(before, begin), gap
+        return self._at(after - 1, end) - self._at(before, start), gap
 
     def _gap(self, place: int) -> int:
         return self._t[place + 1] - self._t[place]

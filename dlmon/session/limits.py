@@ -199,7 +199,7 @@ def _busiest_other(samples: Sequence[Machine], others: float) -> str:
     name = program_name(rows[pid].command)
     if name is None or took[pid] < NAMED_CORES:
         return ""
-    # Others may not be seen from here: only what has half of it surely has the most.
+    # Others may not be seen from here: only what has half of it has the most for certain.
     share = "most" if took[pid] >= others / 2 else f"{took[pid]:.1f}"
     return f" ({share}: {name}, pid {pid})"
 

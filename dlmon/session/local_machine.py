@@ -34,11 +34,11 @@ class LocalMachine:
         self.facts = MachineFacts()
         self.status = ""
         self.now = clock
-        self.begin_ns = self._on_since_ns = clock()
+        self.start_ns = self._on_since_ns = clock()
         self._pcie = pcie
         self._sense = sense
         self._sensing: Sensing | None = None
-        self._unheard: list[str] = []
+        self._unread_notices: list[str] = []
 
     @property
     def is_on(self) -> bool:
@@ -57,7 +57,7 @@ class LocalMachine:
         """Start sampling, unless it is on; call it on the loop, in the main thread."""
         if self._sensing is None:
             self._sensing = self._sense(
-                self.interval_s, self._take_facts, self._take, self._hear, pcie=self._pcie
+                self.interval_s, self._take_facts, self._take, self._take_notice, pcie=self._pcie
             )
             self._sensing.start()
             self._on_since_ns = self.now()
@@ -69,9 +69,9 @@ class LocalMachine:
             self._sensing = None
 
     def poll(self) -> list[str]:
-        """Return what the sensors said since, each sentence once."""
-        unheard, self._unheard = self._unheard, []
-        return unheard
+        """Return the sensors' notices since the last call, each sentence once."""
+        notices, self._unread_notices = self._unread_notices, []
+        return notices
 
     def _take_facts(self, facts: Facts) -> None:
         machine = facts.machine
@@ -86,6 +86,6 @@ class LocalMachine:
     def _take(self, sample: Machine) -> None:
         self.history.fold(sample)
 
-    def _hear(self, sentence: str) -> None:
+    def _take_notice(self, sentence: str) -> None:
         self.status = sentence
-        self._unheard.append(sentence)
+        self._unread_notices.append(sentence)

@@ -23,11 +23,11 @@ from dlmon.session.limits import Limit
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PhaseSpan:
     """A part of the time axis in one phase; `end` is None while it lasts."""
 
     phase: str
-    begin: int
+    start: int
     end: int | None
 
 

@@ -19,7 +19,7 @@ class SessionSource(Protocol):
 
     status: Status
     """How it stands: running, completed, ..."""
-    trouble: str | None
+    problem: str | None
     """Why nothing comes any more though it runs, or what is missing."""
     read_share: float | None
     """How much of it is read, 0 to 1, while there is more; else None."""
@@ -62,7 +62,7 @@ class MachineSource(Protocol):
     """The readings of one machine, by its own sensors or from elsewhere."""
 
     status: str
-    """What was last heard of the sensors, such as why they are lost."""
+    """The sensors' last notice, such as why they are lost."""
 
     @property
     def interval_s(self) -> float:
@@ -81,7 +81,7 @@ class MachineSource(Protocol):
         """Whether readings come."""
 
     @property
-    def begin_ns(self) -> int:
+    def start_ns(self) -> int:
         """When the source was made, on its clock."""
 
     @property
@@ -98,7 +98,7 @@ class MachineSource(Protocol):
         """Have none come."""
 
     def poll(self) -> list[str]:
-        """Return what a person should hear of the sensors, each sentence once."""
+        """Return the sensors' notices since the last call, each sentence once."""
 
 
 async def read_to_end(

@@ -1,6 +1,6 @@
 """Say how far repeated runs of one combination agree, and which combination is faster.
 
-Runs differ by more than their own batches tell: caches, neighbours and clocks
+Runs differ by more than their own batches show: caches, neighbours and clocks
 change between them. So only runs, not batches, can show that one combination
 is faster than another. Pure.
 """
@@ -109,9 +109,9 @@ def time_of(metric: str, result: Result) -> float | None:
 
 
 def faster(a: Spread | None, b: Spread | None) -> Speedup | None:
-    """Return how many times as fast as `b` combination `a` is; None unless it surely is.
+    """Return how many times as fast as `b` combination `a` is; None where that is unclear.
 
-    It surely is where both have an interval and the two don't overlap. None is
+    It is clear where both have an interval and the two don't overlap. None is
     false, so `if faster(a, b):` reads as it should. It doesn't mean that `b` is
     the faster one: ask `faster(b, a)`. Where an interval reaches below zero,
     which no time does, it counts down to zero.

@@ -78,10 +78,10 @@ def _as_far_as_known(value: float) -> float:
 
 
 class _Blocks:
-    """Samples and time of consecutive stretches, from which the error of the throughput follows.
+    """Samples and time of consecutive blocks, from which the error of the throughput follows.
 
     Neighbouring batches aren't independent, nor are neighbouring seconds: noise may last for
-    seconds. The stretches get longer with the run, so that at any time 10 to 19 remain.
+    seconds. The blocks get longer with the run, so that at any time 10 to 19 remain.
     """
 
     def __init__(self) -> None:
@@ -201,14 +201,14 @@ class SteadyBatches:
         sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
         for size in set(sizes) - self._sizes:
             self._sizes.add(size)
-            begin = sizes.index(size) // per_execution * per_execution
-            if begin in taken:
+            start = sizes.index(size) // per_execution * per_execution
+            if start in taken:
                 continue
-            end = min(begin + per_execution, len(dt_us))
+            end = min(start + per_execution, len(dt_us))
             usual = self.batch_size or 1
-            steps = sum(min(1.0, size / usual) for size in sizes[begin:end])
-            self.first.append((sum(dt_us[begin:end]), steps))
-            taken.update(range(begin, end))
+            steps = sum(min(1.0, size / usual) for size in sizes[start:end])
+            self.first.append((sum(dt_us[start:end]), steps))
+            taken.update(range(start, end))
         return taken
 
     def _after_warm_up(self, dt_us: Sequence[int]) -> Sequence[int]:
@@ -267,7 +267,7 @@ class SteadyState:
     def rough_step_us(self) -> float | None:
         """Return the mean duration of a batch, warm-up and all but the first of each size.
 
-        It is no figure to compare by, but all that a run tells that was too short for one.
+        It is no figure to compare by, but all there is of a run that was too short for one.
         """
         count = self._picked.warm_up_batches + self._steady_batches
         return (self._picked.warm_up_us + self._steady_us) / count if count else None
@@ -402,13 +402,13 @@ class SteadyState:
         error, degrees = found
         return student_95(degrees) * error
 
-    def band_of_stretch_s(self, stretch_s: float) -> float | None:
-        """Return the 95 % half-width of a stretch of training as far as it lasts by chance.
+    def band_of_span_s(self, span_s: float) -> float | None:
+        """Return the 95 % half-width of a time of training, as far as that varies by chance.
 
-        It goes by how the run's own steady windows differ: a stretch as long as all of them has
+        It goes by how the run's own steady windows differ: training as long as all of them has
         their band, a shorter one a relatively wider one. None below two blocks.
         """
         band = self.relative_band()
         if band is None:
             return None
-        return min(band * math.sqrt(self._steady_us / 1e6 * stretch_s), stretch_s)
+        return min(band * math.sqrt(self._steady_us / 1e6 * span_s), span_s)

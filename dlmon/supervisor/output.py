@@ -32,7 +32,7 @@ class OutputLines:
         self._unfinished_control = ""
         self._line = ""
         self._cursor = 0
-        self._told = ""
+        self._sent = ""
         self._changed_t = 0
 
     def feed(self, data: bytes, t: int, final: bool = False) -> list[str]:
@@ -54,11 +54,11 @@ class OutputLines:
 
     def state(self, t: int, final: bool = False) -> str | None:
         """Return the unfinished line if it is new and has stood for a second, or is `final`."""
-        if self._line == self._told or not self._line.strip():
+        if self._line == self._sent or not self._line.strip():
             return None
         if not final and t - self._changed_t < _STATE_NS:
             return None
-        self._told = self._line
+        self._sent = self._line
         self._changed_t = t
         return clean(self._line)
 
@@ -75,7 +75,7 @@ class OutputLines:
             self._line = " " * self._cursor
 
     def _put(self, text: str, t: int, ended: list[str]) -> None:
-        if self._line == self._told:
+        if self._line == self._sent:
             self._changed_t = t
         after = self._line[self._cursor + len(text) :]
         self._line = self._line[: self._cursor] + text + after
@@ -84,12 +84,12 @@ class OutputLines:
             ended.append(clean(self._line[:LINE_LIMIT]))
             self._line = self._line[LINE_LIMIT:]
             self._cursor = len(self._line)
-            self._told = ""
+            self._sent = ""
 
     def _end(self, ended: list[str]) -> None:
-        if self._line != self._told or not self._line:
+        if self._line != self._sent or not self._line:
             ended.append(clean(self._line))
-        self._line = self._told = ""
+        self._line = self._sent = ""
         self._cursor = 0
 
 

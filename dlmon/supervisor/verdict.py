@@ -40,8 +40,8 @@ class Ending:
     """How the workload's process ended.
 
     `exit_code` is negative for a signal, None when it never started. `failure`
-    is the reason that it told itself. `out_of_memory` says that the kernel
-    killed something for want of memory while it ran, `last_words` are the last
+    is the reason that it reported itself. `out_of_memory` says that the kernel
+    killed something for want of memory while it ran, `last_output` are the last
     lines that it printed.
     """
 
@@ -49,7 +49,7 @@ class Ending:
     stop_asked: bool
     failure: Failure | None
     out_of_memory: bool
-    last_words: Sequence[str] = ()
+    last_output: Sequence[str] = ()
 
 
 def make_result(
@@ -174,7 +174,7 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         why = f"memory ran out{size} and the kernel killed it"
         return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
     how = _signal_words(-code)
-    for line in ending.last_words if -code in _CRASHES else ():
+    for line in ending.last_output if -code in _CRASHES else ():
         if _FAILED_ALLOCATION.search(line):
             memory = "GPU memory" if "GPU" in line else "memory"
             return Status.FAILED, f"{memory} ran out{size}: {how}", FailureKind.OUT_OF_MEMORY

@@ -19,7 +19,7 @@ from dlmon.log.directory import (
     find_log,
     list_logs,
     log_paths,
-    standing_without_result,
+    status_without_result,
 )
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower
@@ -227,7 +227,7 @@ def _read_entry(path: Path) -> SweepEntry:
         return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         # The lock first: an end that is written between the two is then found.
-        status, pid = standing_without_result(follower)
+        status, pid = status_without_result(follower)
         header, sweep = _folded(follower)
     if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed

@@ -189,10 +189,10 @@ def combinations_of(
     """Return every combination; the last option varies fastest, the workload slowest."""
     keys = [variation.key for variation in variations]
     choices = list(product(*(variation.values for variation in variations)))
-    told = product(workloads, choices)
+    pairs = product(workloads, choices)
     return tuple(
         Combination(index, workload, dict(zip(keys, values, strict=True)))
-        for index, (workload, values) in enumerate(told)
+        for index, (workload, values) in enumerate(pairs)
     )
 
 
@@ -261,5 +261,5 @@ def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
     part = [known for known in keys if key and key in known.split("_")]
-    told = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
-    return f"there is no option {quoted(key)} to vary; {told}"
+    hint = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
+    return f"there is no option {quoted(key)} to vary; {hint}"

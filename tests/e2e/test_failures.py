@@ -35,7 +35,7 @@ from dlmon.records import (
     Phase,
     Result,
 )
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 
 MANY = 100_000
 
@@ -512,9 +512,9 @@ def test_a_full_disk_never_stops_training_and_epochs_come_when_there_is_room(
     filler = fill(small_disk)
     Path(go_on).touch()
     eventually(Path(trained).exists, "training to end on a full disk")
-    viewer = Viewer(session.path)
+    viewer = SessionFollower(session.path)
     eventually(
-        lambda: viewer.poll() is not None and viewer.trouble and "is full" in viewer.trouble,
+        lambda: viewer.poll() is not None and viewer.problem and "is full" in viewer.problem,
         "the viewer to say that the disk is full",
     )
     viewer.close()

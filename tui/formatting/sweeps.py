@@ -13,7 +13,7 @@ from dlmon.sweep.plan import Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
-    Row,
+    CombinationRow,
     axis_of,
     best_of,
     judged_rows,
@@ -69,7 +69,7 @@ class TableRow:
     note: str
 
 
-def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
+def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[Column, ...]:
     """Return the columns of the table; those of which nothing is known go."""
     named = [Column("workload")] if _names_workloads(plan) else []
     numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
@@ -123,7 +123,7 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _standing(row: Row, plan: Plan, running: bool) -> str:
+def _standing(row: CombinationRow, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
@@ -134,7 +134,7 @@ def _standing(row: Row, plan: Plan, running: bool) -> str:
     return f"{count} …" if running else count
 
 
-def _time(row: Row, with_unit: bool, glyphs: Glyphs) -> str:
+def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected else ""
@@ -146,7 +146,7 @@ def _time(row: Row, with_unit: bool, glyphs: Glyphs) -> str:
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 
-def _lead(leader: Row | None, row: Row, glyphs: Glyphs) -> str:
+def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
     speedup = None if leader is None else lead(leader, row)
     return "" if speedup is None else _times(speedup.times, glyphs)
@@ -161,7 +161,7 @@ def _dollars(value: float | None) -> str:
     return "" if value is None else units.dollars(value).removesuffix(" USD")
 
 
-def _note(row: Row) -> str:
+def _note(row: CombinationRow) -> str:
     if row.reason is not None:
         return row.reason
     return "projected" if row.projected else ""
@@ -184,7 +184,7 @@ def heading_of(metric: str) -> str:
     return _HEADINGS[metric]
 
 
-def spread_text(row: Row, glyphs: Glyphs = UNICODE) -> str:
+def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
     """Write how far the runs agree, ± half of their mean's 95 % interval; else empty."""
     spread = row.spread
     if spread is None or spread.low is None or spread.high is None:
@@ -272,7 +272,7 @@ def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     return told
 
 
-def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
+def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
     told = []
     for like in like_rows(rows):
@@ -287,7 +287,7 @@ def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     return told
 
 
-def _best(best: Row, like: Sequence[Row], plan: Plan, glyphs: Glyphs) -> str:
+def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyphs: Glyphs) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
     keys = _told_apart_by(plan)
     assert best.samples_per_second is not None
@@ -306,13 +306,13 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, glyphs: Glyphs) -> str:
     return f"{named}; {label(after.combination, keys)} may be as fast"
 
 
-def _memory(rows: Sequence[Row]) -> list[str]:
+def _memory(rows: Sequence[CombinationRow]) -> list[str]:
     """Say where memory ran out."""
     out = [label(row.combination) for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
     return [f"memory ran out at {'; '.join(out)}"] if out else []
 
 
-def _cheapest(rows: Sequence[Row], plan: Plan) -> list[str]:
+def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     """Name the cheapest of the rows that are like each other, where a price was given."""
     told = []
     for like in like_rows(rows):
@@ -330,7 +330,7 @@ def _told_apart_by(plan: Plan) -> list[str]:
     return [key for key in plan.varied if key not in SAME_WORK]
 
 
-def _with_shared(like: Sequence[Row], sentence: str) -> str:
+def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
     shared = shared_text(like)
     return f"{shared}: {sentence}" if shared else sentence
 
@@ -347,7 +347,7 @@ def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
     }
 
 
-def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
+def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
     spread = row.spread
     typical = _typical_run(row)
     return {
@@ -377,7 +377,7 @@ def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
     }
 
 
-def _typical_run(row: Row) -> Outcome | None:
+def _typical_run(row: CombinationRow) -> Outcome | None:
     """Return the run whose time is the middle one; without a time, the last that left a result."""
     told = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
     timed = []

@@ -116,7 +116,7 @@ class Cifar10(ImageSet):
     """Small colour images, in five batches for training and one for testing."""
 
     def find(self, folder: Path) -> Path | None:
-        """Look for a folder with any of the batches: a missing one is then told."""
+        """Look for a folder with any of the batches: a missing one is then reported."""
         for name in CIFAR10_FOLDERS:
             batches = (*CIFAR10_BATCHES, CIFAR10_TEST_BATCH)
             if any(is_there(folder / name / batch) for batch in batches):

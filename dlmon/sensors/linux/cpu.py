@@ -39,7 +39,7 @@ class CpuProvider:
         self._temperatures: list[str] = []
 
     def facts(self) -> MachineFacts:
-        """Tell the model, how many cores there are, and how busy they were."""
+        """Return the model, the number of cores, and how busy they were."""
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         asked: dict[str, Callable[[], Any]] = {
@@ -149,8 +149,8 @@ def stolen(times: Sequence[Any]) -> float | None:
 
     None where the system doesn't count them.
     """
-    told = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
-    return sum(told) if told else None
+    counted = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
+    return sum(counted) if counted else None
 
 
 def utilisation(

@@ -34,7 +34,7 @@ class DiskProvider:
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the disks; there is nothing to tell of them."""
+        """Find the disks; there is no fact to report."""
         self._disks = physical_disks(self._devices)
         return MachineFacts()
 

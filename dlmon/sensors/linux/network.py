@@ -26,7 +26,7 @@ class NetworkProvider:
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the interfaces; there is nothing to tell of them."""
+        """Find the interfaces; there is no fact to report."""
         self._hardware = hardware_interfaces(self._devices)
         return MachineFacts()
 

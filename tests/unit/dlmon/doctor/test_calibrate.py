@@ -54,15 +54,15 @@ def test_a_broken_file_is_replaced(path):
 def test_a_precision_that_is_left_out_is_told():
     skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
     found = measure_peaks("Some CPU", str, child(PEAK, skipped))
-    assert found.complaints == ("Some CPU, float16: not here",)
+    assert found.problems == ("Some CPU, float16: not here",)
 
 
 def test_lines_that_are_not_understood_are_told_and_harm_nothing():
     lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
     found = measure_peaks("Some CPU", str, child(*lines))
     assert len(found.peaks) == 1
-    assert [text.partition(":")[0] for text in found.complaints] == ["not understood"] * 3
-    assert not any("\x1b" in text for text in found.complaints)
+    assert [text.partition(":")[0] for text in found.problems] == ["not understood"] * 3
+    assert not any("\x1b" in text for text in found.problems)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_child_without_a_peak_says_why(path, command, why):
 
 def test_what_was_measured_before_the_child_died_is_kept(path):
     found = calibrate(path, None, str, child(PEAK, ending="import os; os.abort()"))
-    assert found.complaints == ("it ended with signal 6",)
+    assert found.problems == ("it ended with signal 6",)
     assert read_peaks(path) == found.peaks
 
 
@@ -92,7 +92,7 @@ def test_a_child_that_takes_too_long_is_ended():
     slow = child(PEAK, ending="import time; time.sleep(600)")
     found = measure_peaks("Some CPU", str, slow, deadline_s=2)
     assert isinstance(found, Calibration)
-    assert found.complaints == ("it took more than 2 s and was ended",)
+    assert found.problems == ("it took more than 2 s and was ended",)
 
 
 def test_no_child_outlives_a_listener_that_fails():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import is_alive
 
-from dlmon.doctor.frameworks import Framework, ask_framework, is_installed, telling_lines
+from dlmon.doctor.frameworks import Framework, ask_framework, error_lines, is_installed
 
 TENSORFLOW = """
 import os, sys
@@ -79,7 +79,7 @@ def test_tensorflow_tells_its_build_its_gpus_and_what_it_did_not_find(ask):
         gpus=("H100", "H100"),
         platform="cuda",
         cuda="12.5.1",
-        complaints=(
+        problems=(
             "Could not load dynamic library 'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open "
             "shared object file",
             "Cannot dlopen some GPU libraries. Please make sure that they are there.",
@@ -96,12 +96,12 @@ def test_a_tensorflow_without_cuda_says_so(ask):
 def test_jax_tells_its_plugin_and_why_it_reaches_no_gpu(ask):
     told = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
     assert (told.version, told.platform, told.cuda, told.gpus) == ("0.7.1", "cuda", "13", ())
-    assert told.complaints == ("Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",)
+    assert told.problems == ("Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",)
 
 
 def test_a_jax_without_a_plugin_is_built_for_the_cpu_alone(ask):
     told = ask({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"})
-    assert (told.platform, told.cuda, told.complaints) == (None, None, ())
+    assert (told.platform, told.cuda, told.problems) == (None, None, ())
 
 
 def test_an_old_jax_tells_cuda_in_the_version_of_its_library(ask):
@@ -113,7 +113,7 @@ def test_torch_tells_its_build_and_its_warnings(ask):
     told = ask({"torch": TORCH})
     assert (told.version, told.platform, told.cuda) == ("2.8.0+cu128", "cuda", "12.8")
     assert told.gpus == ()
-    assert "too old (found version 11040)" in told.complaints[0]
+    assert "too old (found version 11040)" in told.problems[0]
 
 
 def test_torch_counts_its_gpus(ask):
@@ -208,14 +208,14 @@ def test_a_folder_of_a_frameworks_name_is_no_framework(tmp_path: Path, monkeypat
     ],
 )
 def test_the_marks_of_logs_are_left_out(line):
-    assert telling_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
+    assert error_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
 
 
 def test_tensorrt_is_missed_by_nobody():
-    assert telling_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
+    assert error_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
 
 
 def test_words_without_end_are_cut():
-    told = telling_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
+    told = error_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
     assert len(told) == 8
     assert max(map(len, told)) == 200

@@ -14,7 +14,7 @@ import pytest
 
 import dlmon
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.minimum_time import LeastTime
+from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
 
 MS = 1_000_000
@@ -537,32 +537,32 @@ class Asked:
         self.epochs = epochs
         self.told = []
 
-    def goes_on(self, ended, train_ns):
+    def should_continue(self, ended, train_ns):
         self.told.append((ended, train_ns))
         return ended < self.epochs
 
 
 def test_training_ends_with_the_epoch_that_is_told_to_be_the_last(build):
     trainer = Trainer(steps=4, validation_steps=3)
-    least_time = Asked(3)
-    emitter, callback = build(trainer, least_time=least_time)
+    minimum_time = Asked(3)
+    emitter, callback = build(trainer, minimum_time=minimum_time)
     trainer.fit(callback, epochs=1_000)
     assert [epoch.whole for epoch in emitter.of(Epoch)] == [True] * 3
     # Validation is no training.
-    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    assert minimum_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
 
 
 def test_the_time_of_training_is_that_of_its_own_epoch(build):
     trainer = Trainer(steps=4, validation_steps=3)
-    least_time = Asked(4)
-    _, callback = build(trainer, least_time=least_time)
+    minimum_time = Asked(4)
+    _, callback = build(trainer, minimum_time=minimum_time)
     trainer.fit(callback, epochs=1_000, validation_freq=3)
-    assert [train_ns for _, train_ns in least_time.told] == [80 * MS] * 4
+    assert [train_ns for _, train_ns in minimum_time.told] == [80 * MS] * 4
 
 
 def test_a_stop_ends_training_whatever_the_least_time(build):
     trainer = Trainer()
-    emitter, callback = build(trainer, least_time=Asked(1_000))
+    emitter, callback = build(trainer, minimum_time=Asked(1_000))
     trainer.meanwhile["train 1"] = lambda: setattr(emitter, "stop_requested", True)
     trainer.fit(callback, epochs=1_000)
     (epoch,) = emitter.of(Epoch)
@@ -588,7 +588,7 @@ def build_inference(callbacks):
         options = {
             "batch_size": 10,
             "samples_per_pass": 10 * trainer.steps,
-            "least_time": LeastTime(emitter, MODEL, 0),
+            "minimum_time": MinimumTime(emitter, MODEL, 0),
             **options,
         }
         return emitter, callbacks.InferenceCallback(emitter, clock=trainer.clock, **options)
@@ -614,12 +614,12 @@ def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference
 
 def test_after_each_pass_of_inference_it_is_known_whether_another_follows(build_inference):
     trainer = Trainer(steps=4)
-    least_time = Asked(3)
-    _, callback = build_inference(trainer, least_time=least_time)
-    while callback.goes_on:
+    minimum_time = Asked(3)
+    _, callback = build_inference(trainer, minimum_time=minimum_time)
+    while callback.should_continue:
         trainer.predict(callback)
         trainer.now += 500 * MS
-    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    assert minimum_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
 
 
 def test_the_first_batch_of_inference_ends_the_compile_phase(build_inference):

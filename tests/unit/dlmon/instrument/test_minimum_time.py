@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlmon.instrument.minimum_time import MOST_EXTRA_EPOCHS, LeastTime
+from dlmon.instrument.minimum_time import MOST_EXTRA_EPOCHS, MinimumTime
 from dlmon.records import Model
 
 ASKED = 2
@@ -27,10 +27,10 @@ class Training:
         return max(0, self.warm_up_us + steady_us - self.trained * self.steady_an_epoch_us)
 
     def run(self, seconds):
-        least_time = LeastTime(self, MODEL, seconds)
-        for ended in range(1, least_time.most_epochs + 1):
+        minimum_time = MinimumTime(self, MODEL, seconds)
+        for ended in range(1, minimum_time.most_epochs + 1):
             self.trained = ended
-            if not least_time.goes_on(ended, 1_000_000_000):
+            if not minimum_time.should_continue(ended, 1_000_000_000):
                 break
         return self.trained
 
@@ -43,7 +43,7 @@ def test_the_epochs_that_were_asked_for_are_enough_where_they_last_long_enough(s
 
 
 def test_without_a_least_time_no_other_epoch_can_follow():
-    assert LeastTime(Training(), MODEL, 0).most_epochs == ASKED
+    assert MinimumTime(Training(), MODEL, 0).most_epochs == ASKED
 
 
 def test_more_follow_until_the_steady_state_has_lasted_long_enough():

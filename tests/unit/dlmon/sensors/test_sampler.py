@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dlmon.records import Cost, Cpu, Disk, Gpu, MachineFacts, Memory, Process
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
+from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, next_tick, watched_pid
 
 SECOND = 1_000_000_000
 
@@ -176,17 +176,17 @@ def test_the_next_tick_is_the_first_of_the_schedule_after_now(start, interval, e
 
 
 def test_words_come_whole_however_the_pipe_cuts_them():
-    words = Words()
+    words = LineSplitter()
     assert words.feed(b"wat") == []
     assert words.feed(b"ch 12\nunwatch\nwa") == [["watch", "12"], ["unwatch"]]
     assert words.feed(b"tch 7\n") == [["watch", "7"]]
 
 
 def test_a_line_without_end_takes_no_memory():
-    words = Words()
+    words = LineSplitter()
     for _ in range(100):
         words.feed(b"x" * 10_000)
-    assert len(words._rest) <= LONGEST_WORD
+    assert len(words._rest) <= LONGEST_LINE
 
 
 @pytest.mark.parametrize(

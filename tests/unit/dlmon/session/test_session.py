@@ -474,12 +474,12 @@ def test_the_first_validation_compiles_and_the_next_ones_do_not():
 
 def test_phases_become_stretches_that_the_result_closes():
     records = recorded_session()
-    stretches = list(folded(records).stretches)
-    assert [stretch.phase for stretch in stretches[:6]] == [
+    phase_spans = list(folded(records).phase_spans)
+    assert [stretch.phase for stretch in phase_spans[:6]] == [
         *("importing", "loading", "building", "compiling", "training", "compiling"),
     ]
-    assert all(a.end == b.begin for a, b in pairwise(stretches))
-    assert stretches[-1].end == records[-1].t
+    assert all(a.end == b.start for a, b in pairwise(phase_spans))
+    assert phase_spans[-1].end == records[-1].t
 
 
 def opened_late(opening_us):
@@ -500,7 +500,7 @@ def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
     made = opened_late(3_000_000)
     assert made.throughput.columns(0, SECOND_NS, 7) == [5_000] * 2 + [None] * 3 + [5_000] * 2
     assert made.snapshot().samples_per_second.mean == pytest.approx(5_000)
-    assert [begin for _, begin in made.epoch_begins] == [0, 2 * SECOND_NS]
+    assert [begin for _, begin in made.epoch_starts] == [0, 2 * SECOND_NS]
 
 
 def test_a_long_opening_is_a_stall_of_an_opening():
@@ -541,8 +541,8 @@ def test_of_several_batches_an_execution_none_of_the_first_is_throughput():
 
 def test_each_epoch_begins_once():
     made = folded(recorded_session(epochs=4, samples=2_000))
-    assert [epoch for epoch, _ in made.epoch_begins] == [0, 1, 2, 3]
-    assert [begin for _, begin in made.epoch_begins] == [e.begin for e in made.snapshot().epochs]
+    assert [epoch for epoch, _ in made.epoch_starts] == [0, 1, 2, 3]
+    assert [begin for _, begin in made.epoch_starts] == [e.begin for e in made.snapshot().epochs]
 
 
 def test_the_build_is_known_however_many_phases_follow():

@@ -18,7 +18,7 @@ def result(
     stop_asked=False,
     failure=None,
     out_of_memory=False,
-    last_words=(),
+    last_output=(),
     job=JOB,
     mode="train",
 ):
@@ -34,7 +34,7 @@ def result(
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
     measures = measure_session(job, snapshot, session.energy, now_ns)
     told = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
-    ending = Ending(exit_code, stop_asked, told, out_of_memory, last_words)
+    ending = Ending(exit_code, stop_asked, told, out_of_memory, last_output)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
@@ -56,7 +56,7 @@ def result(
         (
             {
                 "exit_code": -6,
-                "last_words": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
+                "last_output": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
             },
             "failed",
             "memory ran out (batch size 100): it aborted (SIGABRT)",
@@ -64,7 +64,7 @@ def result(
         (
             {
                 "exit_code": -11,
-                "last_words": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
+                "last_output": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
             },
             "failed",
             "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
@@ -72,7 +72,7 @@ def result(
         (
             {
                 "exit_code": -11,
-                "last_words": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
+                "last_output": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
             },
             "failed",
             "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
@@ -80,17 +80,17 @@ def result(
         (
             {
                 "exit_code": -6,
-                "last_words": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
+                "last_output": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
             },
             "failed",
             "GPU memory ran out (batch size 100): it aborted (SIGABRT)",
         ),
         (
-            {"exit_code": -15, "last_words": ["RESOURCE_EXHAUSTED: retried"]},
+            {"exit_code": -15, "last_output": ["RESOURCE_EXHAUSTED: retried"]},
             "failed",
             "it was ended from outside (SIGTERM)",
         ),
-        ({"exit_code": -6, "last_words": ["double free"]}, "failed", "it aborted (SIGABRT)"),
+        ({"exit_code": -6, "last_output": ["double free"]}, "failed", "it aborted (SIGABRT)"),
         ({"exit_code": -11}, "failed", "it crashed with a segmentation fault (SIGSEGV)"),
         ({"exit_code": -1}, "failed", "it ended by SIGHUP"),
         ({"exit_code": -999}, "failed", "it ended by signal 999"),
@@ -115,7 +115,7 @@ def test_every_way_to_end_has_its_words(ending, status, error):
         ({"exit_code": REFUSED}, FailureKind.REFUSED),
         ({"exit_code": -9}, FailureKind.KILLED),
         ({"exit_code": -9, "out_of_memory": True}, FailureKind.OUT_OF_MEMORY),
-        ({"exit_code": -6, "last_words": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
+        ({"exit_code": -6, "last_output": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
         ({"exit_code": -11}, FailureKind.SIGNAL),
     ],
 )

@@ -7,7 +7,12 @@ from fakes.nvml_module import NvmlModule
 
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import NvidiaProvider
-from dlmon.sensors.nvidia.runtime_power import FIRST_IDLE_NS, REST_NS, Rests, RuntimePower
+from dlmon.sensors.nvidia.runtime_power import (
+    FIRST_IDLE_NS,
+    RELEASE_NS,
+    ReleaseSchedule,
+    RuntimePower,
+)
 
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"
@@ -60,8 +65,8 @@ def asked_of(module, uuid):
 
 
 def looked(power):
-    power.look_for_cards()
-    power.look()
+    power.find_cards()
+    power.update()
     return power
 
 
@@ -102,22 +107,24 @@ def test_a_card_may_fall_asleep_if_linux_and_the_driver_both_allow_it(machine, p
 
 
 def test_a_rest_begins_after_a_while_of_idleness_in_one_piece():
-    rests = Rests()
-    assert not rests.begins(0, idle=True)
-    assert not rests.begins(FIRST_IDLE_NS - 1, idle=False)
-    assert not rests.begins(FIRST_IDLE_NS, idle=True)
-    assert rests.begins(2 * FIRST_IDLE_NS, idle=True)
-    assert not rests.is_over(2 * FIRST_IDLE_NS + REST_NS - 1)
-    assert rests.is_over(2 * FIRST_IDLE_NS + REST_NS)
-    assert not rests.is_over(3 * FIRST_IDLE_NS + REST_NS)
+    rests = ReleaseSchedule()
+    assert not rests.should_release(0, idle=True)
+    assert not rests.should_release(FIRST_IDLE_NS - 1, idle=False)
+    assert not rests.should_release(FIRST_IDLE_NS, idle=True)
+    assert rests.should_release(2 * FIRST_IDLE_NS, idle=True)
+    assert not rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS - 1)
+    assert rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS)
+    assert not rests.is_over(3 * FIRST_IDLE_NS + RELEASE_NS)
 
 
 def test_rests_become_rare_while_none_ends_in_sleep():
-    rests = Rests()
-    begun = [t for t in range(0, 200 * SECOND, SECOND) if rests.begins(t, idle=True)]
+    rests = ReleaseSchedule()
+    begun = [t for t in range(0, 200 * SECOND, SECOND) if rests.should_release(t, idle=True)]
     assert begun == [10 * SECOND, 31 * SECOND, 72 * SECOND, 153 * SECOND]
     rests.fell_asleep()
-    begun = [t for t in range(200 * SECOND, 215 * SECOND, SECOND) if rests.begins(t, idle=True)]
+    begun = [
+        t for t in range(200 * SECOND, 215 * SECOND, SECOND) if rests.should_release(t, idle=True)
+    ]
     assert begun == [210 * SECOND]
 
 

@@ -16,7 +16,7 @@ from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
-from dlmon.sensors.processes.lookups import MOST_UNANSWERED, Answers
+from dlmon.sensors.processes.lookups import MOST_UNANSWERED, TimedLookups
 from dlmon.sensors.processes.stat import Scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
@@ -28,10 +28,10 @@ from dlmon.sensors.processes.table import (
     MOST_OF_RUN,
     MOST_ON_GPUS,
     NO_ANSWER,
+    NOT_REPORTED,
     ON_GPUS,
-    UNTOLD,
     WINDOWS_PID,
-    ProcessTable,
+    ProcessTableReader,
     memory_by_gpu,
     total_mib,
 )
@@ -52,7 +52,7 @@ class Machine:
         self.tree = ProcessProvider(proc)
         self.t = 0
         options = {"same_pids": True, "exists": lambda pid: False, **options}
-        self.table = ProcessTable(self.tree, user_name=lambda uid: "ada", **options)
+        self.table = ProcessTableReader(self.tree, user_name=lambda uid: "ada", **options)
         self.be_patient(60)
 
     def be_patient(self, seconds: float) -> None:
@@ -285,7 +285,7 @@ def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
     row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
     assert row.gpus == (0, 1)
     assert row.gpu_memory_mib is None
-    assert row.why["gpu_memory_mib"] == UNTOLD
+    assert row.why["gpu_memory_mib"] == NOT_REPORTED
 
 
 def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gpu(
@@ -360,7 +360,7 @@ def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, mon
 def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
     never = threading.Event()
     tree = ProcessProvider(tmp_path)
-    table = ProcessTable(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
+    table = ProcessTableReader(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
     Machine(tmp_path).process(20)
     tree.slow(0)
     try:
@@ -373,21 +373,21 @@ def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
 
 def test_an_answer_that_comes_late_is_told_from_then_on():
     answer = threading.Event()
-    answers = Answers(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
-    assert answers.of([4]) == {}
+    answers = TimedLookups(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
+    assert answers.get([4]) == {}
     thread = answers._unanswered[4]
     answer.set()
     thread.join(60)
-    assert answers.of([4]) == {4: 8}
+    assert answers.get([4]) == {4: 8}
 
 
 def test_questions_that_nobody_answers_take_few_threads():
     answer = threading.Event()
     asked = []
-    answers = Answers(lambda key: asked.append(key) or answer.wait(60), patience_s=0.001)
+    answers = TimedLookups(lambda key: asked.append(key) or answer.wait(60), patience_s=0.001)
     try:
         for _ in range(3):
-            assert answers.of(range(100)) == {}
+            assert answers.get(range(100)) == {}
         assert len(asked) <= MOST_UNANSWERED
     finally:
         answer.set()
@@ -395,10 +395,10 @@ def test_questions_that_nobody_answers_take_few_threads():
 
 def test_what_is_not_asked_any_more_is_forgotten():
     asked = []
-    answers = Answers(lambda key: asked.append(key) or key)
-    assert answers.of([1, 2]) == {1: 1, 2: 2}
-    assert answers.of([2]) == {2: 2}
-    assert answers.of([1, 2]) == {1: 1, 2: 2}
+    answers = TimedLookups(lambda key: asked.append(key) or key)
+    assert answers.get([1, 2]) == {1: 1, 2: 2}
+    assert answers.get([2]) == {2: 2}
+    assert answers.get([1, 2]) == {1: 1, 2: 2}
     assert sorted(asked) == [1, 1, 2]
 
 
@@ -408,13 +408,13 @@ def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, mon
     for pid in range(100, 135):
         machine.process(pid)
     looking = Scan(str(tmp_path))
-    looking.look(0, {})
-    looking.look(LOOK, {})
-    assert {look.t for look in looking.looks.values()} == {LOOK}
+    looking.update(0, {})
+    looking.update(LOOK, {})
+    assert {look.t for look in looking.samples.values()} == {LOOK}
     for number in (2, 3, 4, 5):
-        looking.look(number * LOOK, {})
-        assert sum(look.t == number * LOOK for look in looking.looks.values()) == 10
-    assert min(look.t for look in looking.looks.values()) > LOOK
+        looking.update(number * LOOK, {})
+        assert sum(look.t == number * LOOK for look in looking.samples.values()) == 10
+    assert min(look.t for look in looking.samples.values()) > LOOK
 
 
 def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, monkeypatch):
@@ -425,9 +425,9 @@ def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, mon
     looking = Scan(str(tmp_path))
     for number in range(8):
         machine.process(119, cpu_s=5.0 * number)
-        looking.look(number * LOOK, {})
-        assert looking.looks[119].t == number * LOOK
-    assert looking.looks[119].cpu_pct == 100
+        looking.update(number * LOOK, {})
+        assert looking.samples[119].t == number * LOOK
+    assert looking.samples[119].cpu_pct == 100
 
 
 def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_path: Path):
@@ -460,7 +460,7 @@ def test_all_memory_that_is_told_is_shared_out_once(told):
 def test_this_process_is_found_in_the_real_proc():
     tree = ProcessProvider()
     tree.watch(os.getpid(), time.monotonic_ns())
-    table = ProcessTable(tree, same_pids=True)
+    table = ProcessTableReader(tree, same_pids=True)
     told = []
     for _ in range(2):
         t = time.monotonic_ns()

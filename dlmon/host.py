@@ -9,7 +9,7 @@ from pathlib import Path
 # The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
-_SYSTEMDS_SIGN = "run/systemd/container"
+_SYSTEMD_CONTAINER = "run/systemd/container"
 
 
 def host_name() -> str:
@@ -34,7 +34,7 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
     # WSL has a namespace of its own, and is a container to systemd.
     if is_wsl(root):
         return False
-    if (root / _SYSTEMDS_SIGN).exists():
+    if (root / _SYSTEMD_CONTAINER).exists():
         return True
     return is_first_pid_namespace(root) is False
 

@@ -141,7 +141,7 @@ class WorkloadRun:
 
     def _fit(self, model: Any, feeds: Feeds, minimum_time: MinimumTime) -> None:
         # The callback imports Keras, so it can't be imported before the backend is set up.
-        from dlmon.instrument.keras import AskedEpochs, TrainingCallback
+        from dlmon.instrument.keras import RequestedEpochs, TrainingCallback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
         callback = TrainingCallback(
@@ -162,7 +162,7 @@ class WorkloadRun:
             epochs=minimum_time.most_epochs,
             shuffle=feed.shuffle,
             validation_data=(validation.x, validation.y) if validation else None,
-            callbacks=[callback, AskedEpochs(self.epochs)],
+            callbacks=[callback, RequestedEpochs(self.epochs)],
             verbose=2,
         )
         if evaluation and not self.emitter.stop_requested:

@@ -79,7 +79,7 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Step
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What one run of ours measured.
+    """One of our runs, and what it measured.
 
     Attributes:
         missing: what `missing_part` says of its projection.
@@ -232,7 +232,6 @@ class ComparisonRow:
 
     @property
     def unit(self) -> str:
-        """The unit of `value`."""
         return "ms" if self.metric.endswith("_ms") else "s"
 
     @property
@@ -356,7 +355,7 @@ def published_differences(
 
 
 def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
-    """Drop a cap that the time doesn't suffer: a projection stands for the whole epoch."""
+    """Drop a cap of steps from a projected time, which stands for the whole epoch."""
     if is_capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)

@@ -19,7 +19,7 @@ BUSY_LOAD_PER_CORE = 0.5
 
 @dataclass(frozen=True)
 class Conditions:
-    """The work behind a time. None is not known, and never the same as anything.
+    """The conditions of a timed run; a None is unknown, and equals nothing.
 
     Attributes:
         samples: training samples of a whole epoch, before any cap.

@@ -29,7 +29,7 @@ _PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"
 
 
 class CalibrationError(Exception):
-    """There is no calibration to be had; the message is a sentence that says what to do."""
+    """No calibration can be read or made; the message is a sentence that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Peak:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a peak is looked up by."""
+        """The key by which a peak is looked up."""
         return _key(self.device, self.device_name, self.precision)
 
     def is_of(self, device: str, device_name: str) -> bool:

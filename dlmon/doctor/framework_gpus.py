@@ -107,7 +107,7 @@ def _fewer(
         or _no_driver_library(framework, files)
         or _no_cuda_library(framework)
         or _divided(files)
-        or _in_its_own_words(framework)
+        or _by_its_log(framework)
     )
     text = f"{framework.title} sees {_gpus(framework)}, and NVML {len(gpus)}: {reason.text}."
     return Finding(TOPIC, "warning" if reason.next_step else "ok", text, reason.next_step)
@@ -240,7 +240,7 @@ def _divided(files: DeviceFiles) -> Reason | None:
     )
 
 
-def _in_its_own_words(framework: Framework) -> Reason:
+def _by_its_log(framework: Framework) -> Reason:
     step = "Run nvidia-smi, and look for Xid lines in dmesg."
     if not framework.problems:
         return Reason("it does not say why", step)

@@ -222,7 +222,7 @@ class BatchCollector:
             if type(item) is tuple:
                 arrived.append(item)
                 continue
-            self._place(arrived, everything=isinstance(item, (EpochBegin, EpochEnd)))
+            self._order_batches(arrived, everything=isinstance(item, (EpochBegin, EpochEnd)))
             arrived = []
             if isinstance(item, EpochBegin):
                 self._begin(item)
@@ -239,7 +239,7 @@ class BatchCollector:
                     self._phase, self._paused = item.name, False
                 self._pack()
                 self._records.append(item)  # type: ignore[arg-type]
-        self._place(arrived, everything=finish)
+        self._order_batches(arrived, everything=finish)
         if now is not None and self._pause is not None and now - self._pause.t >= LEAST_PAUSE_NS:
             self._end_pause(now)
         if self._must_coalesce():
@@ -308,7 +308,7 @@ class BatchCollector:
         )
         self._epoch = None
 
-    def _place(self, arrived: list[tuple[int, int]], everything: bool) -> None:
+    def _order_batches(self, arrived: list[tuple[int, int]], everything: bool) -> None:
         """Take batches in order of index; keep those after a missing one, once."""
         batches = self._early + arrived
         self._early = []

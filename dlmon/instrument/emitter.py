@@ -49,7 +49,7 @@ class Emitter:
         self.stop_requested = False
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._close_pipe)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
 
@@ -72,7 +72,7 @@ class Emitter:
         self._flush(wait_s=0.0, finish=True)
         while self._unsent and self._fd >= 0:
             self._write(wait_s=1.0)
-        self._forget()
+        self._close_pipe()
 
     def _run(self) -> None:
         while not self._closing.wait(FLUSH_S):
@@ -120,11 +120,11 @@ class Emitter:
                 # EPIPE: the supervisor is gone, so nobody is left to train for.
                 self._unsent.clear()
                 self.stop_requested = True
-                self._forget()
+                self._close_pipe()
                 return
             del self._unsent[:written]
 
-    def _forget(self) -> None:
+    def _close_pipe(self) -> None:
         """Close this process's end; also run in a forked child, which must not hold it open."""
         fd, self._fd = self._fd, -1
         if fd >= 0:

@@ -147,13 +147,11 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._stop()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Time one batch of validation or evaluation."""
         self._test_ends.append((batch, self._clock()))
         if self._emitter.stop_requested:
             self._stop()
 
     def on_test_end(self, logs: Any = None) -> None:
-        """Close validation or evaluation."""
         now = self._clock()
         if self._test_ends:
             steps = max(batch for batch, _ in self._test_ends) + 1
@@ -251,7 +249,6 @@ class _PipelineTeardowns:
         self.count = 0
 
     def mark_start(self) -> None:
-        """Mark the start of an epoch that follows another."""
         self._cpu_start = self._cpu_clock()
 
     def explain(self, epoch: int, took_ns: int) -> str:
@@ -281,22 +278,22 @@ def _runs_on_tensorflow() -> bool:
     return bool(keras.backend.backend() == "tensorflow")
 
 
-class AskedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
     """Keras's own lines of the epochs that were asked for; those that follow may be thousands."""
 
     async_safe = True
 
     def __init__(self, epochs: int) -> None:
         super().__init__()
-        self._asked = epochs
+        self._requested = epochs
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Count to the epochs that were asked for, not to the most that there may be."""
-        super().set_params({**params, "epochs": self._asked})
+        super().set_params({**params, "epochs": self._requested})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Print nothing once they have ended."""
-        if epoch >= self._asked:
+        if epoch >= self._requested:
             self.verbose = 0
         super().on_epoch_begin(epoch, logs)
 

@@ -56,8 +56,8 @@ class MinimumTime:
         self._since_estimate_ns += train_ns
         if ended >= self._reported_epochs or self._since_estimate_ns >= ESTIMATE_EVERY_NS:
             self._since_estimate_ns = 0
-            an_epoch_us = self._gained_an_epoch_us(ended, left_us) or train_ns / 1000
-            epochs = min(ended + math.ceil(left_us / max(an_epoch_us, 1)), self.most_epochs)
+            per_epoch_us = self._gain_per_epoch_us(ended, left_us) or train_ns / 1000
+            epochs = min(ended + math.ceil(left_us / max(per_epoch_us, 1)), self.most_epochs)
             if (
                 ended >= self._reported_epochs
                 or abs(epochs - self._reported_epochs) > WORTH_REPORTING * self._reported_epochs
@@ -65,7 +65,7 @@ class MinimumTime:
                 self._report(epochs)
         return True
 
-    def _gained_an_epoch_us(self, ended: int, left_us: int) -> float:
+    def _gain_per_epoch_us(self, ended: int, left_us: int) -> float:
         """Return what each epoch has added to the steady state since the first estimate.
 
         That is less than it took: each is opened first.

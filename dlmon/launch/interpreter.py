@@ -28,7 +28,7 @@ OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
 _MOST_BYTES = 1 << 16
 # What a machine that is full just now says to one more process.
-_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
+_TEMPORARY_ERRORS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
 _MARK = b"\x1edlmon "
 # Builds of one module that go by other names in a registry.
 _DISTRIBUTIONS = {
@@ -174,8 +174,8 @@ def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
             preexec_fn=die_with_parent(os.getpid()),
         )
     except (OSError, ValueError) as error:
-        passing = isinstance(error, OSError) and error.errno in _PASSING
-        kind = InterpreterNotExamined if passing else InterpreterError
+        temporary = isinstance(error, OSError) and error.errno in _TEMPORARY_ERRORS
+        kind = InterpreterNotExamined if temporary else InterpreterError
         raise kind(f"{_named(command)} {_why_not_started(command, error)}") from None
 
 

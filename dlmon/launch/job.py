@@ -34,12 +34,10 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_line(self) -> bytes:
-        """Return the job as one line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Job:
-        """Read what `to_line` wrote."""
         fields = json.loads(line)
         fields["command"] = tuple(fields["command"])
         return cls(**fields)

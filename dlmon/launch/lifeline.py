@@ -16,11 +16,11 @@ from dlmon.records.sanitize import clean
 
 @dataclass
 class Lifeline:
-    """A supervisor that has been started and not yet answered, and later its lifeline."""
+    """The pipes to a supervisor: its answer, then the lifeline that keeps its session running."""
 
     process: subprocess.Popen[bytes]
     _answered: bool = False
-    _rest: bytes = b""
+    _unfinished: bytes = b""
 
     def answer(self) -> Started | Refused:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
@@ -45,7 +45,9 @@ class Lifeline:
         assert self.process.stdout is not None
         if not self._answered or self.process.stdout.closed:
             return []
-        *lines, self._rest = (self._rest + (self.process.stdout.read() or b"")).split(b"\n")
+        *lines, self._unfinished = (self._unfinished + (self.process.stdout.read() or b"")).split(
+            b"\n"
+        )
         records = []
         for line in lines:
             # Whatever else it may be, it is no answer of a supervisor of ours.

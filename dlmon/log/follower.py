@@ -17,7 +17,7 @@ from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeade
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _Header = TypeVar("_Header", bound=Header, covariant=True)
-_IS_NONE = {
+_NOT_A_LOG = {
     SessionHeader: "is not a dlmon log",
     SweepHeader: "is no sweep that dlmon recorded",
 }
@@ -110,7 +110,7 @@ class RecordFollower(Generic[_Header]):
                 break
             head, newline, _ = more.partition(b"\n")
             line += head
-        not_a_log = LogError(f"{self.path} {_IS_NONE[kind]}")
+        not_a_log = LogError(f"{self.path} {_NOT_A_LOG[kind]}")
         schema = _schema_of(line, kind.TYPE)
         if schema is None or not newline:
             raise not_a_log

@@ -1,4 +1,4 @@
-"""The one language of every pipe and log; the standard library only."""
+"""The records of every pipe and log; the standard library only."""
 
 from dlmon.records.codec import (
     LARGEST,

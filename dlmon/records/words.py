@@ -1,4 +1,4 @@
-"""The words that code goes by: each set of them is closed, and stands in records as text."""
+"""The closed sets of words in records: statuses, states, kinds of failure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def main() -> int:
         while _read_commands(tick, lines, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
-                sampler.afterwards()
+                sampler.read_deferred()
                 for record in events.drain():
                     _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())

@@ -62,7 +62,7 @@ class Reading:
 
 
 class Provider(Protocol):
-    """One source of readings. Nothing it can't read may raise: it becomes a reason.
+    """One source of readings. What it can't read raises nothing: it becomes a reason.
 
     `t` is CLOCK_MONOTONIC in nanoseconds. Rates are those since the call before,
     so each tier's first call only takes their baseline.

@@ -25,10 +25,10 @@ FIRST_WINDOW_S = 0.25
 
 
 @runtime_checkable
-class LongReader(Protocol):
+class DeferredReader(Protocol):
     """A provider that takes some of its readings between two samples."""
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Read some of what takes too long for a sample."""
 
 
@@ -105,11 +105,11 @@ class Sampler:
             )
         )
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Read what takes too long for a sample; call it once the sample is written."""
         for provider in self._providers:
-            if isinstance(provider, LongReader):
-                provider.afterwards()
+            if isinstance(provider, DeferredReader):
+                provider.read_deferred()
 
     def _read(self, t: int, slow: bool) -> Reading:
         reading = Reading()

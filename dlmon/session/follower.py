@@ -139,12 +139,10 @@ class SessionFollower:
 
     @property
     def result(self) -> Result | None:
-        """The session's result, once there is one."""
         return self.session.result
 
     @property
     def is_ours(self) -> bool:
-        """Whether it stops with us, unless it is detached."""
         return self._lifeline is not None
 
     @property
@@ -153,7 +151,6 @@ class SessionFollower:
         return log_directory_of(self.path)
 
     def stop(self) -> bool:
-        """Stop it after the current batch; return whether that can be."""
         if self._lifeline is not None:
             self._lifeline.send(FROM_SCREEN)
             return True
@@ -163,7 +160,6 @@ class SessionFollower:
             return False
 
     def detach(self) -> None:
-        """Let it go on without us."""
         if self._lifeline is not None:
             self._lifeline.send("detach")
 
@@ -181,15 +177,12 @@ class SessionFollower:
         return self.session.last_t
 
     def snapshot(self) -> Snapshot:
-        """Return all figures of this moment."""
         return self.session.snapshot(self.now())
 
     async def pause(self) -> None:
-        """Let other tasks run before more is read."""
         await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
-        """Close the log."""
         self._follower.close()
 
     def _find_problem(self) -> str | None:

@@ -95,7 +95,7 @@ def find_limit(
         _other_programs(use, samples),
         _own_cpus(use, facts),
         _own_threads(use, _count(threads)),
-        _cores_of_whom(use, samples),
+        _all_cores_busy(use, samples),
         _swap(samples),
         _memory_pressure(samples),
         _steal(samples),
@@ -148,7 +148,7 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
     if len(both) < LEAST_SAMPLES:
-        return _CpuUse(cores, allowed, own=_own_alone(samples))
+        return _CpuUse(cores, allowed, own=_own_cores(samples))
     own = sum(own for own, *_ in both) / len(both)
     busy = sum(busy for _, busy, _ in both) / len(both)
     steals = [steal for *_, steal in both if steal is not None]
@@ -163,7 +163,7 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
     )
 
 
-def _own_alone(samples: Sequence[Machine]) -> float | None:
+def _own_cores(samples: Sequence[Machine]) -> float | None:
     own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
     return None if own_pct is None else own_pct / 100
 
@@ -267,7 +267,7 @@ def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
     )
 
 
-def _cores_of_whom(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
+def _all_cores_busy(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
     """Hold when all cores are busy, and nobody knows by whom."""
     if use is None or use.own is not None:
         return None
@@ -380,20 +380,20 @@ def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
         names = " and ".join(_HEAT[reason] for reason in heat)
         degrees = _mean(gpu.temperature_c for gpu in gpus)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
-        often = _often(max(shares[reason] for reason in heat))
+        often = _share_text(max(shares[reason] for reason in heat))
         found.append(("gpu-thermal", f"{names}{at}{often}"))
     if has(_POWER_BRAKE):
-        often = _often(shares[_POWER_BRAKE])
+        often = _share_text(shares[_POWER_BRAKE])
         found.append(("gpu-power-brake", f"HW power brake (external){often}"))
     if has(_SLOWDOWN) and not has("hardware thermal slowdown") and not has(_POWER_BRAKE):
-        often = _often(shares[_SLOWDOWN])
+        often = _share_text(shares[_SLOWDOWN])
         found.append(("gpu-slowdown", f"HW slowdown{often}"))
     if has(_POWER_CAP):
-        found.append(("gpu-power-cap", f"SW power cap{_often(shares[_POWER_CAP])}"))
+        found.append(("gpu-power-cap", f"SW power cap{_share_text(shares[_POWER_CAP])}"))
     return found
 
 
-def _often(share: float) -> str:
+def _share_text(share: float) -> str:
     """Say in how many of the readings, where it isn't all of them."""
     return "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
 

@@ -28,7 +28,6 @@ class LocalMachine:
         sense: Callable[..., Sensing] = Sensing,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Read nothing until `start`."""
         self.interval_s = interval_s
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
@@ -42,7 +41,6 @@ class LocalMachine:
 
     @property
     def is_on(self) -> bool:
-        """Whether a sensors process runs."""
         return self._sensing is not None
 
     @property
@@ -63,13 +61,11 @@ class LocalMachine:
             self._on_since_ns = self.now()
 
     def stop(self) -> None:
-        """End the sensors process."""
         if self._sensing is not None:
             self._sensing.close()
             self._sensing = None
 
     def poll(self) -> list[str]:
-        """Return the sensors' notices since the last call, each sentence once."""
         notices, self._unread_notices = self._unread_notices, []
         return notices
 

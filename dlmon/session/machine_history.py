@@ -42,7 +42,6 @@ class MachineHistory:
         return self.energy.gpu_joules_since_start
 
     def fold(self, sample: Machine) -> None:
-        """Take one sample."""
         before = self.latest
         start_ns = sample.t - self._interval_ns
         # Up to two missed ticks are lateness, more is a gap.

@@ -132,7 +132,7 @@ class Session:
             self._close_span(self.last_t)
 
     def so_far(self) -> list[Record]:
-        """Return what a log that begins now has to know of what came before."""
+        """Return the records with which a new log can continue this session."""
         facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
         phase = self.phase_spans[-1] if self.phase_spans else None
         return [
@@ -221,7 +221,6 @@ class Session:
 
     @property
     def energy(self) -> EnergyMeter:
-        """What the counters of the machine's devices said."""
         return self.machine.energy
 
     def snapshot(self, now_ns: int | None = None) -> Snapshot:
@@ -307,7 +306,6 @@ class Session:
 
     @property
     def phase(self) -> str | None:
-        """The phase that the workload is in."""
         return self.phase_spans[-1].phase if self.phase_spans else None
 
     def _validation_s(self, steps: int | None) -> float | None:

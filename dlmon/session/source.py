@@ -15,7 +15,7 @@ SLICE_S = 0.015
 
 
 class SessionSource(Protocol):
-    """One session, as it happens or as it was."""
+    """One session, live or recorded."""
 
     status: Status
     """How it stands: running, completed, ..."""
@@ -78,7 +78,7 @@ class MachineSource(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether readings come."""
+        """Whether sampling is on."""
 
     @property
     def start_ns(self) -> int:
@@ -92,10 +92,10 @@ class MachineSource(Protocol):
         """Return the time on the clock of the readings, in nanoseconds."""
 
     def start(self) -> None:
-        """Have readings come, unless they do."""
+        """Start sampling, unless it is on."""
 
     def stop(self) -> None:
-        """Have none come."""
+        """Stop sampling."""
 
     def poll(self) -> list[str]:
         """Return the sensors' notices since the last call, each sentence once."""

@@ -59,7 +59,6 @@ class ValidationTime:
     step_s: float
 
     def seconds(self, steps: int) -> float:
-        """Return the time of a pass of `steps` batches."""
         return self.fixed_s + self.step_s * steps
 
 
@@ -78,7 +77,6 @@ class ValidationPasses:
         self._sums = [0.0] * 5
 
     def add(self, validation: Validation) -> None:
-        """Take one pass."""
         if validation.steps < 1:
             return
         self._passes += 1

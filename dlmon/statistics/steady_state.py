@@ -22,7 +22,7 @@ WARM_UP_US = 1_000_000
 BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
 MOST_BLOCKS = 20
-MOST_LIKENESS = 0.9
+MOST_AUTOCORRELATION = 0.9
 STALL_FACTOR = 10
 # So many epochs must have been opened before their openings are used.
 LEAST_OPENINGS = 3
@@ -69,7 +69,7 @@ class _OpenedEpochs:
         return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
 
 
-def _as_far_as_known(value: float) -> float:
+def _rounded(value: float) -> float:
     """Round what a bucket's middle says to four digits, the first finer than the bucket.
 
     Three would be off by up to 0.5 % once more.
@@ -117,8 +117,10 @@ class _Blocks:
         residuals = [done - rate * time_us for done, time_us in self._blocks]
         squares = math.fsum(residual**2 for residual in residuals)
         products = math.fsum(a * b for a, b in pairwise(residuals))
-        likeness = min(max(products / squares, 0.0), MOST_LIKENESS) if squares else 0.0
-        independent = count * (1 - likeness) / (1 + likeness)
+        autocorrelation = (
+            min(max(products / squares, 0.0), MOST_AUTOCORRELATION) if squares else 0.0
+        )
+        independent = count * (1 - autocorrelation) / (1 + autocorrelation)
         error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
         return error, max(1, int(independent) - 1)
 
@@ -144,7 +146,6 @@ class SteadyBatches:
 
     @property
     def warm(self) -> bool:
-        """Whether the warm-up is over."""
         return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
 
     @property
@@ -339,10 +340,10 @@ class SteadyState:
         mean = self._steady_samples / (self._steady_us / 1e6)
         error, band = self._blocks.relative_error(), self.relative_band()
         return SamplesPerSecond(
-            median=_as_far_as_known(median),
+            median=_rounded(median),
             mean=mean,
             standard_error=None if error is None else mean * error[0],
-            jitter=_as_far_as_known(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
+            jitter=_rounded(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
             band=None if band is None else mean * band,
         )
 
@@ -353,8 +354,8 @@ class SteadyState:
             return None
         ranked = self._ranked()
         return StepTime(
-            median=_as_far_as_known(weighted_quantile(ranked, 0.5) / 1000),
-            p95=_as_far_as_known(weighted_quantile(ranked, 0.95) / 1000),
+            median=_rounded(weighted_quantile(ranked, 0.5) / 1000),
+            p95=_rounded(weighted_quantile(ranked, 0.95) / 1000),
             mean=mean_us / 1000,
         )
 

@@ -47,9 +47,9 @@ class OutputLines:
         pieces = _CONTROLS.split(text[: len(text) - len(self._unfinished_control)])
         for position, piece in enumerate(pieces):
             if position % 2:
-                self._obey(piece, ended)
+                self._apply_control(piece, ended)
             elif piece:
-                self._put(piece, t, ended)
+                self._overwrite(piece, t, ended)
         return ended
 
     def state(self, t: int, final: bool = False) -> str | None:
@@ -62,7 +62,7 @@ class OutputLines:
         self._changed_t = t
         return clean(self._line)
 
-    def _obey(self, control: str, ended: list[str]) -> None:
+    def _apply_control(self, control: str, ended: list[str]) -> None:
         if control == "\n":
             self._end(ended)
         elif control == "\r":
@@ -74,7 +74,7 @@ class OutputLines:
         elif control == _ERASE_LINE:
             self._line = " " * self._cursor
 
-    def _put(self, text: str, t: int, ended: list[str]) -> None:
+    def _overwrite(self, text: str, t: int, ended: list[str]) -> None:
         if self._line == self._sent:
             self._changed_t = t
         after = self._line[self._cursor + len(text) :]
@@ -109,7 +109,7 @@ class OutputLog:
 
     def feed(self, stream: str, data: bytes, t: int) -> list[Output]:
         """Take bytes of a stream; return the records to write."""
-        self._wait(stream, self._streams[stream].feed(data, t), t)
+        self._queue(stream, self._streams[stream].feed(data, t), t)
         return self._due(t)
 
     def tick(self, t: int, final: bool = False) -> list[Output]:
@@ -119,13 +119,13 @@ class OutputLog:
         """
         for stream, lines in self._streams.items():
             if final:
-                self._wait(stream, lines.feed(b"", t, final=True), t)
+                self._queue(stream, lines.feed(b"", t, final=True), t)
             standing = lines.state(t, final)
             if standing is not None:
-                self._wait(stream, [standing], t)
+                self._queue(stream, [standing], t)
         return self._due(t, final)
 
-    def _wait(self, stream: str, lines: list[str], t: int) -> None:
+    def _queue(self, stream: str, lines: list[str], t: int) -> None:
         self._waiting.extend(Output(t, stream, line) for line in lines)
 
     def _due(self, t: int, final: bool = False) -> list[Output]:

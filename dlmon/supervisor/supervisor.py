@@ -103,12 +103,11 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended = False
-        self._given_up = asyncio.Event()
+        self._stop_waiting = asyncio.Event()
         self._reported_lost_lines = 0
         self._oom_kills = oom_kills()
 
     async def run(self) -> None:
-        """Run the session to its end."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._stop_on_signals()
@@ -235,11 +234,11 @@ class Supervisor:
         self._workload.tick(now, final=True)
         self._workload.report_refused_records()
         self._report_lost_lines()
-        self._keep_log()
+        self._check_log()
         path, result = self._writer.path, self._result(now)
         self._write(result)
-        await self._write_out()
-        why = self._keep_log()
+        await self._wait_for_disk()
+        why = self._check_log()
         if self._writer.path != path:
             # The log was lost only now, with its result.
             result = replace(result, log=str(self._writer.path))
@@ -287,21 +286,21 @@ class Supervisor:
         while True:
             await asyncio.sleep(1.0)
             self._workload.tick(time.monotonic_ns())
-            self._keep_log()
+            self._check_log()
             if self._writer.retry():
                 self._report_lost_lines()
 
-    def _keep_log(self) -> str:
-        """See to it that the log lies where it is looked for.
+    def _check_log(self) -> str:
+        """Continue the log in a new file if it was lost.
 
-        Return why it can't be written, or nothing.
+        Return why it can't be written; empty where it can.
         """
         assert self._writer is not None
         assert self._session is not None
         old, loss, why = self._writer.path, self._writer.find_loss(), ""
         if loss is not None:
             try:
-                self._writer.go_on_in_next(self._session.so_far())
+                self._writer.continue_in_next(self._session.so_far())
             except LogError as error:
                 why = f"the log {loss}, and no other can be made beside it: {error}"
             else:
@@ -342,7 +341,7 @@ class Supervisor:
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
-                self._given_up.set()
+                self._stop_waiting.set()
                 self._stop("its viewer is gone")
 
     def _stop(self, reason: str) -> None:
@@ -351,14 +350,14 @@ class Supervisor:
         Once it has ended, this means to wait no longer for room on a full disk.
         """
         if self._ended:
-            self._given_up.set()
+            self._stop_waiting.set()
         elif self._stop_asked is None:
             self._stop_asked = reason
             self._stopping.set()
             if self._workload.pid is not None:
-                self._press_on(self._workload.pid, reason)
+                self._escalate_stop(self._workload.pid, reason)
 
-    def _press_on(self, pid: int, reason: str) -> None:
+    def _escalate_stop(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
         terminate_s, kill_s = self._job.terminate_after_s, self._job.kill_after_s
 
@@ -404,15 +403,15 @@ class Supervisor:
                 end_process(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)
 
-    async def _write_out(self) -> None:
+    async def _wait_for_disk(self) -> None:
         """Wait for a full disk as long as somebody may still make room on it, and for no more."""
         assert self._writer is not None
         while not self._writer.retry(at_once=True) and self._writer.is_full:
-            self._keep_log()
-            if self._given_up.is_set():
+            self._check_log()
+            if self._stop_waiting.is_set():
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._given_up.wait(), 1.0)
+                await asyncio.wait_for(self._stop_waiting.wait(), 1.0)
 
     def _result(self, now: int) -> Result:
         assert self._session is not None
@@ -464,7 +463,6 @@ def _versions(
 
 
 def _children() -> set[int]:
-    """Return the pids of our direct children."""
     try:
         pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:

@@ -64,16 +64,13 @@ class Workload:
 
     @property
     def pid(self) -> int | None:
-        """Its pid; None where it was not started."""
         return None if self._process is None else self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with; None before."""
         return None if self._process is None else self._process.returncode
 
     def reaped(self, exit_code: int) -> None:
-        """Take note that it has ended."""
         assert self._process is not None
         self._process.returncode = exit_code
         self.ended.set()
@@ -192,7 +189,6 @@ class Workload:
         self._refused_records += 1
 
     def report_refused_records(self) -> None:
-        """Report how many lines were no records."""
         if self._refused_records > 1:
             self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
 

@@ -33,7 +33,7 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
     sentences = []
     for (workload, fixed), places in groups.items():  # type: ignore[misc]
         leaders = {place: _leader(rivals, by) for place, rivals in places.items()}
-        sentence = _in_words(leaders, axis)
+        sentence = _sentence(leaders, axis)
         if sentence:
             if not _are_repeated(rows[0]):
                 runs = len(rows[0].outcomes)
@@ -61,7 +61,7 @@ def _are_repeated(row: CombinationRow) -> bool:
     return len(row.outcomes) >= LEAST_RUNS
 
 
-def _in_words(leaders: Mapping[object, str | None], axis: str | None) -> str:
+def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
     """Say who leads where; empty where fewer than two places have a leader."""
     known = {place: leader for place, leader in leaders.items() if leader is not None}
     if len(known) < 2:

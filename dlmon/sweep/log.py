@@ -33,7 +33,7 @@ SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 
 # The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
 # open their logs, because closing any descriptor of them would drop the lock.
-_held: dict[tuple[int, int], SweepWriter] = {}
+_open_here: dict[tuple[int, int], SweepWriter] = {}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,6 @@ class SweepEntry:
 
     @property
     def plan(self) -> Plan:
-        """What is to be run."""
         return self.sweep.plan
 
 
@@ -88,7 +87,7 @@ class SweepWriter:
         self.sweep = sweep
         """What the log says, kept as it grows."""
         self._fd = fd
-        _held[_identity(os.fstat(fd))] = self
+        _open_here[_identity(os.fstat(fd))] = self
 
     @classmethod
     def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
@@ -102,7 +101,7 @@ class SweepWriter:
         path, fd, _ = make_log(log_dir, header)
         writer = cls(path, fd, header, sweep)
         try:
-            refuse_second(log_dir)
+            refuse_another_sweep(log_dir)
         except BaseException:
             writer.close()
             path.unlink()
@@ -135,13 +134,13 @@ class SweepWriter:
                     "compare, so resume it there"
                 )
             writer = cls(path, fd, header, sweep)
-            refuse_second(log_directory_of(path))
+            refuse_another_sweep(log_directory_of(path))
             if os.pread(fd, 1, os.fstat(fd).st_size - 1) != b"\n":
                 # What a power cut tore stays as it is; the next line begins on its own.
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
-            _let_go(fd)
+            _unlock(fd)
             raise
         return writer
 
@@ -156,7 +155,7 @@ class SweepWriter:
 
     def close(self) -> None:
         """Close the log and drop the lock."""
-        _let_go(self._fd)
+        _unlock(self._fd)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -193,14 +192,14 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
         return _folded(follower)
 
 
-def refuse_second(directory: Path) -> None:
+def refuse_another_sweep(directory: Path) -> None:
     """Refuse a sweep where another one runs.
 
     Raises:
         SweepError: another process runs a sweep of this directory on this machine.
     """
     for path in log_paths(SweepHeader, directory):
-        holder = None if _held_here(path) else _lock_holder(path)
+        holder = None if _writer_here(path) else _lock_holder(path)
         if holder is not None:
             raise SweepError(_running_sentence(path, holder))
 
@@ -222,7 +221,7 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
 
 
 def _read_entry(path: Path) -> SweepEntry:
-    held = _held_here(path)
+    held = _writer_here(path)
     if held is not None:
         return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
@@ -234,16 +233,16 @@ def _read_entry(path: Path) -> SweepEntry:
     return SweepEntry(header, path, sweep, status, pid)
 
 
-def _held_here(path: Path) -> SweepWriter | None:
+def _writer_here(path: Path) -> SweepWriter | None:
     """Return what writes a log, where that is this process."""
     try:
-        return _held.get(_identity(path.stat()))
+        return _open_here.get(_identity(path.stat()))
     except OSError:
         return None
 
 
-def _let_go(fd: int) -> None:
-    _held.pop(_identity(os.fstat(fd)), None)
+def _unlock(fd: int) -> None:
+    _open_here.pop(_identity(os.fstat(fd)), None)
     os.close(fd)
 
 

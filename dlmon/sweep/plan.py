@@ -73,7 +73,6 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The names of the options that are varied."""
         return tuple(variation.key for variation in self.variations)
 
     def check(self) -> None:
@@ -218,7 +217,7 @@ def read_repeats(text: str) -> int:
 def check_number_of_runs(
     workloads: Sequence[str], variations: Sequence[Variation], repeats: int
 ) -> None:
-    """Refuse what would never end.
+    """Check that there are from 1 to `MOST_RUNS` runs.
 
     Raises:
         SweepError: there are more than `MOST_RUNS` runs, or none.

@@ -64,7 +64,6 @@ class SweepRun:
 
     @property
     def sweep(self) -> Sweep:
-        """How far the sweep has come."""
         return self.writer.sweep
 
     @property
@@ -74,7 +73,6 @@ class SweepRun:
 
     @property
     def running_for_s(self) -> float:
-        """How long the current run has taken."""
         return time.monotonic() - self._begun_at if self.slot is not None else 0.0
 
     @property
@@ -111,7 +109,6 @@ class SweepRun:
             self.ended = True
 
     def stop(self) -> None:
-        """Stop the current run, after its batch, and the sweep."""
         self._stop_asked = True
         if self._lifeline is not None:
             self._lifeline.send(BY_SWEEP)
@@ -170,7 +167,6 @@ class SweepRun:
         self._lifeline, self.slot = None, None
 
     async def _follow(self, log: Path, session: str) -> Outcome:
-        """Follow a session to its end."""
         self.follower = follower = SessionFollower(log, launch=self._lifeline)
         try:
             while True:

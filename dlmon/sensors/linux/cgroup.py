@@ -61,7 +61,6 @@ class CgroupProvider:
         self._faults = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the group, and return what it allows."""
         try:
             mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
             paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
@@ -119,14 +118,14 @@ class CgroupProvider:
 
     def _find_cpu_limit(self, group: Group) -> float:
         limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
-        cores, directory = _tightest(group, limit, "no CPU limit is set")
+        cores, directory = _lowest_limit(group, limit, "no CPU limit is set")
         self._throttle = (directory, str(directory / "cpu.stat"))
         self._cores = cores
         return round(cores, 2)
 
     def _find_memory_limit(self, group: Group, memory_bytes: int) -> int:
         limit = memory_limit_v2 if group.version == 2 else memory_limit_v1
-        allowed, directory = _tightest(group, limit, "no memory limit is set")
+        allowed, directory = _lowest_limit(group, limit, "no memory limit is set")
         if allowed >= memory_bytes:
             raise ValueError("no memory limit is set")
         self._memory = (group.version, directory)
@@ -352,7 +351,7 @@ def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
     return tuple(reversed(directories))
 
 
-def _tightest(
+def _lowest_limit(
     group: Group, limit: Callable[[Path], Limit | None], why_none: str
 ) -> tuple[Limit, Path]:
     limits = [(limit(where), where) for where in group.directories]
@@ -366,7 +365,7 @@ def _swap_allowed(group: Group, meminfo: str) -> int | None:
     """Return the MiB that the group may swap out, None where the machine has no more anyway."""
     limit = swap_limit_v2 if group.version == 2 else swap_limit_v1
     try:
-        allowed, _ = _tightest(group, limit, "no swap limit is set")
+        allowed, _ = _lowest_limit(group, limit, "no swap limit is set")
         swap_bytes = _bytes_of("SwapTotal", meminfo)
     except (OSError, ValueError):
         return None

@@ -39,7 +39,6 @@ class CpuProvider:
         self._temperatures: list[str] = []
 
     def facts(self) -> MachineFacts:
-        """Return the model, the number of cores, and how busy they were."""
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         asked: dict[str, Callable[[], Any]] = {

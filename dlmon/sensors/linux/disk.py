@@ -39,7 +39,6 @@ class DiskProvider:
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read the rates since the call before."""
         try:
             if not self._disks:
                 raise ValueError("no physical disk was found")

@@ -31,7 +31,6 @@ class NetworkProvider:
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read the rates since the call before."""
         try:
             received, sent = bytes_moved(kernel_files.read(self._counters), self._hardware)
             received_s, sent_s = self._moved.per_second(t, received, sent)

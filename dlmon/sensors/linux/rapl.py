@@ -90,7 +90,6 @@ class EnergyProvider:
         return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
 
     def slow(self, t: int) -> Reading:
-        """Read nothing more."""
         return Reading()
 
     def _shortest_wrap_ns(self) -> float:

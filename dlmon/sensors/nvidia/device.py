@@ -28,8 +28,8 @@ from dlmon.sensors.nvidia.queries import (
     words,
 )
 
-_EVERYTHING = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
-_READINGS = (*(query.name for query in _EVERYTHING), *NVLINK_NAMES)
+_ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
+_READINGS = (*(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
 _BUS_ID = next(query for query in FACTS if query.name == "bus_id")
 
 
@@ -44,7 +44,7 @@ class Missing:
 LOST = Missing("lost", GpuState.LOST)
 ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
 MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known", GpuState.ASLEEP)
-LET_GO = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
+RELEASED = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
 
 
 def missing_by(error: Exception) -> Missing:
@@ -78,7 +78,7 @@ class Device:
     @property
     def is_lost(self) -> bool:
         """Whether it can't be asked, and not for having been left to sleep."""
-        return self.handle is None and self.missing not in (ASLEEP, LET_GO)
+        return self.handle is None and self.missing not in (ASLEEP, RELEASED)
 
     @property
     def can_be_asked(self) -> bool:
@@ -86,7 +86,6 @@ class Device:
         return self._why_not_asked() is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
-        """Ask through `handle` from now on."""
         self.handle, self.uuid = handle, uuid or self.uuid
         self.is_asleep, self.is_due = False, True
         self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
@@ -108,7 +107,6 @@ class Device:
             self.is_due, self._measured = True, {}
 
     def facts(self, nvml: Any) -> GpuFacts:
-        """Ask what does not change."""
         values, why = self._answers(nvml, FACTS)
         # It may have been lost in between, and then has yet to be reported.
         self.has_reported_facts = self.can_be_asked
@@ -118,7 +116,7 @@ class Device:
     def read(self, nvml: Any, queries: tuple[Query, ...], slow: bool = False) -> Gpu:
         """Ask `queries`, and of its links if `slow`; of everything where that is due."""
         if self.is_due:
-            queries, slow, self.is_due = _EVERYTHING, True, False
+            queries, slow, self.is_due = _ALL_QUERIES, True, False
         if slow:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)

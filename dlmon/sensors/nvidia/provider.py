@@ -17,7 +17,7 @@ from typing import Any
 
 from dlmon.records import ANY, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing, missing_by
+from dlmon.sensors.nvidia.device import ASLEEP, LOST, RELEASED, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
@@ -85,7 +85,7 @@ class NvidiaProvider:
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
         self._unmeasured: list[Device] = []
-        self._unreached = False
+        self._unreachable = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
 
@@ -96,14 +96,14 @@ class NvidiaProvider:
         if self._power.all_asleep and self._wake is None:
             self._why, self._waits_for_waking = ASLEEP, True
         else:
-            self._begin()
+            self._load_and_open()
         if self._why is not None:
             return _no_facts(self._why)
         for device in self._devices:
             device.is_due = False
         facts = self._gpu_facts()
         foreign = self._computing_processes()
-        self._note_losses()
+        self._report_losses()
         if isinstance(foreign, Missing):
             return replace(facts, why={**facts.why, "foreign_gpu_processes": foreign.reason})
         return replace(facts, foreign_gpu_processes=foreign)
@@ -116,7 +116,7 @@ class NvidiaProvider:
 
     def notices(self) -> list[str]:
         """Return a sentence for each loss and each return of GPUs since the last call."""
-        self._note_losses()
+        self._report_losses()
         notices, self._notices = self._notices, []
         return notices
 
@@ -125,12 +125,12 @@ class NvidiaProvider:
         self._power.update()
         for device in self._devices:
             device.set_asleep(self._power.asleep)
-        self._bring_up(t)
+        self._reconnect(t)
         queries = (*FAST, *PCIE_LATER) if self._pcie else FAST
-        reading = self._read((*queries, *ENERGY) if self._few() else queries)
+        reading = self._read((*queries, *ENERGY) if self._has_few_gpus() else queries)
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
-        self._note_losses()
+        self._report_losses()
         return reading
 
     def slow(self, t: int) -> Reading:
@@ -139,20 +139,20 @@ class NvidiaProvider:
         queries = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
         if self._pcie and not self._unmeasured:
             self._unmeasured = list(self._devices)
-        reading = self._read(queries if self._few() else queries + ENERGY, slow=True)
+        reading = self._read(queries if self._has_few_gpus() else queries + ENERGY, slow=True)
         if not self._devices:
             return reading
         processes, why = self._processes()
         if self._release.should_release(t, self._idle(processes)):
-            self._shut_down(LET_GO)
+            self._shut_down(RELEASED)
         return replace(reading, gpu_processes=processes, why=why)
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Measure one GPU's PCIe link, each in its turn, if they are to be measured."""
         if self._unmeasured:
             self._unmeasured.pop(0).measure(self._nvml, PCIE)
 
-    def _few(self) -> bool:
+    def _has_few_gpus(self) -> bool:
         return len(self._devices) <= _MOST_ENERGY_EACH_INTERVAL
 
     def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
@@ -217,7 +217,7 @@ class NvidiaProvider:
 
     # ---- the driver's life cycle ----
 
-    def _bring_up(self, t: int) -> None:
+    def _reconnect(self, t: int) -> None:
         """Reach what can be reached by now: GPUs that woke, or that were lost."""
         if self._power.asleep:
             self._release.fell_asleep()
@@ -225,7 +225,7 @@ class NvidiaProvider:
             return
         if self._waits_for_waking:
             self._waits_for_waking = False
-            self._begin()
+            self._load_and_open()
         elif self._release.until is not None:
             if self._release.is_over(t, at_once=self._in_use()):
                 self._open()
@@ -243,7 +243,7 @@ class NvidiaProvider:
     def _all_answer(self) -> bool:
         return self._why is None and not any(device.is_lost for device in self._devices)
 
-    def _begin(self) -> None:
+    def _load_and_open(self) -> None:
         try:
             self._nvml = self._load()
         except NoNvml as error:
@@ -269,7 +269,7 @@ class NvidiaProvider:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             self._why = missing_by(error)
-            self._unreached = not self._devices
+            self._unreachable = not self._devices
             for device in self._devices:
                 device.detach(self._why)
             return
@@ -334,7 +334,7 @@ class NvidiaProvider:
         self._devices.append(new)
         return new
 
-    def _note_losses(self) -> None:
+    def _report_losses(self) -> None:
         by_reason: dict[str, list[int]] = {}
         for device in self._devices:
             if device.is_lost and device.index not in self._lost:
@@ -346,10 +346,10 @@ class NvidiaProvider:
         back = [
             device.index
             for device in self._devices
-            if device.answered and (self._unreached or device.index in self._lost)
+            if device.answered and (self._unreachable or device.index in self._lost)
         ]
         if back:
-            self._unreached = False
+            self._unreachable = False
             self._notices.append(f"{_named(back)}: back")
             self._lost.difference_update(back)
 
@@ -361,15 +361,12 @@ class NoGpus:
         self._why = Missing(why, GpuState.LOST)
 
     def facts(self) -> MachineFacts:
-        """Return why nothing is known of the GPUs."""
         return _no_facts(self._why)
 
     def fast(self, t: int) -> Reading:
-        """Return the same reason."""
         return _no_reading(self._why)
 
     def slow(self, t: int) -> Reading:
-        """Read nothing."""
         return Reading()
 
 

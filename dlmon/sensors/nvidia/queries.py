@@ -140,7 +140,7 @@ def _ecc_errors(nvml: Any, gpu: Any, kind: int) -> Any:
 
 
 def _unanswered(name: str, reason: str) -> Query:
-    """Return a question that is not put to NVML; `reason` says why."""
+    """Return a query that is not sent to NVML; `reason` says why."""
 
     def refuse(nvml: Any, gpu: Any) -> float:
         raise ValueError(reason)

@@ -27,7 +27,6 @@ HAS_ENDED = "the process has ended, but the driver still lists it"
 HIDDEN = "this system hides other users' processes"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 NOT_REPORTED = "not reported by the driver"
-# These begin the reasons for no GPUs that leave no doubt that nothing runs on one.
 ON_GPUS = ("gpus", "gpu_memory_mib")
 FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
@@ -46,7 +45,7 @@ class ProcessKey(NamedTuple):
 
 
 class ProcessTableReader:
-    """Rows for who computes here, and with what.
+    """Reads the rows of the process table.
 
     A driver lists pids of the first namespace. Where `same_pids` is false, they mean
     nothing here: a row of the driver's then has nothing else, and which of the processes

@@ -40,7 +40,6 @@ class ProcessProvider:
 
     @property
     def members(self) -> Mapping[int, Stat]:
-        """The processes of the tree, as they were read last."""
         return self._members
 
     def watch(self, pid: int, t: int) -> None:
@@ -63,7 +62,6 @@ class ProcessProvider:
         self._find_busiest(t)
 
     def unwatch(self) -> None:
-        """Read no tree any more."""
         self._forget()
         self.watching = False
         self._nothing = Reading(why={"process": "no process is watched"})

@@ -637,7 +637,7 @@ async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run,
     def refuse(directory, own=None):
         raise SweepError("another sweep is running already (process 7)")
 
-    monkeypatch.setattr(dlmon.sweep.log, "refuse_second", refuse)
+    monkeypatch.setattr(dlmon.sweep.log, "refuse_another_sweep", refuse)
     async with at_home() as (app, pilot, runs):
         await pilot.press(*"threads=1,2", "enter")
         await pilot.pause()

@@ -570,7 +570,7 @@ def test_a_stop_ends_training_whatever_the_least_time(build):
 
 
 def test_keras_prints_the_epochs_that_were_asked_for_and_counts_to_them(callbacks):
-    progress = callbacks.AskedEpochs(2)
+    progress = callbacks.RequestedEpochs(2)
     assert progress.async_safe
     progress.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
     for epoch in range(5):

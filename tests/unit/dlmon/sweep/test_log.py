@@ -25,7 +25,7 @@ from dlmon.sweep.log import (
     list_sweeps,
     new_header,
     read_sweep,
-    refuse_second,
+    refuse_another_sweep,
 )
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import Sweep
@@ -160,7 +160,7 @@ def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):
     for attempt in (
         lambda: SweepWriter.resume(writer.path, 1.0),
         lambda: SweepWriter.begin(log_dir, new_header(PLAN, 7, 2.0)),
-        lambda: refuse_second(log_dir),
+        lambda: refuse_another_sweep(log_dir),
     ):
         with pytest.raises(SweepError, match=f"process {pid}") as caught:
             attempt()
@@ -362,7 +362,7 @@ def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monk
 def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     writer = begin()
     assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
-    refuse_second(log_dir)
+    refuse_another_sweep(log_dir)
     asked = "import sys; from pathlib import Path; from dlmon.log.lock import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
     told = subprocess.run(

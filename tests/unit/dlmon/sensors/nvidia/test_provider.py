@@ -376,17 +376,17 @@ def test_one_pcie_link_is_measured_after_each_sample_and_each_in_its_turn():
     first = gpus(provider, 0)
     assert [gpu.why["pcie_send_mib_s"] for gpu in first] == ["not measured yet"] * 2
     assert measured_since_last(module) == []
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["a", "a"]
     a, b = gpus(provider, SECOND)
     assert (a.pcie_send_mib_s, a.pcie_receive_mib_s, b.pcie_send_mib_s) == (2.0, 4.0, None)
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["b", "b"]
     assert [gpu.pcie_send_mib_s for gpu in gpus(provider, 2 * SECOND)] == [2.0, 2.0]
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == []
     provider.slow(5 * SECOND)
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["a", "a"]
 
 
@@ -394,7 +394,7 @@ def test_a_lost_gpu_does_not_keep_what_was_measured_before():
     module = Module("a")
     provider, _ = opened(module, pcie=True)
     provider.slow(0)
-    provider.afterwards()
+    provider.read_deferred()
     module.errors[None, "a"] = LOST
     assert gpus(provider, 0)[0].why["pcie_send_mib_s"] == "lost"
     module.errors.clear()

@@ -28,7 +28,7 @@ from dlmon.records import TITLES
 from dlmon.session.follower import SessionFollower
 from workloads.catalog import WORKLOADS
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 # Kept back for packing the logs and writing the page.
 LAST_S = 20.0
 PACKAGES = ("keras", "jax", "torch", "tensorflow", "textual", "psutil", "nvidia-ml-py")
@@ -379,7 +379,7 @@ def pack(file: Path, paths: Sequence[Path], root: Path) -> None:
         with tarfile.open(file, "w:xz") as archive:
             for path in sorted(paths, key=lambda one: one.stat().st_size)[:count]:
                 archive.add(path, arcname=str(path.relative_to(root)))
-        if file.stat().st_size <= MOST_BYTES:
+        if file.stat().st_size <= MAX_BYTES:
             return
 
 

@@ -34,7 +34,7 @@ from cost import cpu_s, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.instrument.collector import BatchCollector, EpochBegin, EpochEnd, Queued
+from dlmon.instrument.collector import BatchCollector, EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import (
     SCHEMA,
@@ -191,7 +191,7 @@ def _records(log: Path, seconds: int) -> Iterator[Record]:
         if not of_epoch:
             if epoch:
                 queue.append(Phase(t, "training"))
-            queue.append(EpochBegin(epoch, t, BATCH_SIZE, samples))
+            queue.append(EpochStart(epoch, t, BATCH_SIZE, samples))
         for flush in range(FLUSHES_S):
             done = BATCHES_S * flush // FLUSHES_S, BATCHES_S * (flush + 1) // FLUSHES_S
             for batch in range(*done):

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model, Phase, Validation
 
@@ -91,7 +91,7 @@ class PacedRun:
         if epoch:
             self._enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(EpochBegin(epoch, begin, self.batch_size, self.samples_per_epoch))
+        self.emitter.send(EpochStart(epoch, begin, self.batch_size, self.samples_per_epoch))
         batch_ended, next_end = self.emitter.batch_ended, self.pace.next
         end, step = next_end(begin), 0
         while step < self.steps and not self.emitter.stop_requested:

@@ -57,8 +57,8 @@ SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
 WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
 # A pair of windows in which other processes take more is measured once more, if there is time.
 QUIET_PCT = 15.0
-MOST_TRIES = 1.4
-LEAST_PAIRS, LEAST_STEPS = 5, 3
+MAX_TRIES = 1.4
+MIN_PAIRS, MIN_STEPS = 5, 3
 PROBE_STEPS = 40
 TIMEOUT_S = 180.0
 POLL_S = 0.2
@@ -179,8 +179,8 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
             raise CannotRun(f"the sensors did not outlast being stopped: {lost[0]}")
         ended: Ended = [(index, end) for index, end in json.loads(times.read_text())]
     # A window that lies in a validation has hardly a step.
-    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= LEAST_STEPS for w in pair)]
-    least = min(LEAST_PAIRS, arguments.pairs)
+    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= MIN_STEPS for w in pair)]
+    least = min(MIN_PAIRS, arguments.pairs)
     if len(pairs) < least:
         raise CannotRun(f"the steps of {workload.name} are too long here; use --separate")
     quiet = [pair for pair in pairs if all(window.others_pct <= QUIET_PCT for window in pair)]
@@ -206,7 +206,7 @@ def _measure_pairs(
     order = random.Random(arguments.seed)
     pairs: list[tuple[Window, Window]] = []
     quiet = 0
-    for _ in range(math.ceil(arguments.pairs * MOST_TRIES)):
+    for _ in range(math.ceil(arguments.pairs * MAX_TRIES)):
         windows = {on: _measure_window(on, pids, switch) for on in order.sample((True, False), 2)}
         pairs.append((windows[True], windows[False]))
         quiet += all(window.others_pct <= QUIET_PCT for window in windows.values())

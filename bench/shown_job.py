@@ -23,9 +23,9 @@ class CountingFollower(SessionFollower):
     counts_path: Path
     batches = samples = 0
 
-    def poll(self, most_s: float | None = None) -> list[Record]:
+    def poll(self, max_s: float | None = None) -> list[Record]:
         """Poll, and count batches and samples."""
-        records = super().poll(most_s)
+        records = super().poll(max_s)
         for record in records:
             if isinstance(record, Batches):
                 count = len(record.dt_us)

@@ -240,7 +240,7 @@ class NavigatingApp(App[int]):
                 chosen = options.log_dir
                 directory = self._directory if chosen is None else log_directory(Path(chosen))
                 header = new_header(plan, seed, time.time())
-                run = run_of(SweepWriter.begin(directory, header))
+                run = run_of(SweepWriter.create(directory, header))
             except (LogError, SweepError) as error:
                 self.complain(str(error))
             else:

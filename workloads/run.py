@@ -159,7 +159,7 @@ class WorkloadRun:
             feed.x,
             feed.y,
             batch_size=self.batch_size,
-            epochs=minimum_time.most_epochs,
+            epochs=minimum_time.max_epochs,
             shuffle=feed.shuffle,
             validation_data=(validation.x, validation.y) if validation else None,
             callbacks=[callback, RequestedEpochs(self.epochs)],

@@ -31,7 +31,7 @@ TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nigh
 CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 NVIDIA_PCI_VENDOR = "0x10de"
 # Twice what a day at one sample a second may take.
-LEAST_FREE_MIB = 500
+MIN_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
 LONGEST_TEXT = 500
 _LEFT_ASLEEP = "it was not asked, nor the frameworks, so that it stays so"
@@ -384,7 +384,7 @@ def _sessions(directory: Path) -> Finding:
         text = f"Sessions are stored in {directory}; its free space is not known: {error.strerror}."
         return Finding("sessions", "warning", text)
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
-    if free_mib < LEAST_FREE_MIB:
+    if free_mib < MIN_FREE_MIB:
         return Finding(
             "sessions", "warning", text, "Make room, or name another place with --log-dir DIR."
         )

@@ -25,9 +25,9 @@ from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0
-_MOST_BYTES = 1 << 18
-_MOST_GPUS = 1024
-_MOST_PROBLEMS = 8
+_MAX_BYTES = 1 << 18
+_MAX_GPUS = 1024
+_MAX_PROBLEMS = 8
 _LONGEST_PROBLEM = 200
 _MARK = b"\x1edlmon "
 
@@ -179,7 +179,7 @@ def ask_framework(
 def error_lines(text: str) -> tuple[str, ...]:
     """Return the lines of a framework's log that say why it does not reach a GPU."""
     messages = (_message(line) for line in text.splitlines() if _ERROR_LINE.search(line))
-    return tuple(dict.fromkeys(messages))[:_MOST_PROBLEMS]
+    return tuple(dict.fromkeys(messages))[:_MAX_PROBLEMS]
 
 
 def _message(line: str) -> str:
@@ -220,7 +220,7 @@ def _run(
 
 def _text_of(file: IO[bytes]) -> str:
     file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - _MOST_BYTES))
+    file.seek(max(0, file.tell() - _MAX_BYTES))
     return file.read().decode("utf-8", "replace")
 
 
@@ -231,11 +231,11 @@ def _parsed(module: str, answer: str, problems: tuple[str, ...], why: str | None
         fields = json.loads(line)
         if fields.get("why"):
             return Framework(module, problems=problems, why=_text(fields["why"]))
-        own = tuple(_text(text) for text in fields.get("problems", ())[:_MOST_PROBLEMS])
+        own = tuple(_text(text) for text in fields.get("problems", ())[:_MAX_PROBLEMS])
         return Framework(
             module,
             version=_text(fields["version"]),
-            gpus=tuple(_text(name or "") for name in fields["gpus"][:_MOST_GPUS]),
+            gpus=tuple(_text(name or "") for name in fields["gpus"][:_MAX_GPUS]),
             platform=_text(fields["platform"]) if fields["platform"] else None,
             cuda=_text(fields["cuda"]) if fields["cuda"] else None,
             problems=tuple(dict.fromkeys((*own, *problems))),

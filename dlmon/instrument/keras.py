@@ -17,7 +17,7 @@ from typing import Any
 
 import keras
 
-from dlmon.instrument.collector import EpochBegin, EpochEnd, EpochOpened, Pause
+from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
@@ -105,7 +105,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if self._opening and self._teardowns is not None:
             self._teardowns.mark_start()
         self._emitter.send(
-            EpochBegin(
+            EpochStart(
                 epoch=epoch,
                 t=now,
                 batch_size=self._batch_size,
@@ -354,7 +354,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         phase = "predicting" if self._passes else "compiling"
         self._emitter.send(Phase(t=now, name=phase))
         self._emitter.send(
-            EpochBegin(
+            EpochStart(
                 epoch=self._passes,
                 t=now,
                 batch_size=self._batch_size,

@@ -15,7 +15,7 @@ from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model
 
 # Ends a run whose clock stands still.
-MOST_EXTRA_EPOCHS = 100_000
+MAX_EXTRA_EPOCHS = 100_000
 # How often the number of epochs is estimated anew, and by how much it must differ to be reported.
 ESTIMATE_EVERY_NS = 1_000_000_000
 WORTH_REPORTING = 0.1
@@ -38,7 +38,7 @@ class MinimumTime:
         # At the first estimate: how many epochs had ended, and what was left.
         self._estimated: tuple[int, int] | None = None
         self._since_estimate_ns = 0
-        self.most_epochs = model.epochs + (MOST_EXTRA_EPOCHS if seconds > 0 else 0)
+        self.max_epochs = model.epochs + (MAX_EXTRA_EPOCHS if seconds > 0 else 0)
 
     def should_continue(self, ended: int, train_ns: int) -> bool:
         """Return whether another epoch is to follow.
@@ -50,14 +50,14 @@ class MinimumTime:
         if ended < self._model.epochs:
             return True
         left_us = self._emitter.steady_left_us(self._steady_us) if self._steady_us else 0
-        if not left_us or ended >= self.most_epochs:
+        if not left_us or ended >= self.max_epochs:
             self._report(ended)
             return False
         self._since_estimate_ns += train_ns
         if ended >= self._reported_epochs or self._since_estimate_ns >= ESTIMATE_EVERY_NS:
             self._since_estimate_ns = 0
             per_epoch_us = self._gain_per_epoch_us(ended, left_us) or train_ns / 1000
-            epochs = min(ended + math.ceil(left_us / max(per_epoch_us, 1)), self.most_epochs)
+            epochs = min(ended + math.ceil(left_us / max(per_epoch_us, 1)), self.max_epochs)
             if (
                 ended >= self._reported_epochs
                 or abs(epochs - self._reported_epochs) > WORTH_REPORTING * self._reported_epochs

@@ -26,7 +26,7 @@ from dlmon.records.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 # What a machine that is full just now says to one more process.
 _TEMPORARY_ERRORS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
 _MARK = b"\x1edlmon "
@@ -187,11 +187,11 @@ async def _read(fd: int) -> bytes:
 
     def read() -> None:
         with contextlib.suppress(BlockingIOError):
-            more.put_nowait(os.read(fd, _MOST_BYTES))
+            more.put_nowait(os.read(fd, _MAX_BYTES))
 
     loop.add_reader(fd, read)
     try:
-        while len(received) <= _MOST_BYTES and (part := await more.get()):
+        while len(received) <= _MAX_BYTES and (part := await more.get()):
             received += part
     finally:
         loop.remove_reader(fd)

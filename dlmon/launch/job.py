@@ -55,8 +55,8 @@ class Started:
 class Refused:
     """The supervisor's answer when nothing was started: why, and the exit code.
 
-    `permanent` says that the machine has not what was asked for; any other
-    trouble may be over at the next try.
+    `permanent` says that the machine lacks what was asked for; any other reason may have passed
+    at the next try.
     """
 
     reason: str

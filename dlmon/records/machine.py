@@ -11,7 +11,7 @@ from dlmon.records.words import GpuState
 ANY = "any"
 """Any GPU, where all of them sleep."""
 
-MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
+MAX_OF_RUN, MAX_ON_GPUS, MAX_BUSIEST = 12, 16, 8
 """A process table has at most so many of the run, on the GPUs, and of the others."""
 
 

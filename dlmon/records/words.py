@@ -38,8 +38,8 @@ class RunStatus(Word):
     RUNNING = "running"
 
 
-class Lack(Word):
-    """What a run lacked for a figure."""
+class Requirement(Word):
+    """What a figure of a run requires."""
 
     MODEL = "model"
     """It was not built."""

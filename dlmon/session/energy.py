@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dlmon.records import Epoch, Machine
 
 # Two ends are interpolated, so the epochs must be longer than what lies between two readings.
-LEAST_READINGS = 3
-_MOST_POINTS = 4096
+MIN_READINGS = 3
+_MAX_POINTS = 4096
 
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter began again"
@@ -122,7 +122,7 @@ class EnergyCounter:
         self._t.append(t)
         self._joules.append(energy_j)
         self._segment.append(self._segments)
-        if len(self._t) > _MOST_POINTS:
+        if len(self._t) > _MAX_POINTS:
             self._thin()
 
     def _thin(self) -> None:
@@ -136,7 +136,7 @@ class EnergyCounter:
             or place == len(segment) - 1
             or not segment[place - 1] == segment[place] == segment[place + 1]
         ]
-        kept = kept[-_MOST_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
+        kept = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
         self._t = [self._t[place] for place in kept]
         self._joules = [self._joules[place] for place in kept]
         self._segment = [segment[place] for place in kept]
@@ -191,7 +191,7 @@ class EnergyCounter:
             epochs += 1
         if not epochs:
             raise NotMeasured(why)
-        if span < LEAST_READINGS * gap:
+        if span < MIN_READINGS * gap:
             raise NotMeasured(TOO_SHORT)
         if not 0 < joules < math.inf:
             raise NotMeasured(STANDS_STILL)

@@ -18,7 +18,7 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
-LEAST_FREE_BYTES = 64 * 1024
+MIN_FREE_BYTES = 64 * 1024
 # A key goes through several queues before it is answered, so it needs more than one turn of the
 # event loop.
 PAUSE_S = 0.004
@@ -64,18 +64,18 @@ class SessionFollower:
         self._why_unwritten: str | None = None
         self._unreadable: str | None = None
 
-    def poll(self, most_s: float | None = None) -> list[Record]:
+    def poll(self, max_s: float | None = None) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records.
 
         Args:
-            most_s: leave what is not folded by then to the next call; `read_share` says so.
+            max_s: leave what is not folded by then to the next call; `read_share` says so.
         """
         ending = self.status != Status.RUNNING or self.session.result is not None
         status = Status.RUNNING if ending else status_without_result(self._follower)[0]
         following = None if ending else next_log(self.path)
         # The lock was read first: what was written before it was dropped is read now, and so is
         # what was written before the log went on in another file.
-        records = self._read(most_s)
+        records = self._read(max_s)
         if records:
             self._last_record_at = self._clock()
         self._read_lifeline()
@@ -87,9 +87,9 @@ class SessionFollower:
         self.problem = self._find_problem()
         return records
 
-    def _read(self, most_s: float | None) -> list[Record]:
+    def _read(self, max_s: float | None) -> list[Record]:
         """Fold what the log holds more, as much as there is time for, and return it."""
-        until = None if most_s is None else time.monotonic() + most_s
+        until = None if max_s is None else time.monotonic() + max_s
         records: list[Record] = []
         try:
             for record in self._follower.new_records():
@@ -208,7 +208,7 @@ class SessionFollower:
         return self._why_silent(silent_s) if silent_s >= self._silence_s else None
 
     def _why_silent(self, silent_s: float) -> str:
-        if _free_bytes(self.path) < LEAST_FREE_BYTES:
+        if _free_bytes(self.path) < MIN_FREE_BYTES:
             return (
                 "the disk that holds the log is full: make room on it; training goes on, and its "
                 "epochs are kept until they can be written"
@@ -227,7 +227,7 @@ def _free_bytes(path: Path) -> int:
     try:
         disk = os.statvfs(path)
     except OSError:
-        return LEAST_FREE_BYTES
+        return MIN_FREE_BYTES
     return disk.f_bavail * disk.f_frsize
 
 

@@ -17,7 +17,7 @@ from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.sanitize import clean
 
 WINDOW_S = 30.0
-LEAST_SAMPLES = 5
+MIN_SAMPLES = 5
 BUSY_PCT = 90.0
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
@@ -31,7 +31,7 @@ IDLE_CORES = 0.5
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
 SHARED_GPU_MIB = 512
-MOST_CORES = 1_000_000
+MAX_CORES = 1_000_000
 NAMED_CORES = 0.1
 NAMED_IN_FULL = 2
 NAME_CHARACTERS = 24
@@ -84,7 +84,7 @@ def find_limit(
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
     """
-    if len(samples) < LEAST_SAMPLES:
+    if len(samples) < MIN_SAMPLES:
         return None
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = _cpu_use(samples, facts, _count(cpus))
@@ -147,7 +147,7 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
         for s in samples
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
-    if len(both) < LEAST_SAMPLES:
+    if len(both) < MIN_SAMPLES:
         return _CpuUse(cores, allowed, own=_own_cores(samples))
     own = sum(own for own, *_ in both) / len(both)
     busy = sum(busy for _, busy, _ in both) / len(both)
@@ -366,7 +366,7 @@ def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
 def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
     """Return the rule and the words for each throttle reason of most of the readings."""
     readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
-    if len(readings) < LEAST_SAMPLES:
+    if len(readings) < MIN_SAMPLES:
         return []
     times = Counter(reason for reasons in readings for reason in set(reasons))
     shares = {reason: count / len(readings) for reason, count in times.items()}
@@ -483,7 +483,7 @@ def _cores(count: float) -> str:
 
 def _count(value: object) -> int | None:
     """Return a number of CPUs or threads from a log's options, which may hold anything."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_CORES:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
         return value
     return None
 
@@ -491,4 +491,4 @@ def _count(value: object) -> int | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean, None where too few readings are known to stand for the half minute."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) >= LEAST_SAMPLES else None
+    return sum(known) / len(known) if len(known) >= MIN_SAMPLES else None

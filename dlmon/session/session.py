@@ -17,13 +17,13 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
-    Lack,
     Machine,
     Model,
     Notice,
     Output,
     Phase,
     Record,
+    Requirement,
     Result,
     RunSeconds,
     SecondsPerEpoch,
@@ -31,17 +31,17 @@ from dlmon.records import (
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session.energy import EnergyMeter
-from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import LEAST_OPENINGS, SteadyState
+from dlmon.statistics.steady_state import MIN_OPENINGS, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
 LIMIT_SAMPLES = 300
-MOST_PHASE_SPANS = 2000
+MAX_PHASE_SPANS = 2000
 RATE_NOW_NS = 2_000_000_000
 
 STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
@@ -55,7 +55,7 @@ NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor
 NO_EPOCHS = "this workload has no epochs"
 SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
-    f"fewer than {LEAST_OPENINGS} epochs have been opened, so the projection leaves that time out"
+    f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
@@ -66,9 +66,9 @@ class _Reasons(dict[str, str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lacking: dict[str, Lack] = {}
+        self.lacking: dict[str, Requirement] = {}
 
-    def lacks(self, name: str, lack: Lack, why: str) -> None:
+    def add_lacking(self, name: str, lack: Requirement, why: str) -> None:
         self[name], self.lacking[name] = why, lack
 
 
@@ -81,8 +81,8 @@ class Session:
         """What does not change about the machine: the newest that was reported."""
         self.machine = MachineHistory(_interval_of(header))
         self.throughput = Series()
-        self.phase_spans: deque[PhaseSpan] = deque(maxlen=MOST_PHASE_SPANS)
-        self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MOST_PHASE_SPANS)
+        self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
+        self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
         self.result: Result | None = None
         self.last_t = header.t
@@ -237,7 +237,7 @@ class Session:
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
             for name in ("samples_per_second", "step_ms", "stalls"):
-                why.lacks(name, Lack.STEADY_STATE, self._not_steady)
+                why.add_lacking(name, Requirement.STEADY_STATE, self._not_steady)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
         stalls = self._steady.stalls()
@@ -294,7 +294,7 @@ class Session:
         if sample is None or self.phase not in STEADY_PHASES or not self._steady.steady:
             return
         self._training_samples.append(sample)
-        window_s = max(WINDOW_S, LEAST_SAMPLES * self.machine.interval_s)
+        window_s = max(WINDOW_S, MIN_SAMPLES * self.machine.interval_s)
         oldest_t = sample.t - int(window_s * 1e9)
         while self._training_samples[0].t < oldest_t:
             self._training_samples.popleft()
@@ -325,7 +325,7 @@ class Session:
                 why["seconds_per_epoch.band"] = NO_BAND
             return measured
         if self.model is None:
-            why.lacks("seconds_per_epoch", Lack.MODEL, NOT_BUILT)
+            why.add_lacking("seconds_per_epoch", Requirement.MODEL, NOT_BUILT)
             return None
         if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
@@ -334,7 +334,7 @@ class Session:
             why["validation"] = NOT_IN_PROJECTION
         projected = self._projected_epoch(self.model)
         if projected is None:
-            why.lacks("seconds_per_epoch", Lack.STEADY_STATE, self._not_steady)
+            why.add_lacking("seconds_per_epoch", Requirement.STEADY_STATE, self._not_steady)
         elif self._steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
@@ -360,7 +360,7 @@ class Session:
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is None or build is None:
-            why.lacks("run_seconds", Lack.MODEL, NOT_BUILT)
+            why.add_lacking("run_seconds", Requirement.MODEL, NOT_BUILT)
             return None
         if evaluation_steps < 1:
             why["run_seconds"] = "published numbers of this workload are for an epoch"

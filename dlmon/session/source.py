@@ -36,8 +36,8 @@ class SessionSource(Protocol):
     def is_ours(self) -> bool:
         """Whether it stops with us, unless it is detached."""
 
-    def poll(self, most_s: float | None = None) -> object:
-        """Fold what is new; leave what is not folded within `most_s` to the next call."""
+    def poll(self, max_s: float | None = None) -> object:
+        """Fold what is new; leave what is not folded within `max_s` to the next call."""
 
     def snapshot(self) -> Snapshot:
         """Return all figures of this moment."""

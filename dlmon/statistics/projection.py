@@ -10,7 +10,7 @@ from dlmon.records import SecondsPerEpoch, Validation
 from dlmon.statistics.intervals import mean_half_width, student_95
 from dlmon.statistics.steady_state import SteadyState
 
-LEAST_PASSES = 3
+MIN_PASSES = 3
 """So many validation passes besides the first show how much passes differ."""
 
 
@@ -116,7 +116,7 @@ class ValidationPasses:
         mean_s, count = self.seconds(steps), self._passes - 1
         if mean_s is None:
             return 0.0
-        if count >= LEAST_PASSES:
+        if count >= MIN_PASSES:
             squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
             variance = max(0.0, squares - count * mean_s**2) / (count - 1)
             return student_95(count - 1) * math.sqrt(variance / count)

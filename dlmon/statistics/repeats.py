@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from dlmon.records import Result, Status
 from dlmon.statistics.intervals import student_95
 
-LEAST_RUNS = 3
-TOO_FEW_RUNS = f"an interval needs {LEAST_RUNS} runs of the same combination"
+MIN_RUNS = 3
+TOO_FEW_RUNS = f"an interval needs {MIN_RUNS} runs of the same combination"
 METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
 """What repeats are compared by. Each is a time, so that less is faster."""
 
@@ -27,7 +27,7 @@ class Spread:
     Attributes:
         runs: how many runs stand behind it, at least one.
         mean: the mean of their times.
-        low, high: the 95 % t-interval of that mean, None below `LEAST_RUNS` runs.
+        low, high: the 95 % t-interval of that mean, None below `MIN_RUNS` runs.
             It is even about the mean, so `low` may be less than zero.
     """
 
@@ -65,7 +65,7 @@ def spread_of_repeats(times: Sequence[float]) -> Spread | None:
     if not count:
         return None
     mean = math.fsum(time / count for time in times)
-    if count < LEAST_RUNS:
+    if count < MIN_RUNS:
         return Spread(count, mean)
     deviation = math.hypot(*(time - mean for time in times)) / math.sqrt(count - 1)
     half = student_95(count - 1) * deviation / math.sqrt(count)

@@ -21,11 +21,11 @@ WARM_UP_BATCHES = 10
 WARM_UP_US = 1_000_000
 BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
-MOST_BLOCKS = 20
-MOST_AUTOCORRELATION = 0.9
+MAX_BLOCKS = 20
+MAX_AUTOCORRELATION = 0.9
 STALL_FACTOR = 10
 # So many epochs must have been opened before their openings are used.
-LEAST_OPENINGS = 3
+MIN_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
 
 
@@ -63,7 +63,7 @@ class _OpenedEpochs:
     def openings(self, step_us: float) -> Openings:
         """Return what they took beyond usual steps of `step_us`."""
         count = self.histogram.count
-        if count < LEAST_OPENINGS:
+        if count < MIN_OPENINGS:
             return Openings(count)
         mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
         return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
@@ -97,7 +97,7 @@ class _Blocks:
             return
         self._blocks.append((self._open_samples, self._open_us))
         self._open_samples = self._open_us = 0
-        if len(self._blocks) == MOST_BLOCKS:
+        if len(self._blocks) == MAX_BLOCKS:
             pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
             self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
             self._length_us *= 2
@@ -117,9 +117,7 @@ class _Blocks:
         residuals = [done - rate * time_us for done, time_us in self._blocks]
         squares = math.fsum(residual**2 for residual in residuals)
         products = math.fsum(a * b for a, b in pairwise(residuals))
-        autocorrelation = (
-            min(max(products / squares, 0.0), MOST_AUTOCORRELATION) if squares else 0.0
-        )
+        autocorrelation = min(max(products / squares, 0.0), MAX_AUTOCORRELATION) if squares else 0.0
         independent = count * (1 - autocorrelation) / (1 + autocorrelation)
         error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
         return error, max(1, int(independent) - 1)

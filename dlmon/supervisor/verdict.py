@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
-from dlmon.records import Failure, FailureKind, Lack, Model, Result, Status
+from dlmon.records import Failure, FailureKind, Model, Requirement, Result, Status
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
 from dlmon.session.session import NEVER_STEADY, STEADY_TAKES, TOO_SHORT
@@ -65,7 +65,7 @@ def make_result(
     header, model = snapshot.header, snapshot.model
     status, error, kind = _status(ending, _batch_size(job, model))
     lacking = snapshot.lacking
-    unsteady = [name for name in lacking if lacking[name] == Lack.STEADY_STATE]
+    unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
     why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dlmon.statistics.repeats import LEAST_RUNS
-from dlmon.sweep.results import CombinationRow, key_text, lead, value_text
+from dlmon.statistics.repeats import MIN_RUNS
+from dlmon.sweep.results import CombinationRow, key_text, speedup_over, value_text
 
 
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
@@ -38,7 +38,7 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
             if not _are_repeated(rows[0]):
                 runs = len(rows[0].outcomes)
                 made = "single runs" if runs == 1 else f"{runs} runs of each"
-                sentence += f" ({made}; --repeat {LEAST_RUNS} would show)"
+                sentence += f" ({made}; --repeat {MIN_RUNS} would show)"
             where = [value_text(key, value) for key, value in fixed]
             if workload is not None and len({row.combination.workload for row in rows}) > 1:
                 where.insert(0, workload)
@@ -51,14 +51,14 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     if len(rivals) < 2:
         return None
     first, second = sorted(rivals, key=lambda row: row.value or 0.0)[:2]
-    if _are_repeated(first) and lead(first, second) is None:
+    if _are_repeated(first) and speedup_over(first, second) is None:
         return None
     return value_text(by, first.combination.varied[by])
 
 
 def _are_repeated(row: CombinationRow) -> bool:
     """Return whether the plan has runs enough of each combination for an interval."""
-    return len(row.outcomes) >= LEAST_RUNS
+    return len(row.outcomes) >= MIN_RUNS
 
 
 def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:

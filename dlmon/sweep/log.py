@@ -77,7 +77,7 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
 class SweepWriter:
     """Appends to the log of a sweep, and holds its lock.
 
-    Make one by `begin` or `resume`. Only this process may hold the log open:
+    Make one by `create` or `resume`. Only this process may hold the log open:
     closing a second descriptor of it would drop the lock.
     """
 
@@ -90,7 +90,7 @@ class SweepWriter:
         _open_here[_identity(os.fstat(fd))] = self
 
     @classmethod
-    def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
+    def create(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
         """Make the log of a new sweep.
 
         Raises:

@@ -21,7 +21,7 @@ from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.statistics.repeats import METRICS
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 
 _LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 # What stands before the comma of a number that is written as 1,024.
@@ -217,16 +217,16 @@ def read_repeats(text: str) -> int:
 def check_number_of_runs(
     workloads: Sequence[str], variations: Sequence[Variation], repeats: int
 ) -> None:
-    """Check that there are from 1 to `MOST_RUNS` runs.
+    """Check that there are from 1 to `MAX_RUNS` runs.
 
     Raises:
-        SweepError: there are more than `MOST_RUNS` runs, or none.
+        SweepError: there are more than `MAX_RUNS` runs, or none.
     """
     if repeats < 1:
         raise SweepError(f"--repeat must be at least 1, not {repeats:,}")
     runs = number_of_runs(workloads, variations, repeats)
-    if runs > MOST_RUNS:
-        raise SweepError(f"that would be {runs:,} runs; a sweep has at most {MOST_RUNS:,}")
+    if runs > MAX_RUNS:
+        raise SweepError(f"that would be {runs:,} runs; a sweep has at most {MAX_RUNS:,}")
 
 
 def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> tuple[Slot, ...]:

@@ -25,7 +25,7 @@ _STATUS_ORDER = (
     RunStatus.IMPOSSIBLE,
     RunStatus.NOT_RUN,
 )
-JUDGED_BY = "ms_per_sample"
+RANKING_METRIC = "ms_per_sample"
 """The metric by which the best combination is found."""
 
 SAME_WORK = ("mode",)
@@ -139,12 +139,12 @@ def _reason(ended: Sequence[Outcome], metric: str) -> str | None:
     return None
 
 
-def judged_rows(sweep: Sweep) -> tuple[CombinationRow, ...]:
-    """Return a row for each combination, with the time that the best is found by."""
-    return rows_of(sweep, JUDGED_BY)
+def ranking_rows(sweep: Sweep) -> tuple[CombinationRow, ...]:
+    """Return a row for each combination, with its time by `RANKING_METRIC`."""
+    return rows_of(sweep, RANKING_METRIC)
 
 
-def like_rows(rows: Sequence[CombinationRow]) -> list[list[CombinationRow]]:
+def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRow]]:
     """Return the rows in groups that did the same work: of one workload, and in one mode."""
     groups: dict[tuple[Value | None, ...], list[CombinationRow]] = {}
     for row in rows:
@@ -155,7 +155,7 @@ def like_rows(rows: Sequence[CombinationRow]) -> list[list[CombinationRow]]:
 
 
 def shared_text(rows: Sequence[CombinationRow]) -> str:
-    """Name what a group of `like_rows` has in common, as far as that is varied."""
+    """Name what a group of `comparable_groups` has in common, as far as that is varied."""
     combination = rows[0].combination
     keys = [key for key in SAME_WORK if key in combination.varied]
     return label(combination, keys) if keys else ""
@@ -165,23 +165,23 @@ def best_of(rows: Sequence[CombinationRow]) -> CombinationRow | None:
     """Return the row of the least time, None where there is none to compare with another.
 
     Args:
-        rows: a group of `like_rows`, as they are judged.
+        rows: a group of `comparable_groups`, as they are judged.
     """
     timed = [(row.value, row) for row in rows if row.value is not None]
     return min(timed, key=lambda pair: pair[0])[1] if len(timed) > 1 else None
 
 
-def leaders(sweep: Sweep) -> dict[int, CombinationRow]:
+def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
     """Return the best of the rows that are like each combination's, by its index."""
     found: dict[int, CombinationRow] = {}
-    for like in like_rows(judged_rows(sweep)):
+    for like in comparable_groups(ranking_rows(sweep)):
         best = best_of(like)
         if best is not None:
             found |= {row.combination.index: best for row in like}
     return found
 
 
-def lead(best: CombinationRow, other: CombinationRow) -> Speedup | None:
+def speedup_over(best: CombinationRow, other: CombinationRow) -> Speedup | None:
     """Return how many times as fast the best row is as another, None where that is unclear."""
     return faster(best.spread, other.spread)
 

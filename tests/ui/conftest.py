@@ -181,8 +181,8 @@ class SlowFollower(SessionFollower):
     turns = asyncio.Semaphore(0)
     is_slow = True
 
-    def poll(self, most_s=None):
-        return super().poll(0 if self.is_slow else most_s)
+    def poll(self, max_s=None):
+        return super().poll(0 if self.is_slow else max_s)
 
     async def pause(self):
         if self.is_slow:

@@ -25,7 +25,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import (
     TITLES,
     WITHOUT_EPOCHS,
-    Lack,
+    Requirement,
     Result,
     SecondsPerEpoch,
     SessionHeader,
@@ -291,7 +291,7 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
     reason = why.get(name, "")
     if status == Status.RUNNING:
         return reason
-    if snapshot.lacking.get(name) == Lack.STEADY_STATE:
+    if snapshot.lacking.get(name) == Requirement.STEADY_STATE:
         return NEVER_STEADY
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"

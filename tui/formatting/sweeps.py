@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.statistics.repeats import LEAST_RUNS, time_of
+from dlmon.statistics.repeats import MIN_RUNS, time_of
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -16,15 +16,15 @@ from dlmon.sweep.results import (
     CombinationRow,
     axis_of,
     best_of,
-    judged_rows,
+    best_rows,
+    comparable_groups,
     key_text,
     label,
-    lead,
-    leaders,
-    like_rows,
     of_workload,
+    ranking_rows,
     rows_of,
     shared_text,
+    speedup_over,
     value_text,
 )
 from tui.formatting import units
@@ -83,7 +83,7 @@ def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[Column, ...]
         Column(heading, True),
         Column("samples/s", True),
         *([Column(_PRICE, True)] if any(row.usd_per_million is not None for row in rows) else []),
-        *([Column("best is", True)] if plan.repeats >= LEAST_RUNS else []),
+        *([Column("best is", True)] if plan.repeats >= MIN_RUNS else []),
     )
 
 
@@ -91,8 +91,8 @@ def table_of(
     sweep: Sweep, glyphs: Glyphs = UNICODE
 ) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
-    plan, rows, judged = sweep.plan, rows_of(sweep), judged_rows(sweep)
-    best = leaders(sweep)
+    plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
+    best = best_rows(sweep)
     columns = columns_of(plan, rows)
     priced = any(column.heading == _PRICE for column in columns)
     running = sweep.running.slot.combination if sweep.running is not None else None
@@ -110,7 +110,7 @@ def table_of(
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
-        if plan.repeats >= LEAST_RUNS:
+        if plan.repeats >= MIN_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
         status = RunStatus.RUNNING if is_running else row.status
         told.append(
@@ -148,7 +148,7 @@ def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
 
 def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
-    speedup = None if leader is None else lead(leader, row)
+    speedup = None if leader is None else speedup_over(leader, row)
     return "" if speedup is None else _times(speedup.times, glyphs)
 
 
@@ -255,7 +255,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
 
 def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
-    plan, rows = sweep.plan, judged_rows(sweep)
+    plan, rows = sweep.plan, ranking_rows(sweep)
     told: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
@@ -275,7 +275,7 @@ def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
 def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
     told = []
-    for like in like_rows(rows):
+    for like in comparable_groups(rows):
         best = best_of(like)
         if best is not None:
             sentence = _best(best, like, sweep.plan, glyphs)
@@ -295,14 +295,14 @@ def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyp
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
-    speedup = lead(best, after)
+    speedup = speedup_over(best, after)
     if speedup is not None:
         low, high = f"{speedup.low:.3g}", speedup.high
         reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
         times = _times(speedup.times, glyphs)
         return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
-    if plan.repeats < LEAST_RUNS:
-        return f"{named}; --repeat {LEAST_RUNS} would show how sure that is"
+    if plan.repeats < MIN_RUNS:
+        return f"{named}; --repeat {MIN_RUNS} would show how sure that is"
     return f"{named}; {label(after.combination, keys)} may be as fast"
 
 
@@ -315,7 +315,7 @@ def _memory(rows: Sequence[CombinationRow]) -> list[str]:
 def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     """Name the cheapest of the rows that are like each other, where a price was given."""
     told = []
-    for like in like_rows(rows):
+    for like in comparable_groups(rows):
         priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
         if len(priced) > 1:
             cost, row = min(priced, key=lambda pair: pair[0])
@@ -337,7 +337,7 @@ def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
 
 def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
     """Return a sweep as `--json` prints it."""
-    rows, best = rows_of(sweep), {row.combination.index for row in leaders(sweep).values()}
+    rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
     return {
         "sweep": header.id,
         "log": path,

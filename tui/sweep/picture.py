@@ -15,11 +15,11 @@ from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     CombinationRow,
     axis_of,
-    judged_rows,
+    best_rows,
     key_text,
     label,
-    leaders,
     of_workload,
+    ranking_rows,
 )
 from tui.drawing.plot import bar_fractions
 from tui.formatting.glyphs import UNICODE, Glyphs
@@ -42,8 +42,8 @@ class SweepPicture:
 
 def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPicture:
     """Return the picture of one workload's combinations; of all workloads where nothing varies."""
-    plan, rows = sweep.plan, judged_rows(sweep)
-    best = {row.combination.index for row in leaders(sweep).values()}
+    plan, rows = sweep.plan, ranking_rows(sweep)
+    best = {row.combination.index for row in best_rows(sweep).values()}
     if not plan.variations:
         return _bars(rows, best, glyphs)
     rows = tuple(of_workload(rows, workload))

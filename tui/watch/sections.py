@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dlmon.records import MOST_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records import MAX_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts
 from tui.formatting import units
 from tui.formatting.machine import (
     BUSY_PCT,
@@ -277,7 +277,7 @@ def _users_of_gpus(machine: Machine, facts: MachineFacts) -> tuple[str, str]:
         count = sum(bool(process.gpus) for process in machine.processes)
         if not count and any("gpus" in process.why for process in machine.processes):
             return "", ""
-        more = " or more" if count >= MOST_ON_GPUS else ""
+        more = " or more" if count >= MAX_ON_GPUS else ""
         return "GPUs used by", f"{processes_text(count)}{more}"
     others = facts.foreign_gpu_processes
     if others is None:

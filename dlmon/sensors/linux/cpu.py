@@ -15,7 +15,7 @@ from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
-_MOST_CLOCKS = 16
+_MAX_CLOCKS = 16
 _MODEL_KEYS = ("model name", "cpu model", "cpu")
 # Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
 _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
@@ -108,7 +108,7 @@ class CpuProvider:
 
     def _clock_files(self) -> list[str]:
         policies = sorted((self._root / "sys/devices/system/cpu/cpufreq").glob("policy*"))
-        step = -(-len(policies) // _MOST_CLOCKS) or 1
+        step = -(-len(policies) // _MAX_CLOCKS) or 1
         return [str(policy / "scaling_cur_freq") for policy in policies[::step]]
 
     def _temperature_files(self) -> list[str]:

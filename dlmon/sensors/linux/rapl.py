@@ -19,7 +19,7 @@ DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
 READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
 # More than any package draws; a counter can't have gone around sooner than at this power.
-_MOST_PACKAGE_W = 1000
+_MAX_PACKAGE_W = 1000
 _FIELDS = ("energy_j", "power_w")
 
 
@@ -94,7 +94,7 @@ class EnergyProvider:
 
     def _shortest_wrap_ns(self) -> float:
         """Return the shortest time in which a counter could wrap around."""
-        return min(package.range_uj for package in self._packages) * 1e3 / _MOST_PACKAGE_W
+        return min(package.range_uj for package in self._packages) * 1e3 / _MAX_PACKAGE_W
 
 
 def find_packages(root: Path) -> list[Package]:

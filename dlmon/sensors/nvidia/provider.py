@@ -39,7 +39,7 @@ FIRST_PAUSE_NS = 1_000_000_000
 LONGEST_PAUSE_NS = 60_000_000_000
 
 # Beyond so many GPUs, their energy each second would make a record too large.
-_MOST_ENERGY_EACH_INTERVAL = 4
+_MAX_ENERGY_EACH_INTERVAL = 4
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
 
@@ -153,7 +153,7 @@ class NvidiaProvider:
             self._unmeasured.pop(0).measure(self._nvml, PCIE)
 
     def _has_few_gpus(self) -> bool:
-        return len(self._devices) <= _MOST_ENERGY_EACH_INTERVAL
+        return len(self._devices) <= _MAX_ENERGY_EACH_INTERVAL
 
     def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
         if self._why is not None and not self._devices:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 PATIENCE_S = 0.02
 # No more threads than these are given to questions that nobody answers.
-MOST_UNANSWERED = 8
+MAX_UNANSWERED = 8
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -39,7 +39,7 @@ class TimedLookups(Generic[Key, Answer]):
         for key in self._known.keys() - wanted:
             del self._known[key]
         for key in wanted - self._known.keys() - self._unanswered.keys():
-            if len(self._unanswered) >= MOST_UNANSWERED:
+            if len(self._unanswered) >= MAX_UNANSWERED:
                 break
             thread = threading.Thread(target=self._answer, args=(key,), daemon=True)
             try:

@@ -11,7 +11,7 @@ from dlmon.sensors import kernel_files
 BUSY_PCT = 1
 # A large machine has thousands of processes that do nothing: so many of them are read at a time,
 # those that were not read for the longest time.
-MOST_IDLE = 500
+MAX_IDLE = 500
 
 
 class Stat(NamedTuple):
@@ -77,7 +77,7 @@ class Scan:
             if pid in pids:
                 is_idle = sample.cpu_pct is not None and sample.cpu_pct < BUSY_PCT
                 (idle if is_idle else due).append(pid)
-        return [*(pids - self.samples.keys()), *due, *idle[:MOST_IDLE]]
+        return [*(pids - self.samples.keys()), *due, *idle[:MAX_IDLE]]
 
     def _note(self, pid: int, stat: Stat, t: int) -> CpuSample:
         before = self.samples.pop(pid, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dlmon.host import is_wsl
-from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, GpuState, Process
+from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.lookups import TimedLookups
@@ -76,7 +76,7 @@ class ProcessTableReader:
             return Reading(why={"processes": self._scan.why})
         on_gpus = memory_by_gpu(reading.gpu_processes or ())
         most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
-        shown_on_gpus = most_memory[:MOST_ON_GPUS]
+        shown_on_gpus = most_memory[:MAX_ON_GPUS]
         here = self._of_run()
         if self._same_pids:
             here += [pid for pid in shown_on_gpus if pid not in here]
@@ -95,7 +95,7 @@ class ProcessTableReader:
 
     def _of_run(self) -> list[int]:
         members = [pid for pid in self._tree.members if pid in self._scan.samples]
-        return sorted(members, key=self._most_cpu)[:MOST_OF_RUN]
+        return sorted(members, key=self._most_cpu)[:MAX_OF_RUN]
 
     def _busiest(self, chosen: Collection[int]) -> list[int]:
         busy = [
@@ -107,7 +107,7 @@ class ProcessTableReader:
             and pid not in chosen
             and pid not in self._tree.members
         ]
-        return sorted(busy, key=self._most_cpu)[:MOST_BUSIEST]
+        return sorted(busy, key=self._most_cpu)[:MAX_BUSIEST]
 
     def _most_cpu(self, pid: int) -> tuple[int, int]:
         return -(self._scan.samples[pid].cpu_pct or 0), pid

@@ -136,7 +136,7 @@ def make_run(log_dir):
 
     def make(vary=BATCHES, repeats=1, **plan):
         header = new_header(plan_of(vary, repeats, **plan), 1, 1_795_186_560.0)
-        writers.append(SweepWriter.begin(log_dir, header))
+        writers.append(SweepWriter.create(log_dir, header))
         return StillRun(writers[-1])
 
     yield make

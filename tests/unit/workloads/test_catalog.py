@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.catalog import (
-    MOST_EPOCHS,
-    MOST_STEPS,
-    MOST_THREADS,
+    MAX_EPOCHS,
+    MAX_STEPS,
+    MAX_THREADS,
     WORKLOADS,
     UnknownWorkload,
     find,
@@ -213,9 +213,9 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
 
 @given(
     batch_size=st.none() | st.integers(1, SMALL.samples),
-    epochs=st.none() | st.integers(1, MOST_EPOCHS),
-    steps=st.none() | st.integers(1, MOST_STEPS),
-    threads=st.none() | st.integers(1, MOST_THREADS),
+    epochs=st.none() | st.integers(1, MAX_EPOCHS),
+    steps=st.none() | st.integers(1, MAX_STEPS),
+    threads=st.none() | st.integers(1, MAX_THREADS),
 )
 def test_options_that_can_be_run_are_not_refused(batch_size, epochs, steps, threads):
     refused = refuse_options(

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from dlmon.instrument import collector as emit
 from dlmon.instrument.collector import (
     BatchCollector,
-    EpochBegin,
     EpochEnd,
     EpochOpened,
+    EpochStart,
     Pause,
     step_quantiles,
 )
@@ -20,7 +20,7 @@ BEGIN = 7_000_000_123
 
 
 def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
-    return EpochBegin(epoch, t, batch_size, samples, stride)
+    return EpochStart(epoch, t, batch_size, samples, stride)
 
 
 def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
@@ -50,7 +50,7 @@ def steady_after(*epochs, capped=True, samples=100):
     queue = deque()
     t = BEGIN
     for number, took_ms in enumerate(epochs):
-        queue.append(EpochBegin(number, t, 10, samples, capped=capped))
+        queue.append(EpochStart(number, t, 10, samples, capped=capped))
         for index, ms in enumerate(took_ms):
             t += ms * MS
             queue.append((index, t))
@@ -279,7 +279,7 @@ def test_the_first_batch_of_each_fit_ends_its_compile_phase():
 
 
 def test_the_compile_phase_turns_into_the_phase_that_its_epoch_names():
-    mark = EpochBegin(0, BEGIN, 10, 100, phase="predicting")
+    mark = EpochStart(0, BEGIN, 10, 100, phase="predicting")
     told = collect([Phase(1, "compiling"), mark, *ends(10), end()])
     assert [record.name for record in told if isinstance(record, Phase)] == [
         *("compiling", "predicting"),
@@ -374,7 +374,7 @@ def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
 
 def opened(after_ms, epoch=1, **options):
     """Return what is queued of an epoch that is opened within so long, and its ten batches."""
-    mark = EpochBegin(epoch, BEGIN, 10, 100, follows=True, **options)
+    mark = EpochStart(epoch, BEGIN, 10, 100, follows=True, **options)
     at = BEGIN + after_ms * MS
     return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
 
@@ -445,7 +445,7 @@ def summarised(monkeypatch, *epochs, capped=False):
     monkeypatch.setattr(emit, "KEPT_BATCHES", 0)
     queue, t = [], BEGIN
     for number, (opening_ms, took_ms) in enumerate(epochs):
-        mark = EpochBegin(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
+        mark = EpochStart(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
         queue.append(mark)
         t += opening_ms * MS
         if number:

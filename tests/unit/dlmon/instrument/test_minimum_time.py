@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlmon.instrument.minimum_time import MOST_EXTRA_EPOCHS, MinimumTime
+from dlmon.instrument.minimum_time import MAX_EXTRA_EPOCHS, MinimumTime
 from dlmon.records import Model
 
 ASKED = 2
@@ -28,7 +28,7 @@ class Training:
 
     def run(self, seconds):
         minimum_time = MinimumTime(self, MODEL, seconds)
-        for ended in range(1, minimum_time.most_epochs + 1):
+        for ended in range(1, minimum_time.max_epochs + 1):
             self.trained = ended
             if not minimum_time.should_continue(ended, 1_000_000_000):
                 break
@@ -43,7 +43,7 @@ def test_the_epochs_that_were_asked_for_are_enough_where_they_last_long_enough(s
 
 
 def test_without_a_least_time_no_other_epoch_can_follow():
-    assert MinimumTime(Training(), MODEL, 0).most_epochs == ASKED
+    assert MinimumTime(Training(), MODEL, 0).max_epochs == ASKED
 
 
 def test_more_follow_until_the_steady_state_has_lasted_long_enough():
@@ -79,5 +79,5 @@ def test_where_fewer_were_needed_the_last_word_is_how_many_there_were():
 
 def test_a_clock_that_stands_still_trains_no_one_for_ever():
     training = Training(steady_an_epoch_us=0)
-    assert training.run(3) == ASKED + MOST_EXTRA_EPOCHS
-    assert training.told[-1][1] <= MOST_EXTRA_EPOCHS
+    assert training.run(3) == ASKED + MAX_EXTRA_EPOCHS
+    assert training.told[-1][1] <= MAX_EXTRA_EPOCHS

@@ -280,7 +280,7 @@ def test_a_long_log_is_read_in_slices_and_says_how_far_it_is(tmp_path, monkeypat
     log.append(*log.records[1:])
     follower = log.view()
     read, shares = [], []
-    while (records := follower.poll(most_s=0)) or follower.read_share is not None:
+    while (records := follower.poll(max_s=0)) or follower.read_share is not None:
         read += records
         shares.append(follower.read_share)
         if follower.read_share is not None:

@@ -18,7 +18,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.limits import LEAST_SAMPLES, find_limit, program_name
+from dlmon.session.limits import MIN_SAMPLES, find_limit, program_name
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(
@@ -445,13 +445,13 @@ def test_no_rule_hides_another(holding):
 
 
 def test_too_few_samples_say_nothing():
-    assert told(IDLE, count=LEAST_SAMPLES - 1) is None
+    assert told(IDLE, count=MIN_SAMPLES - 1) is None
 
 
 def test_a_reading_of_few_samples_is_no_evidence():
     swapping = replace(IDLE, memory=Memory(swap_mib_s=100.0))
     unknown = replace(IDLE, memory=Memory(why={"swap_mib_s": "denied"}))
-    few = [swapping] * (LEAST_SAMPLES - 1) + [unknown] * 20
+    few = [swapping] * (MIN_SAMPLES - 1) + [unknown] * 20
     assert find_limit(few, FACTS, None).rule == "not-clear"
     assert find_limit([swapping, *few], FACTS, None).rule == "swap"
 
@@ -540,7 +540,7 @@ percent = st.none() | st.floats(0, 100)
 )
 def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
     limit = find_limit(samples, FACTS, gpu_index, cpus=option, threads=option)
-    assert (limit is None) == (len(samples) < LEAST_SAMPLES)
+    assert (limit is None) == (len(samples) < MIN_SAMPLES)
     if limit is not None:
         assert limit.text.endswith(".")
         assert clean(limit.text) == limit.text

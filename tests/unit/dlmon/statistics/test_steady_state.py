@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dlmon.records import LARGEST, BatchSummary
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.projection import project_epoch
-from dlmon.statistics.steady_state import MAD_TO_SIGMA, MOST_BLOCKS, SteadyState, _Blocks
+from dlmon.statistics.steady_state import MAD_TO_SIGMA, MAX_BLOCKS, SteadyState, _Blocks
 
 
 def nearest_rank(values, share):
@@ -243,8 +243,8 @@ def test_blocks_grow_with_the_run_so_that_ten_to_nineteen_remain():
     blocks = _Blocks()
     for second in range(1, 5_000):
         blocks.add(100, 1_000_000)
-        assert len(blocks._blocks) < MOST_BLOCKS
-        assert len(blocks._blocks) >= min(second, MOST_BLOCKS // 2)
+        assert len(blocks._blocks) < MAX_BLOCKS
+        assert len(blocks._blocks) >= min(second, MAX_BLOCKS // 2)
         assert len({time_us for _, time_us in blocks._blocks}) == 1
 
 

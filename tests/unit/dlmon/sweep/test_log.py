@@ -52,7 +52,7 @@ def begin(log_dir):
     writers = []
 
     def make(plan=PLAN, wall=1_795_186_560.0):
-        writers.append(SweepWriter.begin(log_dir, new_header(plan, 7, wall)))
+        writers.append(SweepWriter.create(log_dir, new_header(plan, 7, wall)))
         return writers[-1]
 
     yield make
@@ -131,7 +131,7 @@ def test_every_line_is_json_with_its_type_first(begin):
 @given(st.integers(0, 4000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_line_that_was_torn_costs_no_other(tmp_path_factory, cut):
-    writer = SweepWriter.begin(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
+    writer = SweepWriter.create(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
     for event in EVENTS:
         writer.write(event)
     writer.close()
@@ -159,7 +159,7 @@ def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):
     pid = held(writer.path)
     for attempt in (
         lambda: SweepWriter.resume(writer.path, 1.0),
-        lambda: SweepWriter.begin(log_dir, new_header(PLAN, 7, 2.0)),
+        lambda: SweepWriter.create(log_dir, new_header(PLAN, 7, 2.0)),
         lambda: refuse_another_sweep(log_dir),
     ):
         with pytest.raises(SweepError, match=f"process {pid}") as caught:
@@ -193,7 +193,7 @@ def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
 def test_a_directory_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LogError, match="can't be written"):
-        SweepWriter.begin(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
+        SweepWriter.create(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
 
 
 def test_a_disk_that_takes_nothing_is_told(begin, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
 from dlmon.records import Outcome, RunStatus
-from dlmon.sweep.results import axis_of, best_of, label, lead, of_workload, rows_of
+from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of, speedup_over
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
@@ -111,11 +111,11 @@ def test_of_one_combination_none_is_the_best():
 
 def test_it_leads_only_where_three_runs_of_both_show_it():
     apart = rows_with([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
-    assert lead(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
+    assert speedup_over(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
     overlapping = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
-    assert lead(overlapping[0], overlapping[1]) is None
+    assert speedup_over(overlapping[0], overlapping[1]) is None
     once = rows_with([0.2], [0.9])
-    assert lead(once[0], once[1]) is None
+    assert speedup_over(once[0], once[1]) is None
 
 
 # ---- names ----

@@ -47,7 +47,7 @@ def made(tmp_path):
         nonlocal path
         if path is None:
             header = new_header(plan_of({"batch_size": [8, 16]}), 1, 1.0)
-            writer = SweepWriter.begin(tmp_path, header)
+            writer = SweepWriter.create(tmp_path, header)
         else:
             writer = SweepWriter.resume(path, 2.0)
         path = writer.path

@@ -16,7 +16,7 @@ from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
-from dlmon.sensors.processes.lookups import MOST_UNANSWERED, TimedLookups
+from dlmon.sensors.processes.lookups import MAX_UNANSWERED, TimedLookups
 from dlmon.sensors.processes.stat import Scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
@@ -24,9 +24,9 @@ from dlmon.sensors.processes.table import (
     HAS_ENDED,
     HIDDEN,
     HOSTS_PID,
-    MOST_BUSIEST,
-    MOST_OF_RUN,
-    MOST_ON_GPUS,
+    MAX_BUSIEST,
+    MAX_OF_RUN,
+    MAX_ON_GPUS,
     NO_ANSWER,
     NOT_REPORTED,
     ON_GPUS,
@@ -170,9 +170,9 @@ def test_the_table_stays_small_and_keeps_room_for_each_kind(machine: Machine):
     held = [GpuProcess(0, 2000 + pid, pid) for pid in many]
     rows = machine.rows(*held)
     assert list(rows) == [
-        *range(1099, 1099 - MOST_OF_RUN, -1),
-        *range(2099, 2099 - MOST_ON_GPUS, -1),
-        *range(3099, 3099 - MOST_BUSIEST, -1),
+        *range(1099, 1099 - MAX_OF_RUN, -1),
+        *range(2099, 2099 - MAX_ON_GPUS, -1),
+        *range(3099, 3099 - MAX_BUSIEST, -1),
     ]
 
 
@@ -388,7 +388,7 @@ def test_questions_that_nobody_answers_take_few_threads():
     try:
         for _ in range(3):
             assert answers.get(range(100)) == {}
-        assert len(asked) <= MOST_UNANSWERED
+        assert len(asked) <= MAX_UNANSWERED
     finally:
         answer.set()
 
@@ -403,7 +403,7 @@ def test_what_is_not_asked_any_more_is_forgotten():
 
 
 def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MOST_IDLE", 10)
+    monkeypatch.setattr(scan, "MAX_IDLE", 10)
     machine = Machine(tmp_path)
     for pid in range(100, 135):
         machine.process(pid)
@@ -418,7 +418,7 @@ def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, mon
 
 
 def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MOST_IDLE", 1)
+    monkeypatch.setattr(scan, "MAX_IDLE", 1)
     machine = Machine(tmp_path)
     for pid in range(100, 120):
         machine.process(pid)

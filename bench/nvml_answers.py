@@ -142,7 +142,7 @@ def record(recorder: Recorder) -> dict[str, Any]:
         now = time.monotonic_ns()
         readings += [provider.fast(now), provider.slow(now)]
         for _ in range(count):
-            provider.afterwards()
+            provider.read_deferred()
         time.sleep(APART_S)
     package = sys.modules["pynvml"]
     return {

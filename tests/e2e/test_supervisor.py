@@ -429,8 +429,8 @@ def test_sensors_that_cannot_start_hold_up_no_session(start, tmp_path, monkeypat
     assert "machine" in session.header.why
     assert session.wait_for_end().status == "completed"
     assert len(session.records(Epoch)) == 2
-    told = "the sensors ended (ImportError: psutil is broken)"
-    assert any(told in text for text in session.notices())
+    reported = "the sensors ended (ImportError: psutil is broken)"
+    assert any(reported in text for text in session.notices())
 
 
 def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, log_dir, files):

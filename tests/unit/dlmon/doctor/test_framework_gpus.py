@@ -235,10 +235,10 @@ def test_for_any_other_reason_its_own_words_stand():
 
 def test_a_framework_that_could_not_be_asked_comes_last_with_a_step():
     broken = Framework("tensorflow", why="ImportError: numpy.core")
-    alike, told = compare(broken, seeing(TORCH, ""))
+    alike, reported = compare(broken, seeing(TORCH, ""))
     assert alike.state == "ok"
-    assert told.text == "TensorFlow could not report its GPUs: ImportError: numpy.core."
-    assert told.next_step == "Run `python -c 'import tensorflow'` to see all that it says."
+    assert reported.text == "TensorFlow could not report its GPUs: ImportError: numpy.core."
+    assert reported.next_step == "Run `python -c 'import tensorflow'` to see all that it says."
 
 
 def test_a_cpu_without_the_instructions_of_the_build_is_told():

@@ -319,14 +319,14 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize(("told", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
-def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, told, lose):
+@pytest.mark.parametrize(("reported", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
+def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, reported, lose):
     first = writer.path
     writer.write(Notice(1, "before"))
     assert writer.find_loss() is None
     with follow(first) as follower:
         lose(first)
-        assert writer.find_loss() == told
+        assert writer.find_loss() == reported
         writer.continue_in_next([Phase(1, "training")])
         assert writer.path == first.with_name("session-2.jsonl")
         assert writer.find_loss() is None

@@ -33,11 +33,11 @@ def machine(t: int = 0, **parts) -> Machine:
 
 def test_a_slow_field_is_told_once_and_again_when_it_changes():
     changes = Changes()
-    told = [
+    reported = [
         changes.only_changed(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
         for mhz in (3000, 3000, 2000, None, 2000)
     ]
-    assert told == [
+    assert reported == [
         Cpu(pct=50.0, mhz=3000),
         Cpu(pct=50.0),
         Cpu(pct=50.0, mhz=2000),
@@ -49,18 +49,18 @@ def test_a_slow_field_is_told_once_and_again_when_it_changes():
 def test_a_reason_is_told_once_and_again_when_it_changes():
     changes = Changes()
     denied, lost = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
-    told = [
+    reported = [
         changes.only_changed(machine(cpu=cpu)).cpu
         for cpu in (denied, denied, lost, Cpu(pct=1.0), lost)
     ]
-    assert told == [denied, None, lost, Cpu(pct=1.0), lost]
+    assert reported == [denied, None, lost, Cpu(pct=1.0), lost]
 
 
 def test_a_value_that_comes_back_unchanged_after_a_reason_is_told_again():
     changes = Changes()
     known, unknown = Cpu(mhz=3000), Cpu(why={"mhz": "denied"})
-    told = [changes.only_changed(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
-    assert told == [known, unknown, known]
+    reported = [changes.only_changed(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
+    assert reported == [known, unknown, known]
 
 
 def test_a_part_that_was_unknown_as_a_whole_is_told_in_full_again():
@@ -91,17 +91,17 @@ def test_the_table_of_processes_is_told_with_every_row_when_it_changed():
     changes = Changes()
     table = (Process(10, cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
     newer = (Process(10, cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
-    told = [
+    reported = [
         changes.only_changed(machine(processes=processes)).processes
         for processes in (table, None, table, newer, newer, ())
     ]
-    assert told == [table, None, None, newer, None, ()]
+    assert reported == [table, None, None, newer, None, ()]
 
 
 def test_who_a_process_is_is_told_again_only_when_it_is_another():
     changes = Changes()
     unseen = {"command": "it has ended", "user": "it has ended"}
-    told = [
+    reported = [
         json.loads(encode(changes.only_changed(machine(processes=rows))))["processes"]
         for rows in (
             (Process(10, "ada", "python", 80), Process(20, why=unseen)),
@@ -112,7 +112,7 @@ def test_who_a_process_is_is_told_again_only_when_it_is_another():
         )
     ]
     row = {"pid": 10, "user": "ada", "command": "python", "cpu_pct": 80, "gpus": []}
-    assert told == [
+    assert reported == [
         [row, {"pid": 20, "user": None, "command": None, "gpus": [], "why": unseen}],
         [{"pid": 10, "cpu_pct": 81, "gpus": []}, {"pid": 20, "gpus": []}],
         [row | {"command": "sh", "cpu_pct": 81}],
@@ -161,9 +161,9 @@ def tables(draw):
 
 
 @given(st.lists(st.none() | tables(), min_size=1, max_size=8))
-def test_a_reader_of_every_record_knows_who_each_process_is(told):
+def test_a_reader_of_every_record_knows_who_each_process_is(reported):
     changes, history = Changes(), MachineHistory()
-    for t, table in enumerate(told):
+    for t, table in enumerate(reported):
         why = {"processes": "denied"} if table is None else {}
         read = replace(machine(processes=table, why=why), t=t)
         history.fold(decode(encode(changes.only_changed(read))))

@@ -136,8 +136,8 @@ def test_a_later_providers_reading_counts():
 
 
 class FakeTable:
-    def __init__(self, told):
-        self._told = iter(told)
+    def __init__(self, reported):
+        self._told = iter(reported)
         self.given = []
 
     def read(self, t, reading):
@@ -153,11 +153,11 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     provider = FakeProvider(slow=Reading(gpu_processes=on_gpu))
     sampler = Sampler([provider], table, clock=clock, wall=lambda: 1.0, cpu_clock=lambda: 0)
     sampler.facts(lambda seconds: None)
-    told = []
+    reported = []
     for _ in range(11):
         clock.now += SECOND
-        told.append(sampler.sample(clock.now).processes)
-    assert told == [rows, *[None] * 10]
+        reported.append(sampler.sample(clock.now).processes)
+    assert reported == [rows, *[None] * 10]
     assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4
 
 

@@ -41,7 +41,7 @@ def test_the_cpus_power_is_kept_and_what_is_denied_is_a_gap():
 def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
     history = MachineHistory()
     first, second = (Process(1, cpu_pct=5),), (Process(1, cpu_pct=7), Process(2))
-    told = []
+    reported = []
     for second_of, processes, why in (
         (1, first, {}),
         (2, None, {}),
@@ -50,8 +50,8 @@ def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
         (5, None, {"processes": "denied"}),
     ):
         history.fold(sample(second_of, processes=processes, why=why))
-        told.append(history.latest.processes)
-    assert told == [first, first, second, (), None]
+        reported.append(history.latest.processes)
+    assert reported == [first, first, second, (), None]
     assert history.latest.why == {"processes": "denied"}
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_known_of_a_counter_across_a_loss(state):
 def test_who_a_process_is_stands_until_it_is_told_anew():
     history = MachineHistory()
     whole = Process(1, "ada", "python", cpu_pct=5, why={"gpus": "denied"})
-    told = []
+    reported = []
     for second_of, row in (
         (1, whole),
         (2, Process(1, cpu_pct=6, of_run=True)),
@@ -126,8 +126,8 @@ def test_who_a_process_is_stands_until_it_is_told_anew():
         (6, Process(1)),
     ):
         history.fold(sample(second_of, processes=(row,)))
-        told += history.latest.processes
-    assert told == [
+        reported += history.latest.processes
+    assert reported == [
         whole,
         Process(1, "ada", "python", cpu_pct=6, of_run=True, why={"gpus": "denied"}),
         Process(1, "ada", "python", cpu_pct=7, why={"gpus": "denied"}),

@@ -277,8 +277,8 @@ def test_a_forged_plan_is_refused_and_costs_no_memory(begin, change):
     writer = begin()
     writer.close()
     first, *rest = writer.path.read_text().splitlines()
-    told = {**json.loads(first), **change}
-    writer.path.write_text("\n".join([json.dumps(told), *rest]) + "\n")
+    reported = {**json.loads(first), **change}
+    writer.path.write_text("\n".join([json.dumps(reported), *rest]) + "\n")
     with pytest.raises(LogError, match="is no sweep"):
         read_sweep(writer.path)
 
@@ -330,11 +330,11 @@ def test_sweeps_are_listed_oldest_first_with_how_far_they_came(begin, log_dir):
     first.write(Ended(Slot(1, 0), completed(0.5), 4.0))
     first.write(Closed("stopped", 5.0))
     first.close()
-    told = list_sweeps(log_dir)
-    assert [entry.header.id for entry in told] == [first.header.id, later.header.id]
-    assert (told[0].status, told[0].sweep.combinations_over) == ("stopped", 1)
-    assert told[0].sweep.sessions == {"a-session": Slot(1, 0)}
-    assert told[0].path == first.path
+    reported = list_sweeps(log_dir)
+    assert [entry.header.id for entry in reported] == [first.header.id, later.header.id]
+    assert (reported[0].status, reported[0].sweep.combinations_over) == ("stopped", 1)
+    assert reported[0].sweep.sessions == {"a-session": Slot(1, 0)}
+    assert reported[0].path == first.path
 
 
 def test_a_combination_is_over_once_all_of_its_repeats_are(begin, log_dir):
@@ -365,10 +365,10 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     refuse_another_sweep(log_dir)
     asked = "import sys; from pathlib import Path; from dlmon.log.lock import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"{os.getpid()}\n"
+    assert reported.stdout == f"{os.getpid()}\n"
 
 
 def test_what_is_no_sweep_is_not_listed(begin, log_dir):

@@ -112,9 +112,9 @@ workloads = st.integers(1, 3).map(lambda count: tuple(f"workload-{i}" for i in r
 def test_every_combination_is_there_once_the_last_option_varying_fastest(workloads, variations):
     combinations = combinations_of(workloads, variations)
     assert [c.index for c in combinations] == list(range(len(combinations)))
-    told = [(workloads.index(c.workload), *c.varied.values()) for c in combinations]
-    assert told == sorted(set(told))
-    assert len(told) == len(workloads) * prod(len(v.values) for v in variations)
+    reported = [(workloads.index(c.workload), *c.varied.values()) for c in combinations]
+    assert reported == sorted(set(reported))
+    assert len(reported) == len(workloads) * prod(len(v.values) for v in variations)
 
 
 @given(workloads, variations, st.integers(1, 6), st.integers(0, 2**32))

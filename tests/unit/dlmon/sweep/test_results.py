@@ -77,14 +77,14 @@ def test_the_plan_says_what_is_compared(metric, value):
 
 def test_a_projected_epoch_is_told_as_one():
     plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
-    told = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
-    assert [row.projected for row in rows_of(sweep_of(plan, *told))] == [True, False]
+    reported = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
+    assert [row.projected for row in rows_of(sweep_of(plan, *reported))] == [True, False]
 
 
 def test_the_cost_of_a_run_is_the_median_of_what_was_told():
     plan = plan_of({"threads": [1, 2]}, repeats=3)
-    told = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
-    priced, free = rows_of(sweep_of(plan, told, [completed(0.5)] * 3))
+    reported = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
+    priced, free = rows_of(sweep_of(plan, reported, [completed(0.5)] * 3))
     assert (priced.cost_usd, free.cost_usd) == (0.02, None)
 
 
@@ -94,8 +94,8 @@ def test_the_cost_of_a_run_is_the_median_of_what_was_told():
 def rows_with(*times, repeats=1, **plan):
     """Return rows of batch sizes 1, 2, 4, …, each with the times of its runs."""
     sizes = [2**number for number in range(len(times))]
-    told = [[completed(t) for t in of_one] for of_one in times]
-    return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *told))
+    reported = [[completed(t) for t in of_one] for of_one in times]
+    return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *reported))
 
 
 def test_the_best_takes_the_least_time():

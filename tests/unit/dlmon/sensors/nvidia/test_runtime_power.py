@@ -142,8 +142,8 @@ def test_while_every_gpu_sleeps_nvml_is_not_even_loaded(machine, power):
     assert provider.slow(0).gpus is None
     assert loaded == []
     machine.turns(A, "active")
-    (told,) = provider.fast(SECOND).gpus
-    assert (told.utilization_pct, told.fan_pct) == (97, 35)
+    (reported,) = provider.fast(SECOND).gpus
+    assert (reported.utilization_pct, reported.fan_pct) == (97, 35)
     assert provider.later_facts().gpus[0].name == "GPU a"
     assert provider.notices() == []
 
@@ -290,21 +290,21 @@ def idle_provider(module, power):
 
 def sampled(provider, begin, end):
     """Return the last GPU told in each second, every fifth of them with the slow tier."""
-    told = []
+    reported = []
     for t in range(begin, end):
-        told.append(provider.fast(t * SECOND).gpus[-1])
+        reported.append(provider.fast(t * SECOND).gpus[-1])
         if t % 5 == 0:
             provider.slow(t * SECOND)
-    return told
+    return reported
 
 
 def test_an_idle_gpu_is_let_go_of_so_that_it_falls_asleep(machine, power):
     machine.card(A)
     module = NvmlModule("a")
     provider = idle_provider(module, power)
-    told = sampled(provider, 0, 15)
-    assert [gpu.utilization_pct for gpu in told] == [0] * 11 + [None] * 4
-    assert told[-1].why["power_w"] == LET_GO
+    reported = sampled(provider, 0, 15)
+    assert [gpu.utilization_pct for gpu in reported] == [0] * 11 + [None] * 4
+    assert reported[-1].why["power_w"] == LET_GO
     assert "shutdown" in module.calls
     machine.turns(A, "suspended")
     assert sampled(provider, 15, 100)[-1].why["power_w"] == ASLEEP
@@ -318,8 +318,8 @@ def test_an_idle_gpu_is_let_go_of_so_that_it_falls_asleep(machine, power):
 def test_one_that_does_not_fall_asleep_is_read_again_after_the_rest(machine, power):
     machine.card(A)
     provider = idle_provider(NvmlModule("a"), power)
-    told = [gpu.utilization_pct for gpu in sampled(provider, 0, 60)]
-    assert told == [0] * 11 + [None] * 29 + [0] * 20
+    reported = [gpu.utilization_pct for gpu in sampled(provider, 0, 60)]
+    assert reported == [0] * 11 + [None] * 29 + [0] * 20
 
 
 @pytest.mark.parametrize(

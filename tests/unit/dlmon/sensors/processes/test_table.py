@@ -75,15 +75,15 @@ class Machine:
             file.unlink()
         (self.proc / str(pid)).rmdir()
 
-    def look(self, *gpu_processes: GpuProcess, **told) -> Reading:
+    def look(self, *gpu_processes: GpuProcess, **reported) -> Reading:
         """Return the table of a look 5 s after the one before."""
         self.t += LOOK
         self.tree.fast(self.t)
         self.tree.slow(self.t)
-        return self.table.read(self.t, Reading(gpu_processes=gpu_processes, **told))
+        return self.table.read(self.t, Reading(gpu_processes=gpu_processes, **reported))
 
-    def rows(self, *gpu_processes: GpuProcess, **told) -> dict[int, Process]:
-        rows = self.look(*gpu_processes, **told).processes
+    def rows(self, *gpu_processes: GpuProcess, **reported) -> dict[int, Process]:
+        rows = self.look(*gpu_processes, **reported).processes
         assert rows is not None
         return {row.pid: row for row in rows}
 
@@ -201,13 +201,13 @@ def test_a_command_is_read_again_after_an_exec_and_not_each_time(machine: Machin
     asked = []
     reads = machine.table._commands._ask
     machine.table._commands._ask = lambda process: asked.append(process) or reads(process)
-    told = []
+    reported = []
     for command in (b"parent", b"child", b"never read", b"never read"):
         machine.process(20, command=command)
-        told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+        reported.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
     machine.process(20, command=b"renamed", name="worker")
-    told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
-    assert told == ["parent", "child", "child", "child", "renamed"]
+    reported.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+    assert reported == ["parent", "child", "child", "child", "renamed"]
     assert len(asked) == 3
 
 
@@ -224,9 +224,9 @@ def test_a_process_that_began_since_the_look_is_read_for_itself(machine: Machine
     machine.look()
     machine.tree.slow(machine.t)
     machine.process(20, command=b"late")
-    told = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
-    assert told.processes is not None
-    assert told.processes[0].command == "late"
+    reported = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
+    assert reported.processes is not None
+    assert reported.processes[0].command == "late"
 
 
 @pytest.mark.parametrize(("exists", "reason"), [(False, HAS_ENDED), (True, HIDDEN)])
@@ -295,18 +295,18 @@ def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gp
     machine.tree.watch(10, 0)
     machine.look()
     denied = Reading(gpus=(Gpu(0),), why={"gpu_processes": "denied"})
-    told = machine.table.read(machine.t, denied)
-    assert told.processes is not None
-    assert told.processes[0].why["gpus"] == "denied"
+    reported = machine.table.read(machine.t, denied)
+    assert reported.processes is not None
+    assert reported.processes[0].why["gpus"] == "denied"
 
 
 def without_gpus(machine: Machine, why: str, state: GpuState) -> Process:
     machine.process(10)
     machine.tree.watch(10, 0)
     machine.look()
-    told = machine.table.read(machine.t, Reading(gpus_state=state, why={"gpus": why})).processes
-    assert told is not None
-    return told[0]
+    reported = machine.table.read(machine.t, Reading(gpus_state=state, why={"gpus": why})).processes
+    assert reported is not None
+    return reported[0]
 
 
 def test_while_no_gpu_is_asked_no_row_claims_to_be_on_none(machine: Machine):
@@ -364,11 +364,11 @@ def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
     Machine(tmp_path).process(20)
     tree.slow(0)
     try:
-        told = table.read(0, Reading(gpu_processes=(GpuProcess(0, 20, 1),))).processes
+        reported = table.read(0, Reading(gpu_processes=(GpuProcess(0, 20, 1),))).processes
     finally:
         never.set()
-    assert told is not None
-    assert told[0].user == str(tmp_path.stat().st_uid)
+    assert reported is not None
+    assert reported[0].user == str(tmp_path.stat().st_uid)
 
 
 def test_an_answer_that_comes_late_is_told_from_then_on():
@@ -446,14 +446,14 @@ def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_p
         st.builds(
             GpuProcess, st.integers(0, 3), st.integers(1, 5), st.none() | st.integers(0, 100)
         ),
-        unique_by=lambda told: (told.gpu_index, told.pid),
+        unique_by=lambda reported: (reported.gpu_index, reported.pid),
     )
 )
-def test_all_memory_that_is_told_is_shared_out_once(told):
-    held = memory_by_gpu(told)
-    assert sum(len(gpus) for gpus in held.values()) == len(told)
+def test_all_memory_that_is_told_is_shared_out_once(reported):
+    held = memory_by_gpu(reported)
+    assert sum(len(gpus) for gpus in held.values()) == len(reported)
     for pid, gpus in held.items():
-        parts = [process.memory_mib for process in told if process.pid == pid]
+        parts = [process.memory_mib for process in reported if process.pid == pid]
         assert total_mib(gpus) == (None if None in parts else sum(parts))
 
 
@@ -461,16 +461,16 @@ def test_this_process_is_found_in_the_real_proc():
     tree = ProcessProvider()
     tree.watch(os.getpid(), time.monotonic_ns())
     table = ProcessTableReader(tree, same_pids=True)
-    told = []
+    reported = []
     for _ in range(2):
         t = time.monotonic_ns()
         tree.fast(t)
         tree.slow(t)
         rows = table.read(t, Reading(gpu_processes=(GpuProcess(0, os.getpid(), 5),))).processes
         assert rows is not None
-        told += [row for row in rows if row.pid == os.getpid()]
-    assert all(row.of_run and row.rss_mib for row in told)
-    assert told[1].cpu_pct is not None
+        reported += [row for row in rows if row.pid == os.getpid()]
+    assert all(row.of_run and row.rss_mib for row in reported)
+    assert reported[1].cpu_pct is not None
 
 
 def test_a_zombie_is_not_among_the_busiest(machine: Machine):

@@ -159,7 +159,7 @@ def test_a_session_can_be_stopped_while_an_interpreter_hangs(start_job, tmp_path
     began = time.monotonic()
     started = start_job(python=str(path))
     eventually(reported.exists, "the interpreter to be asked")
-    started.say("stop")
+    started.send("stop")
     answer = started.answer()
     assert isinstance(answer, Refused)
     assert "stopped before it began" in answer.reason

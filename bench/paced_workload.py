@@ -63,7 +63,7 @@ class PacedRun:
         self.batches = self.samples = self.epochs_done = 0
 
     def train(self) -> None:
-        """Tell the phases and the model, then train."""
+        """Send the phases and the model, then train."""
         for phase in ("importing", "loading", "building"):
             self._enter(phase)
         self.emitter.send(

@@ -12,7 +12,7 @@ from harness import CannotRun
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# A part of their command lines tells dlmon's processes apart.
+# A part of their command lines distinguishes dlmon's processes.
 PARTS = {"supervisor": "dlmon.supervisor", "sensors": "dlmon.sensors"}
 
 
@@ -23,21 +23,21 @@ def cpu_s(pid: int) -> float:
         CannotRun: it has ended.
     """
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         raise CannotRun(f"process {pid} ended while it was measured") from None
     # The name in parentheses may hold anything; state is the first field after it.
-    fields = told.rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def resident_mib(pid: int) -> float:
     """Return the resident memory of a process."""
     try:
-        told = Path(f"/proc/{pid}/statm").read_text()
+        statm = Path(f"/proc/{pid}/statm").read_text()
     except OSError:
         raise CannotRun(f"process {pid} ended while it was measured") from None
-    return int(told.split()[1]) * PAGE_BYTES / (1 << 20)
+    return int(statm.split()[1]) * PAGE_BYTES / (1 << 20)
 
 
 def processes_of(viewer_pid: int, workload: str) -> dict[str, int]:

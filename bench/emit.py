@@ -54,10 +54,10 @@ def main() -> None:
     emitter, reader = _emitter()
     dlmon, empty = _callbacks(model, emitter)
     # Each side's batches are numbered through: the emitter takes one only after the one before.
-    told, ignored = itertools.count(), itertools.count()
+    ours, ignored = itertools.count(), itertools.count()
     for what, dlmon_block, empty_block in (
-        ("through CallbackList", _list_block(dlmon, told), _list_block(empty, ignored)),
-        ("end-of-batch hook alone", _hook_block(dlmon, told), _hook_block(empty, ignored)),
+        ("through CallbackList", _list_block(dlmon, ours), _list_block(empty, ignored)),
+        ("end-of-batch hook alone", _hook_block(dlmon, ours), _hook_block(empty, ignored)),
     ):
         dlmon_us, empty_us = _alternate(dlmon_block, empty_block, pairs, arguments)
         differences = [one - other for one, other in zip(dlmon_us, empty_us, strict=True)]
@@ -65,7 +65,7 @@ def main() -> None:
         print(f"{what + ': empty callback':<44} {spread(empty_us)} µs a batch")
         print(verdict(f"{what}: difference", estimate_median(differences), BAR_US, "µs"))
     paced_us = [
-        _paced_cpu_us(dlmon, told) - _paced_cpu_us(empty, ignored) for _ in range(paced_pairs)
+        _paced_cpu_us(dlmon, ours) - _paced_cpu_us(empty, ignored) for _ in range(paced_pairs)
     ]
     what = f"CPU of emitter and its thread at {PACED_RATE:,}/s"
     share_pct = median(paced_us) * PACED_RATE / 1e4
@@ -180,11 +180,11 @@ def _paced_cpu_us(callbacks: Any, numbers: Iterator[int]) -> float:
     calls = int(PACED_S * PACED_RATE)
     # The emitter's thread still has work from before.
     time.sleep(2 * FLUSH_S)
-    begin, before_s = time.monotonic(), time.process_time()
-    for told, batch in enumerate(itertools.islice(numbers, calls)):
+    start, before_s = time.monotonic(), time.process_time()
+    for sent, batch in enumerate(itertools.islice(numbers, calls)):
         # Ten batches at each wake-up, so that sleeping is not what is measured.
-        if told % 10 == 0:
-            time.sleep(max(0.0, begin + told / PACED_RATE - time.monotonic()))
+        if sent % 10 == 0:
+            time.sleep(max(0.0, start + sent / PACED_RATE - time.monotonic()))
         hook(batch, LOGS)
     return (time.process_time() - before_s) / calls * 1e6
 

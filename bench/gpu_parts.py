@@ -25,10 +25,10 @@ from harness import CannotRun
 
 from dlmon.log.folder import LogError
 from dlmon.records import TITLES
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from workloads.catalog import WORKLOADS
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 # Kept back for packing the logs and writing the page.
 LAST_S = 20.0
 PACKAGES = ("keras", "jax", "torch", "tensorflow", "textual", "psutil", "nvidia-ml-py")
@@ -112,9 +112,9 @@ Part = Callable[[Day], Found]
 
 def doctor(day: Day) -> Found:
     """What dlmon says is here and what is missing."""
-    told = day.dlmon("doctor", "--json", deadline_s=60)
-    (day.out / "doctor.json").write_text(told)
-    rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(told)]
+    answer = day.dlmon("doctor", "--json", deadline_s=60)
+    (day.out / "doctor.json").write_text(answer)
+    rows = [(one["topic"], one["state"], one["text"]) for one in json.loads(answer)]
     return Found(table(("topic", "state", "what is said"), rows))
 
 
@@ -210,7 +210,7 @@ def _run(day: Day, name: str, options: Sequence[str], deadline_s: float) -> tupl
 def _limit(log: Path) -> str:
     """Return what the live screen would say limits a run."""
     try:
-        viewer = Viewer(log)
+        viewer = SessionFollower(log)
     except LogError as error:
         return str(error)
     try:
@@ -272,8 +272,8 @@ def cost(day: Day) -> Found:
 
 def screens(day: Day) -> Found:
     """The live screen, watch and every GPU in depth, in screens.tar.xz."""
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
         arguments = ["--device", day.device, "--backend", day.backends[0]]
         arguments += ["--workload", "mnist-mlp-small"] if day.dry else []
         arguments += ["--after", "10" if day.dry else "25"]
@@ -379,7 +379,7 @@ def pack(file: Path, paths: Sequence[Path], root: Path) -> None:
         with tarfile.open(file, "w:xz") as archive:
             for path in sorted(paths, key=lambda one: one.stat().st_size)[:count]:
                 archive.add(path, arcname=str(path.relative_to(root)))
-        if file.stat().st_size <= MOST_BYTES:
+        if file.stat().st_size <= MAX_BYTES:
             return
 
 

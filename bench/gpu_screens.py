@@ -92,7 +92,7 @@ def _take(shot: Shot, size: tuple[int, int], folder: Path) -> str:
         # It is killed below if it doesn't end by itself.
         with contextlib.suppress(subprocess.TimeoutExpired):
             terminal.process.wait(shot.after_s / 2 + GRACE_S)
-        words = terminal.last_words
+        words = terminal.last_output
     if not picture.exists():
         return f"{name}: no picture was taken; its last words: {words}"
     lines = text_of(picture)

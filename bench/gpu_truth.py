@@ -268,18 +268,18 @@ class NvidiaSmi:
         answers = self._query(list(self._names.values()))
         if answers is None:
             raise CannotRun("nvidia-smi gave no answer")
-        told = dict(zip(self._names, answers, strict=True))
+        answer = dict(zip(self._names, answers, strict=True))
         values = {}
         for one in FIELDS:
             try:
-                values[one.ours] = float(told.get(one.ours, ""))
+                values[one.ours] = float(answer.get(one.ours, ""))
             except ValueError:  # [N/A], [Not Supported], or not known to it
                 continue
         return Moment(
             t=(start + time.monotonic_ns()) // 2,
             values=values,
-            throttle=_throttle(told.get("throttle")),
-            mig={"Enabled": True, "Disabled": False}.get(told.get("mig", "")),
+            throttle=_throttle(answer.get("throttle")),
+            mig={"Enabled": True, "Disabled": False}.get(answer.get("mig", "")),
             processes=self._processes(),
         )
 

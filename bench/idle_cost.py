@@ -76,7 +76,7 @@ def main() -> None:
         pids |= {name: terminal.pid for name, terminal in terminals.items() if name != "viewer"}
         for name in others:
             if terminals[name].process.poll() is not None:
-                print(f"{name} ended by itself and is left out: {terminals[name].last_words}")
+                print(f"{name} ended by itself and is left out: {terminals[name].last_output}")
                 del pids[name], terminals[name]
         readings = [_read(pids, terminals)]
         for _ in range(windows):
@@ -112,9 +112,9 @@ def _show_session(folder: Path, environment: dict[str, str], rate: float) -> Ter
         log_dir=str(folder / "logs"),
         environment={"BENCH_DEVICE": "gpu:0"},
     )
-    told = folder / "job"
-    told.write_bytes(job.to_line())
-    command = [sys.executable, harness.script("shown_job.py"), str(told)]
+    path = folder / "job"
+    path.write_bytes(job.to_line())
+    command = [sys.executable, harness.script("shown_job.py"), str(path)]
     return Terminal(command, "Throughput", environment)
 
 

@@ -1,6 +1,6 @@
 """Ingest of 50,000 batches a second: is anything lost, and does memory stay flat?
 
-A workload without a network tells batches at --rate for --seconds, in epochs of
+A workload without a network sends batches at --rate for --seconds, in epochs of
 ten seconds with a short last batch, through dlmon.instrument.collector, the pipe and the
 supervisor into the log, while dlmon's live screen follows it in a pty of
 120×40. Checked against what the workload itself counted: batches, samples and
@@ -54,8 +54,8 @@ class Counts:
 def main() -> None:
     arguments = _arguments()
     seconds = 20 if arguments.quick else arguments.seconds
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
         truth, shown = folder / "truth", folder / "shown"
         job = _job(folder, truth, arguments.rate, seconds)
         command = [sys.executable, harness.script("shown_job.py"), "--counts", str(shown)]
@@ -106,9 +106,9 @@ def _job(folder: Path, truth: Path, rate: int, seconds: int) -> Path:
         },
         log_dir=str(folder / "logs"),
     )
-    told = folder / "job"
-    told.write_bytes(job.to_line())
-    return told
+    path = folder / "job"
+    path.write_bytes(job.to_line())
+    return path
 
 
 def _wait_for_workload(terminal: Terminal) -> dict[str, int]:
@@ -187,21 +187,21 @@ def _plain_writer_cpu_s(lines: list[bytes], path: Path) -> float:
 
 
 def _print_counts(truth: Counts, in_log: Counts, seen: dict[str, int], result: Result) -> None:
-    told = {
-        "told by the workload": truth,
+    counted = {
+        "sent by the workload": truth,
         "in the log": in_log,
         "read by the viewer": Counts(seen["batches"], seen["samples"], seen["epochs"]),
         "folded by the viewer": Counts(seen["folded_batches"], None, seen["epochs"]),
         "in the supervisor's result": Counts(result.batches or 0, None, result.epochs),
     }
-    for who, counts in told.items():
+    for who, counts in counted.items():
         samples = "" if counts.samples is None else f"{counts.samples:,} samples"
         print(f"{who:<44} {counts.batches:>10,} batches {counts.epochs} epochs {samples}")
     lost = any(
         counts.batches != truth.batches
         or counts.epochs != truth.epochs
         or counts.samples not in (None, truth.samples)
-        for counts in told.values()
+        for counts in counted.values()
     )
     words = "lost or invented  not reached" if lost else "nothing lost  reached"
     print(f"{'ingest':<44} {words}")

@@ -34,7 +34,7 @@ from cost import cpu_s, resident_mib
 from harness import CannotRun
 from terminal import Terminal
 
-from dlmon.instrument.collector import BatchCollector, EpochBegin, EpochEnd, Queued
+from dlmon.instrument.collector import BatchCollector, EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import (
     SCHEMA,
@@ -147,13 +147,13 @@ def _open(log: Path, waits: Path) -> Seen:
         while not terminal.has_seen(KEYS_S):
             terminal.press("!")
             if time.monotonic() - terminal.started_at > TIMEOUT_S:
-                raise CannotRun(f"nothing was read; the last words: {terminal.last_words}")
+                raise CannotRun(f"nothing was read; the last words: {terminal.last_output}")
         read_s = terminal.first_seen(0)
         memory_mib, used_s = resident_mib(terminal.pid), cpu_s(terminal.pid)
         terminal.press("q")
         terminal.process.wait(TIMEOUT_S)
-    told = json.loads(waits.read_text())
-    return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **told)
+    measured = json.loads(waits.read_text())
+    return Seen(first_screen_s, read_s, used_s, memory_mib=memory_mib, **measured)
 
 
 def _write(log: Path, hours: float) -> None:
@@ -191,7 +191,7 @@ def _records(log: Path, seconds: int) -> Iterator[Record]:
         if not of_epoch:
             if epoch:
                 queue.append(Phase(t, "training"))
-            queue.append(EpochBegin(epoch, t, BATCH_SIZE, samples))
+            queue.append(EpochStart(epoch, t, BATCH_SIZE, samples))
         for flush in range(FLUSHES_S):
             done = BATCHES_S * flush // FLUSHES_S, BATCHES_S * (flush + 1) // FLUSHES_S
             for batch in range(*done):

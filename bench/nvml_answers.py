@@ -28,7 +28,7 @@ from harness import CannotRun
 from dlmon.sensors.nvidia.nvlink import NvLinks
 from dlmon.sensors.nvidia.processes import COMPUTE, GRAPHICS, OF_INSTANCES
 from dlmon.sensors.nvidia.provider import NoNvml, NvidiaProvider, load_pynvml
-from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Question
+from dlmon.sensors.nvidia.queries import ENERGY, FACTS, FAST, MIG, PCIE, SLOW, Query
 
 SCHEMA = 1
 APART_S = 1.0
@@ -133,7 +133,7 @@ def record(recorder: Recorder) -> dict[str, Any]:
     count = recorder.nvmlDeviceGetCount()
     for index in range(count):
         handle = recorder.nvmlDeviceGetHandleByIndex(index)
-        _ask_all(recorder, handle, _questions())
+        _ask_all(recorder, handle, _queries())
     recorder.nvmlShutdown()
     provider = NvidiaProvider(load=lambda: recorder, pcie=True, wake="any")
     facts = provider.facts()
@@ -142,7 +142,7 @@ def record(recorder: Recorder) -> dict[str, Any]:
         now = time.monotonic_ns()
         readings += [provider.fast(now), provider.slow(now)]
         for _ in range(count):
-            provider.afterwards()
+            provider.read_deferred()
         time.sleep(APART_S)
     package = sys.modules["pynvml"]
     return {
@@ -156,16 +156,16 @@ def record(recorder: Recorder) -> dict[str, Any]:
     }
 
 
-def _questions() -> Iterable[Question]:
+def _queries() -> Iterable[Query]:
     return (
         *(*FACTS, *FAST, *ENERGY, MIG, *SLOW, *PCIE, COMPUTE, GRAPHICS, OF_INSTANCES),
-        *NvLinks().questions,
+        *NvLinks().queries,
     )
 
 
-def _ask_all(recorder: Recorder, handle: Any, questions: Iterable[Question]) -> None:
-    for question in questions:
-        for reader in question.readers:
+def _ask_all(recorder: Recorder, handle: Any, queries: Iterable[Query]) -> None:
+    for query in queries:
+        for reader in query.readers:
             _try(recorder, lambda reader=reader: reader(recorder, handle))
 
 

@@ -3,7 +3,7 @@
 The supervisor starts it like any other. Its options: `rate` (batches a second),
 `seconds` (how long it trains), `steps` (batches an epoch), `batch_size`,
 `validation_steps`, `last_batch` (samples of each epoch's short last batch), and
-`truth` (a file that takes, as JSON, what was really told: batches, samples,
+`truth` (a file that takes, as JSON, what was really sent: batches, samples,
 epochs). The rate changes a little every second, as that of a real one does.
 """
 
@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model, Phase, Validation
 
 STOPPED = 75
-# Batches are told when they are due; several at once at a high rate.
+# Batches are sent when they are due; several at once at a high rate.
 WAKE_S = 0.005
 PACE_LOW, PACE_HIGH = 0.93, 1.07
 
@@ -46,7 +46,7 @@ class Pace:
         return t + int(self._period_ns * self._factor)
 
 
-class Run:
+class PacedRun:
     """Epochs until the time is over."""
 
     def __init__(self, options: dict[str, Any], emitter: Emitter) -> None:
@@ -63,7 +63,7 @@ class Run:
         self.batches = self.samples = self.epochs_done = 0
 
     def train(self) -> None:
-        """Tell the phases and the model, then train."""
+        """Send the phases and the model, then train."""
         for phase in ("importing", "loading", "building"):
             self._enter(phase)
         self.emitter.send(
@@ -91,7 +91,7 @@ class Run:
         if epoch:
             self._enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(EpochBegin(epoch, begin, self.batch_size, self.samples_per_epoch))
+        self.emitter.send(EpochStart(epoch, begin, self.batch_size, self.samples_per_epoch))
         batch_ended, next_end = self.emitter.batch_ended, self.pace.next
         end, step = next_end(begin), 0
         while step < self.steps and not self.emitter.stop_requested:
@@ -133,7 +133,7 @@ class Run:
 def main() -> int:
     emitter = Emitter(int(os.environ.pop("DLMON_RECORDS_FD")))
     options = json.loads(sys.stdin.readline())
-    run = Run(options, emitter)
+    run = PacedRun(options, emitter)
 
     def stop(number: int, frame: object) -> None:
         emitter.stop_requested = True

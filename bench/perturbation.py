@@ -15,7 +15,7 @@ With --separate, the sides are runs of their own: `dlmon run` in a pty against
 the same workload, built and fitted by the same code with a callback that only
 keeps the time. Two equal runs of TensorFlow differ by several percent here (by
 how their memory lies, and by what else the machine does in that minute), so
-this needs dozens of pairs to tell anything about two percent.
+this needs dozens of pairs to say anything about two percent.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
 WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
 # A pair of windows in which other processes take more is measured once more, if there is time.
 QUIET_PCT = 15.0
-MOST_TRIES = 1.4
-LEAST_PAIRS, LEAST_STEPS = 5, 3
+MAX_TRIES = 1.4
+MIN_PAIRS, MIN_STEPS = 5, 3
 PROBE_STEPS = 40
 TIMEOUT_S = 180.0
 POLL_S = 0.2
@@ -145,8 +145,8 @@ class Window:
 
 
 def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as told:
-        folder = Path(told)
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
         times, switch = folder / "times", folder / "switch"
         switch.write_bytes(b"\1")
         job = Job(
@@ -179,8 +179,8 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
             raise CannotRun(f"the sensors did not outlast being stopped: {lost[0]}")
         ended: Ended = [(index, end) for index, end in json.loads(times.read_text())]
     # A window that lies in a validation has hardly a step.
-    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= LEAST_STEPS for w in pair)]
-    least = min(LEAST_PAIRS, arguments.pairs)
+    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= MIN_STEPS for w in pair)]
+    least = min(MIN_PAIRS, arguments.pairs)
     if len(pairs) < least:
         raise CannotRun(f"the steps of {workload.name} are too long here; use --separate")
     quiet = [pair for pair in pairs if all(window.others_pct <= QUIET_PCT for window in pair)]
@@ -206,7 +206,7 @@ def _measure_pairs(
     order = random.Random(arguments.seed)
     pairs: list[tuple[Window, Window]] = []
     quiet = 0
-    for _ in range(math.ceil(arguments.pairs * MOST_TRIES)):
+    for _ in range(math.ceil(arguments.pairs * MAX_TRIES)):
         windows = {on: _measure_window(on, pids, switch) for on in order.sample((True, False), 2)}
         pairs.append((windows[True], windows[False]))
         quiet += all(window.others_pct <= QUIET_PCT for window in windows.values())

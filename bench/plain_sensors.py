@@ -103,13 +103,13 @@ def _seldom() -> dict[str, Any]:
 
 
 def _read(gpu: Any, questions: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    told = {}
+    answers = {}
     for name, ask in questions.items():
         try:
-            told[name] = ask(gpu)
+            answers[name] = ask(gpu)
         except pynvml.NVMLError:
-            told[name] = None
-    return told
+            answers[name] = None
+    return answers
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ library for GPUs; and beside each a plain loop over psutil and pynvml that reads
 the same fields as often (plain_sensors.py) with as many GPUs. All of them run at
 the same time and are read in the same windows; none begins at another's tick.
 
-Also told, by the sensors' own records: the CPU time of a sample, and how late
+Also printed, from the sensors' own records: the CPU time of a sample, and how late
 samples are.
 """
 
@@ -45,7 +45,7 @@ APART_S = 0.1
 
 @dataclass
 class Reader:
-    """A process that writes a line each second, and what it has told."""
+    """A process that writes a line each second, and its lines."""
 
     process: subprocess.Popen[bytes]
     lines: list[bytes] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """dlmon's live screen on a job of any command: what `dlmon run` does, for a workload of a bench.
 
 JOB is a file with the job as a line of JSON. COUNTS is a file that takes, when
-the screen closes, what the viewer had been told and what its session had folded.
+the screen closes, what the viewer had received and what its session had folded.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pathlib import Path
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, BatchSummary, Record
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 
 
-class CountingViewer(Viewer):
+class CountingFollower(SessionFollower):
     """A viewer that counts what it reads, beside folding it."""
 
     counts_path: Path
     batches = samples = 0
 
-    def poll(self, most_s: float | None = None) -> list[Record]:
+    def poll(self, max_s: float | None = None) -> list[Record]:
         """Poll, and count batches and samples."""
-        records = super().poll(most_s)
+        records = super().poll(max_s)
         for record in records:
             if isinstance(record, Batches):
                 count = len(record.dt_us)
@@ -68,8 +68,8 @@ def main() -> int:
         return follow(log, started)
     sources = Sources()
     if arguments.counts:
-        CountingViewer.counts_path = arguments.counts
-        sources = Sources(follow=CountingViewer)
+        CountingFollower.counts_path = arguments.counts
+        sources = Sources(follow=CountingFollower)
     return DlmonApp(log.parent.parent, log, started, sources=sources).run_to_exit_code()
 
 

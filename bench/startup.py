@@ -144,14 +144,14 @@ def _record_session(directory: Path) -> str:
     return answer.log
 
 
-def _imported_by_picker(told: Path, environment: dict[str, str]) -> list[str]:
+def _imported_by_picker(listing: Path, environment: dict[str, str]) -> list[str]:
     """Return which heavy modules the picker imported before it was left."""
-    source = PICKER.format(path=str(told))
+    source = PICKER.format(path=str(listing))
     with Terminal([sys.executable, "-P", "-c", source], "Workloads", environment) as terminal:
         terminal.first_seen(TIMEOUT_S)
         terminal.press("q")
         terminal.process.wait(TIMEOUT_S)
-    modules = told.read_text().split()
+    modules = listing.read_text().split()
     return [name for name in HEAVY_MODULES if name in modules]
 
 

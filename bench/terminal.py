@@ -79,7 +79,7 @@ class Terminal:
         if not self._seen.wait(timeout_s) or not self._seen_at:
             raise CannotRun(
                 f"{' '.join(self._command)[:100]} ended or went {timeout_s:.0f} s without "
-                f"showing {self._marker!r}; its last words: {self.last_words}"
+                f"showing {self._marker!r}; its last words: {self.last_output}"
             )
         return self._seen_at - self.started_at
 
@@ -106,7 +106,7 @@ class Terminal:
         return self._seen.wait(timeout_s)
 
     @property
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         """The end of what it wrote, without the escape sequences."""
         words = ESCAPES.sub(b" ", self._tail).decode("utf-8", "replace").split()
         return " ".join(words)[-300:]

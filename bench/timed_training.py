@@ -6,7 +6,7 @@ JSON, the index and the end (in monotonic ns) of each batch.
 Without SWITCH the run has nothing of dlmon in it: the code from its imports to
 its evaluation is the same, but its callback only keeps the time, and no emitter
 runs. With SWITCH it is a run like any other, started by a supervisor, whose
-callback tells dlmon of a batch only while the first byte of that file is not 0.
+callback sends a batch to dlmon only while the first byte of that file is not 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ended: list[tuple[int, int]] = []
 
 
 class NoEmitter:
-    """Takes what a run tells, and does nothing with it."""
+    """Takes the records of a run, and does nothing with them."""
 
     def __init__(self, fd: int) -> None:
         self.stop_requested = False
@@ -60,10 +60,10 @@ def switched_callback(emitter: Any, **settings: Any) -> Any:
         switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
 
     class SwitchedCallback(training_callback):  # type: ignore[misc, valid-type]
-        """Keeps the end of every training batch, and tells it while the switch is on."""
+        """Keeps the end of every training batch, and sends it while the switch is on."""
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            """Keep the time, and tell it."""
+            """Keep the time, and send it."""
             ended.append((batch, time.monotonic_ns()))
             if switch[0]:
                 super().on_train_batch_end(batch, logs)

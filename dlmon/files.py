@@ -42,39 +42,39 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     return fd
 
 
-def open_to_read(path: Path, most_bytes: int) -> BinaryIO:
-    """Open a regular file of at most `most_bytes` to read it.
+def open_to_read(path: Path, max_bytes: int) -> BinaryIO:
+    """Open a regular file of at most `max_bytes` to read it.
 
     Raises:
         OSError: it can't be opened, is no regular file, or is larger.
     """
     file = os.fdopen(open_regular(path), "rb")
-    if os.fstat(file.fileno()).st_size > most_bytes:
+    if os.fstat(file.fileno()).st_size > max_bytes:
         file.close()
-        raise _too_large(most_bytes)
+        raise _too_large(max_bytes)
     return file
 
 
-def read_regular(path: Path, most_bytes: int) -> bytes:
-    """Return what a regular file of at most `most_bytes` holds.
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return what a regular file of at most `max_bytes` holds.
 
     Raises:
         OSError: it can't be read, is no regular file, or is larger.
     """
-    with open_to_read(path, most_bytes) as file:
-        # It may grow meanwhile, and files of /proc don't tell their size.
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise _too_large(most_bytes)
+    with open_to_read(path, max_bytes) as file:
+        # It may grow meanwhile, and files of /proc report no size.
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise _too_large(max_bytes)
     return content
 
 
-def _refuse_special(told: os.stat_result) -> None:
-    if not stat.S_ISREG(told.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(told.st_mode), "something else")
+def _refuse_special(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
 
 
-def _too_large(most_bytes: int) -> OSError:
-    size = f"{most_bytes // MIB:,} MiB" if most_bytes >= MIB else f"{most_bytes:,} bytes"
+def _too_large(max_bytes: int) -> OSError:
+    size = f"{max_bytes // MIB:,} MiB" if max_bytes >= MIB else f"{max_bytes:,} bytes"
     return OSError(errno.EFBIG, f"it is larger than {size}")

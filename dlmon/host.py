@@ -1,4 +1,4 @@
-"""Tell this machine, and this boot of it, from any other, and whether it is a container or WSL."""
+"""Identify this machine and this boot, and detect containers and WSL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 # The kernel gives the first PID namespace this number (PROC_PID_INIT_INO).
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
-_SYSTEMDS_SIGN = "run/systemd/container"
+_SYSTEMD_CONTAINER = "run/systemd/container"
 
 
 def host_name() -> str:
@@ -18,7 +18,7 @@ def host_name() -> str:
 
 
 def boot_id() -> str:
-    """Return what tells this boot of this machine from any other; empty where unknown."""
+    """Return the kernel's id of this boot; empty where unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -26,7 +26,7 @@ def boot_id() -> str:
 
 
 def is_container(root: Path, environment: Mapping[str, str]) -> bool:
-    """Tell whether this machine's processes end with a container's first one."""
+    """Return whether this machine's processes end with a container's first one."""
     if any((root / name).exists() for name in _CONTAINER_FILES):
         return True
     if "KUBERNETES_SERVICE_HOST" in environment:
@@ -34,13 +34,13 @@ def is_container(root: Path, environment: Mapping[str, str]) -> bool:
     # WSL has a namespace of its own, and is a container to systemd.
     if is_wsl(root):
         return False
-    if (root / _SYSTEMDS_SIGN).exists():
+    if (root / _SYSTEMD_CONTAINER).exists():
         return True
     return is_first_pid_namespace(root) is False
 
 
 def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
-    """Tell whether this is the machine's own pid namespace; None where that can't be read."""
+    """Return whether this is the machine's own pid namespace; None where that can't be read."""
     try:
         return str((root / "proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:
@@ -48,7 +48,7 @@ def is_first_pid_namespace(root: Path = Path("/")) -> bool | None:
 
 
 def is_wsl(root: Path) -> bool:
-    """Tell whether this is the Windows Subsystem for Linux."""
+    """Return whether this is the Windows Subsystem for Linux."""
     try:
         release = (root / "proc/sys/kernel/osrelease").read_text(encoding="utf-8")
     except (OSError, ValueError):

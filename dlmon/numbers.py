@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-MOST_DIGITS = 15
+MAX_DIGITS = 15
 
 _WHOLE = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}(,[0-9]{3})+)")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -19,12 +19,12 @@ def whole_number(text: str) -> int:
 
     Raises:
         ValueError: it is none.
-        OverflowError: it has more than `MOST_DIGITS` digits.
+        OverflowError: it has more than `MAX_DIGITS` digits.
     """
     if not _WHOLE.fullmatch(text):
         raise ValueError("not a whole number")
     digits = text.replace(",", "")
-    if len(digits) > MOST_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise OverflowError("too many digits")
     return int(digits)
 

@@ -40,7 +40,7 @@ def make_new_private_folder(path: Path) -> None:
         OSError: it can't be made, or is there already.
     """
     path.mkdir(mode=FOLDER_MODE)
-    _close(path, FOLDER_MODE)
+    _set_mode(path, FOLDER_MODE)
 
 
 def own_private_folder(path: Path) -> None:
@@ -60,13 +60,13 @@ def own_private_folder(path: Path) -> None:
         raise NotADirectoryError(None, f"{path} is not a directory")
     if found.st_uid != os.geteuid():
         raise NotPrivateError(None, f"{path} belongs to another user")
-    _close(path, FOLDER_MODE)
+    _set_mode(path, FOLDER_MODE)
     if others_may_write(path.lstat()):
         raise NotPrivateError(None, f"{path} can be changed by other users")
 
 
 def others_may_write(found: os.stat_result) -> bool:
-    """Tell whether anybody but its owner may change a file or folder."""
+    """Return whether anybody but its owner may change a file or folder."""
     return bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
@@ -77,7 +77,7 @@ def open_private(path: Path, flags: int) -> int:
         OSError: it can't be made, or is there already.
     """
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    _close(fd, FILE_MODE)
+    _set_mode(fd, FILE_MODE)
     return fd
 
 
@@ -89,7 +89,7 @@ def write_private(path: Path, content: bytes) -> None:
     """
     make_private_folder(path.parent)
     if path.parent.stat().st_uid == os.geteuid():
-        _close(path.parent, FOLDER_MODE)
+        _set_mode(path.parent, FOLDER_MODE)
     new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(open_private(new, os.O_WRONLY), "wb") as file:
@@ -100,7 +100,7 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
-def _close(path: Path | int, mode: int) -> None:
+def _set_mode(path: Path | int, mode: int) -> None:
     """Set the mode of what is ours: the umask may have taken from it, even its owner's rights."""
     # Some file systems have no modes (a memory stick): what is on them is everybody's.
     with contextlib.suppress(PermissionError):

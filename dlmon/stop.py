@@ -1,11 +1,11 @@
-"""Who asks a session to stop: by a word on its lifeline, or by a signal to its supervisor."""
+"""Who asks a session to stop: by a line on its lifeline, or by a signal to its supervisor."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
-# What a viewer says on the lifeline that it holds.
+# What a viewer sends on the lifeline that it holds.
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
 BY_SWEEP = "stop sweep"
@@ -30,7 +30,7 @@ _ASKED_BY_SIGNAL: dict[int, str] = {
 }
 
 # Errors of a write: what writes hears of them.
-_OF_WRITES = {signal.SIGPIPE, signal.SIGXFSZ}
+_WRITE_ERRORS = {signal.SIGPIPE, signal.SIGXFSZ}
 # A fault comes again as soon as its handler returns, so it ends a process as ever.
 _FAULTS = {
     signal.SIGABRT,
@@ -41,7 +41,7 @@ _FAULTS = {
     signal.SIGSYS,
     signal.SIGTRAP,
 }
-_END_NOTHING = {
+_NOT_FATAL = {
     signal.SIGCHLD,
     signal.SIGCONT,
     signal.SIGTSTP,
@@ -53,13 +53,13 @@ _END_NOTHING = {
 _NEVER_HANDLED = {signal.SIGKILL, signal.SIGSTOP}
 
 STOP_SIGNALS = tuple(
-    sorted(signal.valid_signals() - _OF_WRITES - _FAULTS - _END_NOTHING - _NEVER_HANDLED)
+    sorted(signal.valid_signals() - _WRITE_ERRORS - _FAULTS - _NOT_FATAL - _NEVER_HANDLED)
 )
 """The signals that would end a process that doesn't handle them, and may be handled."""
 
 
 def asked_by_signal(number: int) -> str:
-    """Say who asked by that signal, as far as it tells."""
+    """Return in words who asked by that signal, as far as it is known."""
     return _ASKED_BY_SIGNAL.get(number, f"its supervisor got {signal_name(number)}")
 
 

@@ -17,7 +17,7 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
-from dlmon.launch.lifeline import Launch
+from dlmon.launch.lifeline import Lifeline
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
@@ -80,7 +80,7 @@ class DlmonApp(NavigatingApp):
         self,
         directory: Path,
         log: Path | None = None,
-        started: Launch | None = None,
+        started: Lifeline | None = None,
         watch_interval_s: float | None = None,
         settings: Settings | None = None,
         sweep: SweepRun | None = None,
@@ -150,7 +150,7 @@ class DlmonApp(NavigatingApp):
         if self._refused is not None:
             print(f"dlmon: {clean(self._refused.reason)}", file=sys.stderr)
         for shown in self._shown:
-            print_exit_message(shown.viewer, stops=shown.needs_us)
+            print_exit_message(shown.follower, stops=shown.needs_us)
         return self.return_code or 0 if code is None else code
 
     def get_line_filters(self) -> Sequence[LineFilter]:

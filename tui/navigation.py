@@ -15,12 +15,12 @@ from textual.screen import Screen
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.job import Job, Refused, Started
-from dlmon.launch.lifeline import Launch, launch
+from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.log.directory import SessionEntry, list_sessions, log_directory
 from dlmon.log.folder import LogError
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.session.local_machine import LocalMachine
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
@@ -52,30 +52,30 @@ _FIRST_SCREEN = 1
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
-    follow: Callable[..., Viewer] = Viewer
+    follow: Callable[..., SessionFollower] = SessionFollower
     machine: Callable[..., MachineSource] = LocalMachine
-    launch: Callable[[Job], Launch] = launch
+    launch: Callable[[Job], Lifeline] = launch
 
 
 @dataclass
 class ShownSession:
     """A session on the stack of screens, with its lifeline where it is ours."""
 
-    viewer: Viewer
-    launch: Launch | None
+    follower: SessionFollower
+    launch: Lifeline | None
     screen: LiveScreen
 
     @property
     def needs_us(self) -> bool:
         """Whether it would stop if we left without a word."""
-        return self.launch is not None and self.viewer.running and not self.screen.detached
+        return self.launch is not None and self.follower.running and not self.screen.detached
 
 
 @dataclass(frozen=True)
 class _Starting:
     """A launch that its supervisor has still to answer, and the session that it will replace."""
 
-    launch: Launch
+    launch: Lifeline
     detach: bool = False
     replaces: ShownSession | None = None
 
@@ -99,7 +99,7 @@ class NavigatingApp(App[int]):
         directory: Path,
         settings: Settings,
         log: Path | None = None,
-        started: Launch | None = None,
+        started: Lifeline | None = None,
         watch_interval_s: float | None = None,
         sweep: SweepRun | None = None,
         sources: Sources | None = None,
@@ -110,9 +110,9 @@ class NavigatingApp(App[int]):
         self.settings = settings
         self._directory = directory
         self._sources = sources or Sources()
-        self._first_viewer = None
+        self._first_follower = None
         if log is not None:
-            self._first_viewer = self._sources.follow(log, launch=started)
+            self._first_follower = self._sources.follow(log, launch=started)
         self._first_launch = started
         self._watch_interval_s = watch_interval_s
         self._sweep = sweep
@@ -122,13 +122,13 @@ class NavigatingApp(App[int]):
         self._refused: Refused | None = None
         self._starting: _Starting | None = None
         self._starting_screen: StartingScreen | None = None
-        self._being_read: Viewer | None = None
+        self._being_read: SessionFollower | None = None
         self._home: HomeScreen | None = None
 
     def show_first_screen(self) -> None:
         """Show what the arguments say."""
-        if self._first_viewer is not None:
-            self._read_session(self._first_viewer)
+        if self._first_follower is not None:
+            self._read_session(self._first_follower)
         elif self._first_launch is not None:
             self._await_session(_Starting(self._first_launch))
         elif self._sweep is not None:
@@ -142,7 +142,7 @@ class NavigatingApp(App[int]):
         """Give the supervisors that will stop with us the reason."""
         for shown in self._shown:
             if shown.launch is not None and shown.needs_us:
-                shown.launch.say(TERMINAL_CLOSED)
+                shown.launch.send(TERMINAL_CLOSED)
 
     def release(self) -> None:
         """Let go of every lifeline: what was not left running on purpose stops."""
@@ -240,7 +240,7 @@ class NavigatingApp(App[int]):
                 chosen = options.log_dir
                 directory = self._directory if chosen is None else log_directory(Path(chosen))
                 header = new_header(plan, seed, time.time())
-                run = run_of(SweepWriter.begin(directory, header))
+                run = run_of(SweepWriter.create(directory, header))
             except (LogError, SweepError) as error:
                 self.complain(str(error))
             else:
@@ -282,7 +282,7 @@ class NavigatingApp(App[int]):
         running = next((shown for shown in self._shown if shown.needs_us), None)
         if running is None:
             return False
-        session = running.viewer.session.header.id
+        session = running.follower.session.header.id
         self.complain(f"{session} is still running: stop it, or leave it running, first")
         return True
 
@@ -296,22 +296,24 @@ class NavigatingApp(App[int]):
         self.push_screen(self._starting_screen)
         self.run_worker(self._take_answer(starting))
 
-    def _read_session(self, viewer: Viewer) -> None:
+    def _read_session(self, follower: SessionFollower) -> None:
         """Show a recorded session once it is read: one of a day takes a while."""
         from tui.screens.starting import StartingScreen
 
-        first = viewer is self._first_viewer
-        name = viewer.session.header.id
+        first = follower is self._first_follower
+        name = follower.session.header.id
         waiting = StartingScreen(f"reading {name} …")
-        self._being_read = viewer
+        self._being_read = follower
 
         async def read() -> None:
-            viewer.poll(SLICE_S)
-            await read_to_end(viewer, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
+            follower.poll(SLICE_S)
+            await read_to_end(follower, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
             self._being_read = None
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
-            self.switch_screen(self._session_screen(viewer, self._first_launch if first else None))
+            self.switch_screen(
+                self._session_screen(follower, self._first_launch if first else None)
+            )
 
         self.push_screen(waiting)
         # Nothing is painted before the app's own queue is read.
@@ -328,7 +330,7 @@ class NavigatingApp(App[int]):
         """Don't wait until a session is read."""
         if self._being_read is None:
             return
-        if self._being_read is self._first_viewer:
+        if self._being_read is self._first_follower:
             self.exit(DONE)
             return
         self.workers.cancel_group(self, _READING)
@@ -344,8 +346,8 @@ class NavigatingApp(App[int]):
         try:
             if isinstance(answer, Started):
                 lifeline = None if starting.detach else starting.launch
-                viewer = self._sources.follow(Path(answer.log), launch=lifeline)
-                self._show_started(viewer, starting)
+                follower = self._sources.follow(Path(answer.log), launch=lifeline)
+                self._show_started(follower, starting)
                 return
         except LogError as error:
             answer = Refused(str(error), FAILED)
@@ -357,7 +359,7 @@ class NavigatingApp(App[int]):
             self._pop_starting_screen()
             self.complain(answer.reason)
 
-    def _show_started(self, viewer: Viewer, starting: _Starting) -> None:
+    def _show_started(self, follower: SessionFollower, starting: _Starting) -> None:
         """Show a session that was just launched, in place of what waited for it."""
         if self._starting_screen is not None:
             self._uncover(self._starting_screen)
@@ -365,10 +367,10 @@ class NavigatingApp(App[int]):
             self.pop_screen()
             self._forget(starting.replaces)
         if starting.detach:
-            starting.launch.say("detach")
+            starting.launch.send("detach")
             starting.launch.release()
         lifeline = None if starting.detach else starting.launch
-        self.switch_screen(self._session_screen(viewer, lifeline))
+        self.switch_screen(self._session_screen(follower, lifeline))
 
     def _uncover(self, screen: Screen[Any]) -> None:
         """Take off what lies on top of a screen: a palette, the help, sessions."""
@@ -393,14 +395,14 @@ class NavigatingApp(App[int]):
         else:
             self._pop_starting_screen()
 
-    def _session_screen(self, viewer: Viewer, started: Launch | None) -> LiveScreen:
+    def _session_screen(self, follower: SessionFollower, started: Lifeline | None) -> LiveScreen:
         """Make the screen of a session, and keep in mind that it is shown."""
         from tui.live.screen import LiveScreen
 
-        again = not self._sweep_runs and _again(viewer) is not None
-        screen = LiveScreen(viewer, again)
-        self._shown.append(ShownSession(viewer, started, screen))
-        self._read_sessions(viewer.directory, screen.show_entries)
+        again = not self._sweep_runs and _again(follower) is not None
+        screen = LiveScreen(follower, again)
+        self._shown.append(ShownSession(follower, started, screen))
+        self._read_sessions(follower.directory, screen.show_entries)
         return screen
 
     def _read_sessions(self, directory: Path, show: Callable[[list[SessionEntry]], None]) -> None:
@@ -422,16 +424,16 @@ class NavigatingApp(App[int]):
         self._uncover(shown.screen)
         self._close(shown)
         if shown.screen.detached:
-            self.say(f"{shown.viewer.session.header.id} goes on without dlmon")
+            self.say(f"{shown.follower.session.header.id} goes on without dlmon")
         if self.screen is self._home:
             self._read_sessions_for_home()
 
     def on_live_screen_again_requested(self) -> None:
         """Launch the workload of the topmost session once more, with the same options."""
         shown = self._shown[-1]
-        again = _again(shown.viewer)
+        again = _again(shown.follower)
         if again is not None:
-            self._launch(*again, shown.viewer.directory, replaces=shown)
+            self._launch(*again, shown.follower.directory, replaces=shown)
 
     def _close(self, shown: ShownSession) -> None:
         """Take the topmost session off the stack."""
@@ -442,7 +444,7 @@ class NavigatingApp(App[int]):
         self._shown.remove(shown)
         if shown.launch is not None:
             shown.launch.release()
-        shown.viewer.close()
+        shown.follower.close()
 
     def _open(self, log: Path) -> None:
         """Show a recorded session, or go back to it where it is shown already."""
@@ -450,19 +452,19 @@ class NavigatingApp(App[int]):
             return
         for depth, shown in enumerate(self._shown):
             above = self._shown[depth + 1 :]
-            if shown.viewer.path == log and not any(one.needs_us for one in above):
+            if shown.follower.path == log and not any(one.needs_us for one in above):
                 self._uncover(shown.screen)
                 return
         try:
-            viewer = self._sources.follow(log)
+            follower = self._sources.follow(log)
         except LogError as error:
             self.complain(str(error))
             return
-        viewer.poll(SLICE_S)
-        if viewer.read_share is None:
-            self.push_screen(self._session_screen(viewer, None))
+        follower.poll(SLICE_S)
+        if follower.read_share is None:
+            self.push_screen(self._session_screen(follower, None))
         else:
-            self._read_session(viewer)
+            self._read_session(follower)
 
     def on_base_screen_left(self, message: BaseScreen.Left) -> None:
         """Go back to the screen below, or out of dlmon where there is none."""
@@ -488,7 +490,7 @@ class NavigatingApp(App[int]):
         from dlmon.sweep.log import list_sweeps
         from tui.sessions.screen import SessionsScreen
 
-        directory = self._shown[-1].viewer.directory if self._shown else self._directory
+        directory = self._shown[-1].follower.directory if self._shown else self._directory
         self.push_screen(
             SessionsScreen(
                 partial(list_sessions, directory),
@@ -528,15 +530,15 @@ def _exit_code(shown: ShownSession) -> int:
     """Return what leaving dlmon from a session amounts to."""
     if shown.screen.stop_asked:
         return INTERRUPTED_BY_USER
-    if shown.viewer.why_result_unwritten is not None:
+    if shown.follower.why_result_unwritten is not None:
         return FAILED
     good = (Status.RUNNING, Status.UNKNOWN, Status.COMPLETED)
-    return DONE if shown.viewer.status in good else FAILED
+    return DONE if shown.follower.status in good else FAILED
 
 
-def _again(viewer: Viewer) -> tuple[Workload, RunOptions] | None:
+def _again(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     """Return what launches a session's workload once more, where it can be launched here."""
-    header = viewer.session.header
+    header = follower.session.header
     workload = WORKLOADS.get(header.workload)
     options = recorded_options(header)
     if workload is None or options is None or options.complaint(workload) is not None:

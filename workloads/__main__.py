@@ -20,7 +20,7 @@ from dlmon.records import Failure
 from workloads.backends import prepare
 from workloads.catalog import find
 from workloads.failure import Refused, in_words, kind_of
-from workloads.run import Run, Stopped
+from workloads.run import Stopped, WorkloadRun
 
 REFUSED = 69
 STOPPED = 75
@@ -37,7 +37,7 @@ def main() -> int:
     except Refused as error:
         refused = error
     emitter = Emitter(records_fd)
-    run = Run(find(options["workload"]), options, emitter)
+    run = WorkloadRun(find(options["workload"]), options, emitter)
     signal.signal(signal.SIGUSR1, run.stop)
     try:
         if refused is not None:

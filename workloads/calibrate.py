@@ -56,7 +56,7 @@ def measure_sizes(
         multiply: makes ready for a size; returns what multiplies so many times
             and comes back when the last product is there. May raise OutOfMemory.
         largest_size: where to end at the latest.
-        clock: tells seconds.
+        clock: returns seconds.
         budget_s: no size is begun that would go beyond it; the first always is.
     """
     began = clock()
@@ -82,9 +82,9 @@ def measure_size(
     """Return the median rate of the repetitions of one size; three at least."""
 
     def seconds(times: int) -> float:
-        begin = clock()
+        start = clock()
         multiply(times)
-        return max(clock() - begin, 1e-9)
+        return max(clock() - start, 1e-9)
 
     seconds(1)  # the first one chooses a kernel and takes memory
     times = 1

@@ -27,9 +27,9 @@ from workloads.layers import (
 )
 
 # More threads than any machine has; a backend that is asked for millions aborts.
-MOST_THREADS = 4096
+MAX_THREADS = 4096
 # Beyond this, numbers get too large for a record.
-MOST_EPOCHS = MOST_STEPS = 1_000_000_000
+MAX_EPOCHS = MAX_STEPS = 1_000_000_000
 
 ESTIMATED_VOCABULARY = 1_200_000
 """Words and pairs of words in IMDB's reviews: an estimate, which synthetic data keep to."""
@@ -397,12 +397,12 @@ def refuse_options(
         )
     if epochs is not None and epochs < 1:
         return f"the number of epochs must be at least 1, not {epochs:,}"
-    if epochs is not None and epochs > MOST_EPOCHS:
-        return f"the number of epochs must be at most {MOST_EPOCHS:,}, not {epochs:,}"
+    if epochs is not None and epochs > MAX_EPOCHS:
+        return f"the number of epochs must be at most {MAX_EPOCHS:,}, not {epochs:,}"
     if steps is not None and steps < 1:
         return f"the number of steps must be at least 1, not {steps:,}"
-    if steps is not None and steps > MOST_STEPS:
-        return f"the number of steps must be at most {MOST_STEPS:,}, not {steps:,}"
-    if threads is not None and not 1 <= threads <= MOST_THREADS:
-        return f"the number of threads must be from 1 to {MOST_THREADS:,}, not {threads:,}"
+    if steps is not None and steps > MAX_STEPS:
+        return f"the number of steps must be at most {MAX_STEPS:,}, not {steps:,}"
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        return f"the number of threads must be from 1 to {MAX_THREADS:,}, not {threads:,}"
     return None

@@ -9,7 +9,7 @@ from dlmon.records import FailureKind
 # What a lack of memory is called by NumPy and Python, TensorFlow, and Torch.
 _MEMORY_ERRORS = ("MemoryError", "_ArrayMemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 # JAX has one error for everything, Torch on the CPU a RuntimeError, and TensorFlow an
-# InternalError where an input has no room on the GPU: only the text tells.
+# InternalError where an input has no room on the GPU: only the text says so.
 _MEMORY_WORDS = re.compile(
     r"resource_exhausted|oom when allocating|out of memory|out_of_memory|not enough memory"
     r"|can't allocate memory|failed to allocate|_status_alloc_failed|dst tensor is not initialized",
@@ -36,7 +36,7 @@ def in_words(error: Exception, batch_size: int, device: str | None = None) -> st
 
     Args:
         error: what ended it.
-        batch_size: samples in a batch, told where memory ran out.
+        batch_size: samples in a batch, named where memory ran out.
         device: `cpu` or `gpu:N`, None when none had been chosen yet.
     """
     if isinstance(error, Refused):
@@ -61,9 +61,9 @@ def _ran_out_of_memory(error: Exception) -> bool:
 
 
 def _on_gpu(error: Exception, device: str | None) -> bool:
-    """Tell which memory it was; JAX names no device, so there it is the one that it runs on.
+    """Return whether it was the GPU's memory; JAX names no device, so its own one counts.
 
-    The lines that speak of memory tell it; others may name any device.
+    The lines that mention memory decide; others may name any device.
     """
     if isinstance(error, MemoryError) or device == "cpu":
         return False

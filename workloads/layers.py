@@ -45,15 +45,12 @@ class _Uncounted:
     """A layer that multiplies by no weights."""
 
     def parameters(self, shape: Shape) -> int:
-        """Return 0: it has no weights."""
         return 0
 
     def forward_flops(self, shape: Shape) -> int:
-        """Return 0: it does not count."""
         return 0
 
     def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Return 0: it does not count."""
         return 0
 
 
@@ -72,20 +69,16 @@ class Conv2D:
     activation: str | None = "relu"
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return (height, width, filters)."""
         height, width = _slid(shape, self.kernel_size, self.strides, self.padding)
         return height, width, self.filters
 
     def parameters(self, shape: Shape) -> int:
-        """Count kernel and bias."""
         return (self.kernel_size**2 * shape[-1] + 1) * self.filters
 
     def forward_flops(self, shape: Shape) -> int:
-        """Count one sample's multiply-adds, each as 2."""
         return 2 * prod(self.output_shape(shape)) * self.kernel_size**2 * shape[-1]
 
     def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Count all passes."""
         return self.forward_flops(shape) * (3 if input_gradient else 2)
 
 
@@ -102,7 +95,6 @@ class MaxPool2D(_Uncounted):
     padding: str | int = "valid"
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return (height, width, channels) after pooling."""
         strides = self.pool_size if self.strides is None else self.strides
         return *_slid(shape, self.pool_size, strides, self.padding), shape[-1]
 
@@ -114,7 +106,6 @@ class GlobalAveragePool(_Uncounted):
     of_steps: bool = False
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the number of channels."""
         return shape[-1:]
 
 
@@ -123,7 +114,6 @@ class Flatten(_Uncounted):
     """All of a sample's values in one row."""
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the number of values."""
         return (prod(shape),)
 
 
@@ -134,7 +124,6 @@ class Dropout(_Uncounted):
     rate: float
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the shape as it is."""
         return shape
 
 
@@ -143,7 +132,6 @@ class BatchNormalization(_Uncounted):
     """A scale and an offset a channel, beside the running mean and variance."""
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the shape as it is."""
         return shape
 
     def parameters(self, shape: Shape) -> int:
@@ -158,21 +146,17 @@ class Dense:
     units: int
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the number of units."""
         return (self.units,)
 
     def parameters(self, shape: Shape) -> int:
-        """Count kernel and bias."""
         (inputs,) = shape
         return (inputs + 1) * self.units
 
     def forward_flops(self, shape: Shape) -> int:
-        """Count one sample's multiply-adds, each as 2."""
         (inputs,) = shape
         return 2 * inputs * self.units
 
     def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Count all passes."""
         return self.forward_flops(shape) * (3 if input_gradient else 2)
 
 
@@ -184,11 +168,9 @@ class Embedding(_Uncounted):
     units: int
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return (steps, units)."""
         return *shape, self.units
 
     def parameters(self, shape: Shape) -> int:
-        """Count the table."""
         return self.vocabulary * self.units
 
 
@@ -243,11 +225,9 @@ class Branches:
         return *_only({shape[:-1] for shape in shapes}), sum(shape[-1] for shape in shapes)
 
     def parameters(self, shape: Shape) -> int:
-        """Add the branches up."""
         return sum(count(shape, branch).parameters for branch in self.branches)
 
     def forward_flops(self, shape: Shape) -> int:
-        """Add the branches up."""
         return sum(count(shape, branch).forward_flops for branch in self.branches)
 
     def train_flops(self, shape: Shape, input_gradient: bool) -> int:
@@ -263,15 +243,12 @@ class Residual:
     shortcut: tuple[Layer, ...] = ()
 
     def output_shape(self, shape: Shape) -> Shape:
-        """Return the shape of either side."""
         return _only({count(shape, side).output_shape for side in (self.layers, self.shortcut)})
 
     def parameters(self, shape: Shape) -> int:
-        """Add both sides up."""
         return self._sides.parameters(shape)
 
     def forward_flops(self, shape: Shape) -> int:
-        """Add both sides up."""
         return self._sides.forward_flops(shape)
 
     def train_flops(self, shape: Shape, input_gradient: bool) -> int:
@@ -296,7 +273,7 @@ class Counts:
 def count(input_shape: Shape, layers: Iterable[Layer], input_gradient: bool = False) -> Counts:
     """Count a chain of layers for one sample of `input_shape` (without the batch axis).
 
-    `input_gradient` tells that layers with weights come before the chain.
+    `input_gradient` says that layers with weights come before the chain.
     """
     shape = input_shape
     parameters = forward = train = 0

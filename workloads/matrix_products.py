@@ -54,7 +54,6 @@ class Backend(ABC):
 
     @property
     def version(self) -> str:
-        """Its version."""
         return str(self._module.__version__)
 
     @abstractmethod
@@ -98,7 +97,6 @@ class TensorFlow(Backend):
         self.float32_note = "TF32 where the GPU has it" if enabled else "without TF32"
 
     def devices(self) -> Iterator[Device]:
-        """Yield the CPU and the GPUs."""
         yield Device("/CPU:0", "cpu")
         config = self._module.config
         names = [
@@ -110,7 +108,6 @@ class TensorFlow(Backend):
         )
 
     def products(self, device: Device, precision: str, size: int) -> Multiply:
-        """Make the matrices on the device."""
         tensorflow = self._module
         with self.memory_watched(), tensorflow.device(device.handle):
             a, b = (
@@ -138,14 +135,12 @@ class Jax(Backend):
     float32_note = "in JAX's default precision, TF32 where the GPU has it"
 
     def devices(self) -> Iterator[Device]:
-        """Yield the CPU and the GPUs."""
         jax = self._module
         yield Device(jax.devices("cpu")[0], "cpu")
         found = [one for one in jax.devices() if one.platform in ("gpu", "cuda", "rocm")]
         yield from _first_of_each_name(Device(one, "gpu", str(one.device_kind)) for one in found)
 
     def products(self, device: Device, precision: str, size: int) -> Multiply:
-        """Make the matrices on the device."""
         jax = self._module
         with self.memory_watched():
             keys = jax.random.split(jax.random.key(0))
@@ -179,7 +174,6 @@ class Torch(Backend):
         self.float32_note = "TF32 where the GPU has it" if allowed else "without TF32"
 
     def devices(self) -> Iterator[Device]:
-        """Yield the CPU and the GPUs."""
         yield Device("cpu", "cpu")
         cuda = self._module.cuda
         yield from _first_of_each_name(
@@ -188,7 +182,6 @@ class Torch(Backend):
         )
 
     def products(self, device: Device, precision: str, size: int) -> Multiply:
-        """Make the matrices on the device."""
         torch = self._module
         dtype = getattr(torch, precision)
         with self.memory_watched():

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.minimum_time import LeastTime
+from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import GRADIENTS_PHASE, Model, Notice, Phase
 from workloads.backends import check_jit, choose_backend
 from workloads.catalog import Workload
@@ -51,8 +51,8 @@ class Feeds:
         )
 
 
-class Run:
-    """One run of a workload in its mode, told to an emitter phase by phase."""
+class WorkloadRun:
+    """One run of a workload in its mode, reported to an emitter phase by phase."""
 
     def __init__(self, workload: Workload, options: dict[str, Any], emitter: Emitter) -> None:
         self.workload = workload
@@ -96,7 +96,7 @@ class Run:
         keras.config.set_dtype_policy(self.precision)
         model = importlib.import_module(self.workload.module).build(self.workload)
         self._set_jit(model, jit)
-        told = Model(
+        record = Model(
             parameters=model.count_params(),
             flops_per_sample=self.workload.flops_per_sample(self.mode),
             batch_size=self.batch_size,
@@ -117,16 +117,16 @@ class Run:
             precision=self.precision,
             jit=bool(model.jit_compile),
         )
-        self.emitter.send(told)
-        least_time = LeastTime(self.emitter, told, self.seconds)
+        self.emitter.send(record)
+        minimum_time = MinimumTime(self.emitter, record, self.seconds)
         if self.mode == "inference":
-            self._predict(model, feeds, least_time)
+            self._predict(model, feeds, minimum_time)
             return
         if self.mode == "gradients":
             from workloads.gradients import leave_out_update
 
             leave_out_update(model)
-        self._fit(model, feeds, least_time)
+        self._fit(model, feeds, minimum_time)
 
     def _set_jit(self, model: Any, jit: str) -> None:
         """Compile the step as a whole, or not; `auto` leaves it to Keras."""
@@ -139,9 +139,9 @@ class Run:
                 "doesn't support that; use --jit auto or off"
             )
 
-    def _fit(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
+    def _fit(self, model: Any, feeds: Feeds, minimum_time: MinimumTime) -> None:
         # The callback imports Keras, so it can't be imported before the backend is set up.
-        from dlmon.instrument.keras import AskedEpochs, TrainingCallback
+        from dlmon.instrument.keras import RequestedEpochs, TrainingCallback
 
         feed, validation, evaluation = feeds.main, feeds.validation, feeds.evaluation
         callback = TrainingCallback(
@@ -151,7 +151,7 @@ class Run:
             capped=feeds.capped,
             validation_steps=validation.steps if validation else None,
             evaluation_samples=evaluation.samples if evaluation else None,
-            least_time=least_time,
+            minimum_time=minimum_time,
             phase="training" if self.mode == "train" else GRADIENTS_PHASE,
         )
         self._in_batches = True
@@ -159,10 +159,10 @@ class Run:
             feed.x,
             feed.y,
             batch_size=self.batch_size,
-            epochs=least_time.most_epochs,
+            epochs=minimum_time.max_epochs,
             shuffle=feed.shuffle,
             validation_data=(validation.x, validation.y) if validation else None,
-            callbacks=[callback, AskedEpochs(self.epochs)],
+            callbacks=[callback, RequestedEpochs(self.epochs)],
             verbose=2,
         )
         if evaluation and not self.emitter.stop_requested:
@@ -174,7 +174,7 @@ class Run:
                 verbose=2,
             )
 
-    def _predict(self, model: Any, feeds: Feeds, least_time: LeastTime) -> None:
+    def _predict(self, model: Any, feeds: Feeds, minimum_time: MinimumTime) -> None:
         """Go through the training samples once an epoch, forward only."""
         from dlmon.instrument.keras import InferenceCallback
 
@@ -182,12 +182,12 @@ class Run:
             self.emitter,
             batch_size=self.batch_size,
             samples_per_pass=feeds.main.samples,
-            least_time=least_time,
+            minimum_time=minimum_time,
             capped=feeds.capped,
         )
         self._in_batches = True
         passes = 0
-        while callback.goes_on and not self.emitter.stop_requested:
+        while callback.should_continue and not self.emitter.stop_requested:
             model.predict(
                 feeds.main.x,
                 batch_size=self.batch_size,

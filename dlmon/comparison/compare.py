@@ -59,7 +59,7 @@ Timing = SecondsPerEpoch | RunSeconds | StepMilliseconds
 
 
 def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> StepMilliseconds | None:
-    """Return what of a batch's time is compared, None before there is one.
+    """Return the time of a batch as it is compared, None before there is one.
 
     A log without the mean step has the throughput's mean and median: of batches of
     one size, their ratio is that of the steps.
@@ -78,8 +78,8 @@ def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> Step
 
 
 @dataclass(frozen=True)
-class Run:
-    """What one run of ours measured.
+class MeasuredRun:
+    """One of our runs, and what it measured.
 
     Attributes:
         missing: what `missing_part` says of its projection.
@@ -99,14 +99,14 @@ class Run:
     usd_per_hour: float | None = None
 
 
-def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> Run | None:
+def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> MeasuredRun | None:
     """Return what a recorded run measured of a metric, None where it has no such value."""
     timing = timing_by(metric, result)
     if timing is None:
         return None
     backend = result.options.get("backend")
     vcpus = cpus_of(result.options, header.machine if header else None)
-    return Run(
+    return MeasuredRun(
         label=result.device_name or result.device or "device not known",
         timing=timing,
         session=result.session,
@@ -194,7 +194,7 @@ def _year(wall: float | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One line of a comparison.
 
     Attributes:
@@ -205,8 +205,8 @@ class Row:
         missing: what the projection leaves out; such a row is ranked among no others.
         comparable: the work is the same as this run's, so that a factor means something.
         badges: what a person should know about the value, in words.
-        vcpus: how many CPUs it had, where that is told.
-        usd_per_hour: what an hour of the machine cost, where that is told.
+        vcpus: how many CPUs it had, where that is known.
+        usd_per_hour: what an hour of the machine cost, where that is known.
         session: the id of the run.
         published: what a published row was read from.
     """
@@ -232,7 +232,6 @@ class Row:
 
     @property
     def unit(self) -> str:
-        """The unit of `value`."""
         return "ms" if self.metric.endswith("_ms") else "s"
 
     @property
@@ -264,10 +263,10 @@ def compare(
     metric: str,
     conditions: Conditions,
     defaults: Conditions,
-    this: Run | None = None,
+    this: MeasuredRun | None = None,
     earlier: Sequence[Result] = (),
     headers: Mapping[str, SessionHeader] | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[ComparisonRow, ...]:
     """Return this run, earlier sessions and published times as rows.
 
     Those of the same work come first, then those of other work; each fastest first. A projection
@@ -308,12 +307,12 @@ def compare(
     return tuple(sorted(rows, key=_rank))
 
 
-def _rank(row: Row) -> tuple[bool, bool, float, int, str]:
+def _rank(row: ComparisonRow) -> tuple[bool, bool, float, int, str]:
     incomplete = row.missing is not None
     return not row.comparable, incomplete, row.value, KINDS.index(row.kind), row.label
 
 
-def factor(this: Row, other: Row, steady: bool) -> float | None:
+def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | None:
     """Return how many times as fast as `other` this run is.
 
     None where the two are not like with like, and while this run's value is a
@@ -356,13 +355,13 @@ def published_differences(
 
 
 def _work_timed(conditions: Conditions, projected: bool) -> Conditions:
-    """Drop a cap that the time doesn't suffer: a projection stands for the whole epoch."""
+    """Drop a cap of steps from a projected time, which stands for the whole epoch."""
     if is_capped(conditions) and not projected:
         return conditions
     return replace(conditions, steps_cap=None)
 
 
-def _is_earlier(result: Result, workload: str, this: Run | None) -> bool:
+def _is_earlier(result: Result, workload: str, this: MeasuredRun | None) -> bool:
     return (
         result.workload == workload
         and result.status in (Status.COMPLETED, Status.STOPPED)
@@ -380,8 +379,8 @@ def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
 
 
 def _run_row(
-    kind: str, metric: str, run: Run, conditions: Conditions, differences: tuple[str, ...]
-) -> Row:
+    kind: str, metric: str, run: MeasuredRun, conditions: Conditions, differences: tuple[str, ...]
+) -> ComparisonRow:
     badges = list(differences)
     if run.missing:
         badges.append(f"without {run.missing}")
@@ -395,7 +394,7 @@ def _run_row(
         badges.append(VOCABULARY_ESTIMATED)
     if run.busy:
         badges.append(run.busy)
-    return Row(
+    return ComparisonRow(
         label=run.label,
         metric=metric,
         kind=kind,
@@ -415,7 +414,7 @@ def _run_row(
 
 
 def _holds_compilation(timing: Timing) -> bool:
-    """Tell whether a time is that of a single epoch, which compiled."""
+    """Return whether a time is that of a single epoch, which compiled."""
     if not isinstance(timing, SecondsPerEpoch) or timing.projected:
         return False
     return timing.epochs == 1 and not timing.first_left_out
@@ -427,9 +426,9 @@ def _published_row(
     differences: tuple[str, ...],
     ours: Conditions,
     defaults: Conditions,
-) -> Row:
+) -> ComparisonRow:
     unlike = published_differences(row, ours, defaults, differences)
-    return Row(
+    return ComparisonRow(
         label=row.device,
         metric=metric,
         kind="published",

@@ -19,7 +19,7 @@ BUSY_LOAD_PER_CORE = 0.5
 
 @dataclass(frozen=True)
 class Conditions:
-    """The work behind a time. None is not known, and never the same as anything.
+    """The conditions of a timed run; a None is unknown, and equals nothing.
 
     Attributes:
         samples: training samples of a whole epoch, before any cap.
@@ -43,7 +43,7 @@ def conditions_of(result: Result, defaults: Conditions) -> Conditions:
     """Return the conditions of a recorded run: its options, else the workload's defaults.
 
     An option of the wrong kind (a log is foreign) is not known. The samples are those of the
-    data that it read; an older log tells them only of synthetic data, which are always whole.
+    data that it read; an older log has them only for synthetic data, which are always whole.
     """
 
     def whole_number(option: str, default: int | None) -> int | None:
@@ -128,7 +128,7 @@ def _differs(
 
 
 def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
-    """Tell whether epochs are as long: a dropped short last batch makes no difference."""
+    """Return whether epochs are as long: a dropped short last batch makes no difference."""
     if theirs.samples is None or ours.samples is None:
         return False
     batch_size = max(theirs.batch_size or 1, ours.batch_size or 1)
@@ -136,7 +136,7 @@ def _same_samples(theirs: Conditions, ours: Conditions) -> bool:
 
 
 def is_capped(conditions: Conditions) -> bool:
-    """Tell whether `--steps` cuts an epoch short; one beyond its length doesn't."""
+    """Return whether `--steps` cuts an epoch short; one beyond its length doesn't."""
     if conditions.steps_cap is None:
         return False
     if conditions.batch_size is None or conditions.samples is None:

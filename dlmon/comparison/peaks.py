@@ -29,7 +29,7 @@ _PRECISION_OF_POLICY = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"
 
 
 class CalibrationError(Exception):
-    """There is no calibration to be had; the message is a sentence that says what to do."""
+    """No calibration can be read or made; the message is a sentence that says what to do."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Peak:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a peak is looked up by."""
+        """The key by which a peak is looked up."""
         return _key(self.device, self.device_name, self.precision)
 
     def is_of(self, device: str, device_name: str) -> bool:
-        """Tell whether it was measured on a device: "cpu" or "gpu", and its name."""
+        """Return whether it was measured on a device: "cpu" or "gpu", and its name."""
         return self.key == _key(device, device_name, self.precision)
 
 
@@ -87,10 +87,10 @@ def read_peaks(path: Path) -> tuple[Peak, ...]:
         reason = error.strerror or str(error)
         raise CalibrationError(f"{path} can't be read ({reason}); run `{COMMAND}` again") from None
     try:
-        told = json.loads(text)
-        if told["schema"] != SCHEMA:
+        content = json.loads(text)
+        if content["schema"] != SCHEMA:
             raise ValueError("another schema")
-        return tuple(read_peak(item) for item in told["peaks"])
+        return tuple(read_peak(item) for item in content["peaks"])
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise CalibrationError(f"{path} holds no calibration; run `{COMMAND}` again") from None
 
@@ -102,8 +102,8 @@ def write_peaks(path: Path, peaks: Sequence[Peak]) -> None:
         CalibrationError: it can't be written.
     """
     newest = {peak.key: peak for peak in peaks}
-    told = {"schema": SCHEMA, "peaks": [asdict(peak) for peak in newest.values()]}
-    text = json.dumps(told, indent=2, allow_nan=False) + "\n"
+    content = {"schema": SCHEMA, "peaks": [asdict(peak) for peak in newest.values()]}
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
     try:
         write_private(path, text.encode())
     except OSError as error:
@@ -155,26 +155,26 @@ def _key(device: str, device_name: str, precision: str) -> tuple[str, str, str]:
     return device, " ".join(device_name.casefold().split()), precision
 
 
-def read_peak(told: Any) -> Peak:
-    """Check and clean what a file or the child tells of a peak.
+def read_peak(fields: Any) -> Peak:
+    """Return a peak from a file or the child process, checked and cleaned.
 
     Raises:
-        ValueError, TypeError, KeyError, OverflowError: it is none.
+        ValueError, TypeError, KeyError, OverflowError: a field is missing or invalid.
     """
-    flop_s, size, wall = float(told["flop_s"]), told["size"], float(told["wall"])
+    flop_s, size, wall = float(fields["flop_s"]), fields["size"], float(fields["wall"])
     if not 0 < flop_s < math.inf or not 0 <= wall < _LAST_WALL:
         raise ValueError("a positive number was expected")
     if type(size) is not int or not 0 < size < 2**31:
         raise ValueError("a whole number was expected")
-    note = told.get("note")
+    note = fields.get("note")
     return Peak(
-        device=checked_text(told["device"]),
-        device_name=checked_text(told["device_name"]),
-        precision=checked_text(told["precision"]),
+        device=checked_text(fields["device"]),
+        device_name=checked_text(fields["device_name"]),
+        precision=checked_text(fields["precision"]),
         flop_s=flop_s,
         size=size,
         wall=wall,
-        versions=checked_texts(told["versions"]),
+        versions=checked_texts(fields["versions"]),
         note=None if note is None else checked_text(note),
     )
 

@@ -41,7 +41,7 @@ class Published:
 
     @property
     def precision(self) -> str:
-        """The precision of the arithmetic, which only the framework's name tells."""
+        """The precision of the arithmetic, read from the framework's name."""
         return "float16" if "fp16" in self.framework else "float32"
 
     @property

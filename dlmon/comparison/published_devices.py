@@ -38,7 +38,7 @@ class PublishedDevice:
     note: str | None
 
     def peak_share(self, flop_s: float, precision: str) -> tuple[float | None, str | None]:
-        """Return operations a second as a share of the peak, or None and why it can't be told.
+        """Return operations a second as a share of the peak, or None and why it is unknown.
 
         Operations are those of direct convolutions. A library that has faster ones (cuDNN from
         version 4 on, Nervana's neon) can so come to more than the device has.

@@ -33,16 +33,16 @@ _LONGEST_LINE = 65_536
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a measurement brought: peaks, and in words what could not be measured."""
+    """The result of a measurement: peaks, and in words what could not be measured."""
 
     peaks: tuple[Peak, ...]
-    complaints: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def calibrate(
     path: Path,
     cpu_name: str | None,
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
     command: Sequence[str] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Calibration:
@@ -54,14 +54,14 @@ def calibrate(
     Args:
         path: the file.
         cpu_name: the CPU's model, as results name it.
-        tell: is given a line of text for each size that was measured.
+        report: is called with a line of text for each size that was measured.
         command: what measures; our own by default.
         deadline_s: after so long the child is ended.
 
     Raises:
         CalibrationError: nothing could be measured, or not be kept.
     """
-    found = measure_peaks(cpu_name, tell, command, deadline_s)
+    found = measure_peaks(cpu_name, report, command, deadline_s)
     try:
         before = read_peaks(path)
     except CalibrationError:
@@ -72,7 +72,7 @@ def calibrate(
 
 def measure_peaks(
     cpu_name: str | None,
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
     command: Sequence[str] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Calibration:
@@ -101,7 +101,7 @@ def measure_peaks(
 
         timer = threading.Timer(deadline_s, end)
         timer.start()
-        answer = _Answer(cpu_name or "CPU", tell)
+        answer = _Answer(cpu_name or "CPU", report)
         try:
             while line := process.stdout.readline(_LONGEST_LINE):
                 answer.take(line)
@@ -112,72 +112,72 @@ def measure_peaks(
                 process.kill()
                 process.wait()
             process.stdout.close()
-        complaints = list(answer.complaints)
+        problems = list(answer.problems)
         if late.is_set():
-            complaints.append(f"it took more than {deadline_s:.0f} s and was ended")
+            problems.append(f"it took more than {deadline_s:.0f} s and was ended")
         elif code != 0 and not answer.failed:
-            complaints.append(_why_it_ended(code, errors))
+            problems.append(_why_it_ended(code, errors))
     if not answer.peaks:
         raise CalibrationError(
-            f"calibration measured nothing: {'; '.join(complaints) or 'it reported nothing'}"
+            f"calibration measured nothing: {'; '.join(problems) or 'it reported nothing'}"
         )
-    return Calibration(tuple(answer.peaks), tuple(complaints))
+    return Calibration(tuple(answer.peaks), tuple(problems))
 
 
 class _Answer:
-    """What the child has told so far."""
+    """What the child has reported so far."""
 
-    def __init__(self, cpu_name: str, tell: Callable[[str], object]) -> None:
+    def __init__(self, cpu_name: str, report: Callable[[str], object]) -> None:
         self.peaks: list[Peak] = []
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.failed = False
         self._cpu_name = cpu_name
-        self._tell = tell
+        self._report = report
         self._versions: dict[str, str] = {}
 
     def take(self, line: bytes) -> None:
-        """Take one line of JSON; one that is none is a complaint of its own."""
+        """Take one line of JSON; one that is invalid is a problem of its own."""
         try:
-            told = json.loads(line)
-            if not isinstance(told, dict):
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
                 raise TypeError("an object was expected")
-            self._take(told)
+            self._take(fields)
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-            self.complaints.append(f"not understood: {clean(line.decode('utf-8', 'replace'), 80)}")
+            self.problems.append(f"not understood: {clean(line.decode('utf-8', 'replace'), 80)}")
 
-    def _take(self, told: dict[str, Any]) -> None:
-        kind = told.get("type")
+    def _take(self, fields: dict[str, Any]) -> None:
+        kind = fields.get("type")
         if kind == "versions":
-            self._versions = checked_texts(told["versions"])
+            self._versions = checked_texts(fields["versions"])
         elif kind in ("rate", "peak"):
-            self._take_rate(told)
+            self._take_rate(fields)
         elif kind == "skipped":
-            self.complaints.append(f"{self._about(told)}: {checked_text(told['text'])}")
+            self.problems.append(f"{self._about(fields)}: {checked_text(fields['text'])}")
         elif kind == "failed":
             self.failed = True
-            self.complaints.append(checked_text(told["text"]))
+            self.problems.append(checked_text(fields["text"]))
 
-    def _take_rate(self, told: dict[str, Any]) -> None:
+    def _take_rate(self, fields: dict[str, Any]) -> None:
         measured = {
-            **told,
-            "device_name": self._name(told),
+            **fields,
+            "device_name": self._name(fields),
             "wall": round(time.time(), 1),
             "versions": self._versions,
         }
         peak = read_peak(measured)
-        if told["type"] == "peak":
+        if fields["type"] == "peak":
             self.peaks.append(peak)
         else:
             size = f"{peak.size:,}"
-            self._tell(f"{self._about(told)}: {flop_s_text(peak.flop_s)} at {size} × {size}")
+            self._report(f"{self._about(fields)}: {flop_s_text(peak.flop_s)} at {size} × {size}")
 
-    def _name(self, told: dict[str, Any]) -> str:
-        if told["device"] == "cpu":
+    def _name(self, fields: dict[str, Any]) -> str:
+        if fields["device"] == "cpu":
             return self._cpu_name
-        return checked_text(told["device_name"]) if told["device_name"] else "GPU"
+        return checked_text(fields["device_name"]) if fields["device_name"] else "GPU"
 
-    def _about(self, told: dict[str, Any]) -> str:
-        return f"{self._name(told)}, {checked_text(told['precision'])}"
+    def _about(self, fields: dict[str, Any]) -> str:
+        return f"{self._name(fields)}, {checked_text(fields['precision'])}"
 
 
 def _why_it_ended(code: int, errors: IO[bytes]) -> str:

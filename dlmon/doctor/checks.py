@@ -17,7 +17,7 @@ from dlmon.comparison.peaks import COMMAND, CalibrationError, Peak, flop_s_text,
 from dlmon.doctor.detached_runs import what_ends_runs
 from dlmon.doctor.device_files import read_device_files
 from dlmon.doctor.finding import Finding
-from dlmon.doctor.framework_gpus import HIDDEN, compare_sight
+from dlmon.doctor.framework_gpus import HIDDEN, compare_gpus
 from dlmon.doctor.frameworks import Framework
 from dlmon.host import is_wsl
 from dlmon.launch.device import VISIBLE
@@ -31,7 +31,7 @@ TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nigh
 CUDA_NAMES = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 NVIDIA_PCI_VENDOR = "0x10de"
 # Twice what a day at one sample a second may take.
-LEAST_FREE_MIB = 500
+MIN_FREE_MIB = 500
 # A few lines of a terminal; a path may be longer than that.
 LONGEST_TEXT = 500
 _LEFT_ASLEEP = "it was not asked, nor the frameworks, so that it stays so"
@@ -52,15 +52,15 @@ def examine(
     """Return what was found, in the order to show it.
 
     Args:
-        facts: what the sensors told; None if they failed.
+        facts: what the sensors reported; None if they failed.
         why_no_facts: why they failed, in words.
         session_directory: where sessions are stored; it need not be there yet.
         environment: the environment variables that a workload would get.
-        version_of: tells an installed package's version, or None.
+        version_of: returns an installed package's version, or None.
         python: the version of the interpreter that runs this.
         root: where /dev, /etc, /proc, /run, /sys, /usr and /var are.
         calibration: the file that the matmul peaks are kept in; None leaves them out.
-        frameworks: what each told of the GPUs that it sees; None if they were not asked.
+        frameworks: what each reported of the GPUs that it sees; None if they were not asked.
         user: who would run workloads; the user of this process by default.
     """
     version_of = version_of or installed_version
@@ -88,7 +88,7 @@ def examine(
     if frameworks is not None:
         machine = facts.machine if facts is not None else None
         files = read_device_files(root, environment)
-        findings += compare_sight(frameworks, machine, environment, files)
+        findings += compare_gpus(frameworks, machine, environment, files)
     if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
@@ -99,7 +99,7 @@ def examine(
 
 
 def any_asleep(machine: MachineFacts) -> bool:
-    """Tell whether a GPU sleeps, which a framework that looks for GPUs would wake."""
+    """Return whether a GPU sleeps, which a framework that looks for GPUs would wake."""
     states = [machine.gpus_state, *(gpu.state for gpu in machine.gpus or ())]
     return GpuState.ASLEEP in states
 
@@ -267,7 +267,7 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
 
 
 def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:
-    """Tell apart no card, no driver, no permission, and a driver in two versions."""
+    """Distinguish no card, no driver, no permission, and a driver in two versions."""
     control = root / "dev/nvidiactl"
     if state == GpuState.ASLEEP:
         return Finding("gpu", "ok", f"The GPU is {why}; {_LEFT_ASLEEP}")
@@ -341,7 +341,7 @@ def _energy(root: Path) -> Finding:
 def _calibration(
     path: Path, machine: MachineFacts | None, version_of: Callable[[str], str | None]
 ) -> Iterator[Finding]:
-    """Tell the matmul peaks of the devices that are there, and which were not measured."""
+    """Report the matmul peaks of the devices that are there, and which were not measured."""
     try:
         peaks = read_peaks(path)
     except CalibrationError as error:
@@ -384,7 +384,7 @@ def _sessions(directory: Path) -> Finding:
         text = f"Sessions are stored in {directory}; its free space is not known: {error.strerror}."
         return Finding("sessions", "warning", text)
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
-    if free_mib < LEAST_FREE_MIB:
+    if free_mib < MIN_FREE_MIB:
         return Finding(
             "sessions", "warning", text, "Make room, or name another place with --log-dir DIR."
         )

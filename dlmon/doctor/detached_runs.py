@@ -18,20 +18,20 @@ from dlmon.doctor.finding import Finding
 from dlmon.host import is_container, is_wsl
 
 TOPIC = "detached runs"
-# Under the user's manager, and told to stay there after the last logout.
+# Under the user's manager, which enable-linger keeps after the last logout.
 KEEP_STEP = (
     "Once: loginctl enable-linger. Then: systemd-run --user --scope dlmon run WORKLOAD --detach"
 )
 _LONGEST_FILE = 1 << 20
 _LAST_WALL = 2**37  # in the year 6325; no calendar is asked for later ones
-# A variable that tells the job, and the one that tells that it is this batch system's.
+# The variable that holds the job's id, and one that only this batch system sets.
 _BATCH_SYSTEMS = (
     ("Slurm", "SLURM_JOB_ID", "SLURM_JOB_ID"),
     ("PBS", "PBS_JOBID", "PBS_JOBID"),
     ("LSF", "LSB_JOBID", "LSB_JOBID"),
     ("Grid Engine", "JOB_ID", "SGE_O_WORKDIR"),
 )
-# Of one who came to the job's machine by ssh, the control group alone tells.
+# A login to the job's machine by ssh has no such variable, but the job's control group.
 _SLURM_GROUP = re.compile(r"slurm.*/job_(\d+)(/|$)")
 _SETTING = re.compile(r"[ \t]*(#?)[ \t]*(Kill\w+)[ \t]*=[ \t]*(.*)")
 _SECTION = re.compile(r"[ \t]*\[(\w+)\][ \t]*")
@@ -62,7 +62,7 @@ def what_ends_runs(
 def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | None:
     """Batch systems end every process of a job when the job ends, also those that left its shell.
 
-    Slurm tells the end of the time that it was given in SLURM_JOB_END_TIME
+    SLURM_JOB_END_TIME is when the time that Slurm granted ends
     (sbatch's manual, output environment variables).
     """
     jobs = [
@@ -142,13 +142,13 @@ def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
 
 
 def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:
-    """Tell whether logind stops a session's processes at logout, and by which setting.
+    """Return whether logind stops a session's processes at logout, and by which setting.
 
     As systemd does it: of KillExcludeUsers, KillOnlyUsers and
     KillUserProcesses, the first that says something of the user decides; the
     first is root where nothing is set. What KillUserProcesses is where nothing
     is set was chosen when systemd was built: yes by systemd itself, no by most
-    distributions, whose logind.conf tells it in a comment.
+    distributions, whose logind.conf says so in a comment.
     """
     settings, defaults = _logind_settings(root)
     only = settings.get("KillOnlyUsers", "").split()
@@ -163,7 +163,7 @@ def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:
 
 
 def _logind_settings(root: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what is set for logind, and what comments tell of the defaults.
+    """Return what is set for logind, and the defaults that comments name.
 
     In the order of logind.conf(5): the first logind.conf that is found, then
     the drop-ins by name. A drop-in takes the place of one with the same name
@@ -210,7 +210,7 @@ def _lingers(root: Path, user: str) -> bool:
 
 
 def _control_group(root: Path) -> str | None:
-    """Return this process's place in systemd's tree; None where it is not told."""
+    """Return this process's place in systemd's tree; None where that is unknown."""
     for line in _text_of(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

@@ -20,7 +20,7 @@ HIDDEN = ("", "-1", "NoDevFiles")
 _LIBRARY = re.compile(r"Could not load dynamic library '([^']+)'")
 _NO_DRIVER_LIBRARY = re.compile(r"libcuda\.so|Could not find cuda drivers|no NVIDIA driver")
 _NO_CUDA_LIBRARY = re.compile(r"Could not load dynamic library|Cannot dlopen|Unable to load")
-_MOST_TELLING = re.compile(r"cuInit|CUDA_ERROR|driver")
+_MAIN_ERROR = re.compile(r"cuInit|CUDA_ERROR|driver")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Reason:
     next_step: str | None = None
 
 
-def compare_sight(
+def compare_gpus(
     frameworks: Sequence[Framework],
     machine: MachineFacts | None,
     environment: Mapping[str, str],
@@ -40,8 +40,8 @@ def compare_sight(
     """Yield one line for the frameworks that see what NVML sees, and one for each other.
 
     Args:
-        frameworks: what each told.
-        machine: what the sensors told; None if they failed, and then nothing is compared.
+        frameworks: what each reported.
+        machine: what the sensors reported; None if they failed, and then nothing is compared.
         environment: the variables that the frameworks were asked under.
         files: what there is in /dev.
     """
@@ -69,9 +69,9 @@ def compare_sight(
 def _alike(frameworks: Sequence[Framework], gpus: int) -> Finding:
     names = [_described(framework) for framework in frameworks]
     verb = "sees" if len(names) == 1 else "see"
-    told = f"{_listed(names)} {verb} "
-    told += f"{_number(gpus)}, as NVML does" if gpus else "no GPU either"
-    return Finding(TOPIC, "ok", told)
+    text = f"{_listed(names)} {verb} "
+    text += f"{_number(gpus)}, as NVML does" if gpus else "no GPU either"
+    return Finding(TOPIC, "ok", text)
 
 
 def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
@@ -88,9 +88,7 @@ def _not_asked(framework: Framework) -> Finding:
     step = f"Run `python -c 'import {framework.module}'` to see all that it says."
     if framework.ended_by == signal.SIGILL:
         step = f"Install a build of {framework.title} for this CPU: it lacks instructions (AVX)."
-    return Finding(
-        TOPIC, "warning", f"{framework.title} can't tell which GPUs it sees: {why}.", step
-    )
+    return Finding(TOPIC, "warning", f"{framework.title} could not report its GPUs: {why}.", step)
 
 
 def _fewer(
@@ -109,7 +107,7 @@ def _fewer(
         or _no_driver_library(framework, files)
         or _no_cuda_library(framework)
         or _divided(files)
-        or _in_its_own_words(framework)
+        or _by_its_log(framework)
     )
     text = f"{framework.title} sees {_gpus(framework)}, and NVML {len(gpus)}: {reason.text}."
     return Finding(TOPIC, "warning" if reason.next_step else "ok", text, reason.next_step)
@@ -128,7 +126,7 @@ def _built_without(framework: Framework, machine: MachineFacts) -> Reason | None
 def _hidden(
     framework: Framework, gpus: Sequence[GpuFacts], environment: Mapping[str, str]
 ) -> Reason | None:
-    """Tell whether the user's own variables hide what is missing.
+    """Return whether the user's own variables hide what is missing.
 
     CUDA takes the numbers and uuids of CUDA_VISIBLE_DEVICES in order, and ends
     at the first that names no GPU (CUDA C++ Programming Guide, environment
@@ -214,7 +212,7 @@ def _no_access(files: DeviceFiles) -> Reason | None:
 
 
 def _no_driver_library(framework: Framework, files: DeviceFiles) -> Reason | None:
-    if not any(_NO_DRIVER_LIBRARY.search(text) for text in framework.complaints):
+    if not any(_NO_DRIVER_LIBRARY.search(text) for text in framework.problems):
         return None
     step = "Install it: Debian calls it libcuda1, Ubuntu libnvidia-compute-NNN."
     if files.in_wsl:
@@ -225,9 +223,9 @@ def _no_driver_library(framework: Framework, files: DeviceFiles) -> Reason | Non
 
 
 def _no_cuda_library(framework: Framework) -> Reason | None:
-    if not any(_NO_CUDA_LIBRARY.search(text) for text in framework.complaints):
+    if not any(_NO_CUDA_LIBRARY.search(text) for text in framework.problems):
         return None
-    named = [found[1] for text in framework.complaints if (found := _LIBRARY.search(text))]
+    named = [found[1] for text in framework.problems if (found := _LIBRARY.search(text))]
     which = f" ({', '.join(named[:3])}{', …' if len(named) > 3 else ''})" if named else ""
     return Reason(f"it does not find CUDA's libraries{which}", _with_cuda(framework, None))
 
@@ -242,15 +240,15 @@ def _divided(files: DeviceFiles) -> Reason | None:
     )
 
 
-def _in_its_own_words(framework: Framework) -> Reason:
+def _by_its_log(framework: Framework) -> Reason:
     step = "Run nvidia-smi, and look for Xid lines in dmesg."
-    if not framework.complaints:
+    if not framework.problems:
         return Reason("it does not say why", step)
-    telling = next(
-        (text for text in framework.complaints if _MOST_TELLING.search(text)),
-        framework.complaints[-1],
+    message = next(
+        (text for text in framework.problems if _MAIN_ERROR.search(text)),
+        framework.problems[-1],
     )
-    return Reason(f"it says “{telling.rstrip('.')}”", step)
+    return Reason(f"it says “{message.rstrip('.')}”", step)
 
 
 def _with_cuda(framework: Framework, machine: MachineFacts | None) -> str:

@@ -25,14 +25,14 @@ from dlmon.records import TITLES
 from dlmon.records.sanitize import clean
 
 DEADLINE_S = 60.0
-_MOST_BYTES = 1 << 18
-_MOST_GPUS = 1024
-_MOST_COMPLAINTS = 8
-_LONGEST_COMPLAINT = 200
+_MAX_BYTES = 1 << 18
+_MAX_GPUS = 1024
+_MAX_PROBLEMS = 8
+_LONGEST_PROBLEM = 200
 _MARK = b"\x1edlmon "
 
-# Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow tells
-# which libraries it did not find only where its loader is asked to talk.
+# Nothing here may take memory of the GPUs away from a run that is going on. TensorFlow logs
+# which libraries it did not find only where its loader is set to verbose.
 _ENVIRONMENT = {
     **SAFE_PATH,
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -40,7 +40,7 @@ _ENVIRONMENT = {
     "TF_CPP_VMODULE": "dso_loader=1",
 }
 
-_QUESTION = r"""
+_SCRIPT = r"""
 import json, os, re, sys, warnings
 
 def tensorflow():
@@ -63,19 +63,19 @@ def jax():
     for module in pkgutil.iter_modules():
         build = re.fullmatch(r"jax_(cuda|rocm)(\d+)_plugin", module.name) or build
     platform = build.group(1) if build else None
-    complaints, devices = [], []
+    problems, devices = [], []
     try:
         devices = jax.local_devices()
         if build and not any(device.platform != "cpu" for device in devices):
             jax.devices(platform)
     except Exception as error:
-        complaints = [str(error)]
+        problems = [str(error)]
     return {
         "version": jax.__version__,
         "platform": platform,
         "cuda": build.group(2) if platform == "cuda" else None,
         "gpus": [d.device_kind for d in devices if d.platform in ("gpu", "cuda", "rocm")],
-        "complaints": [text for text in complaints if not text.startswith("Unknown backend")],
+        "problems": [text for text in problems if not text.startswith("Unknown backend")],
     }
 
 def torch():
@@ -89,14 +89,14 @@ def torch():
         "platform": "rocm" if getattr(torch.version, "hip", None) else platform,
         "cuda": torch.version.cuda,
         "gpus": [None] * count,
-        "complaints": [str(warning.message) for warning in caught],
+        "problems": [str(warning.message) for warning in caught],
     }
 
 try:
-    told = {"tensorflow": tensorflow, "jax": jax, "torch": torch}[sys.argv[1]]()
+    answer = {"tensorflow": tensorflow, "jax": jax, "torch": torch}[sys.argv[1]]()
 except Exception as error:
-    told = {"why": "%s: %s" % (type(error).__name__, error)}
-sys.stdout.write(chr(30) + "dlmon " + json.dumps(told, default=str) + chr(10))
+    answer = {"why": "%s: %s" % (type(error).__name__, error)}
+sys.stdout.write(chr(30) + "dlmon " + json.dumps(answer, default=str) + chr(10))
 sys.stdout.flush()
 os._exit(0)  # a framework that hangs or crashes while it ends has answered all the same
 """
@@ -106,7 +106,7 @@ _LOG_MARK = re.compile(
     r"[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] |\d{4}-\d\d-\d\d [\d:.,]+: [IWEF] \S+\] "
     r"|(?:ERROR|WARNING|INFO):(?:\d{4}-\d\d-\d\d [\d:,]+:)?[\w.]+:(?:\d+: )?"
 )
-_TELLING = re.compile(
+_ERROR_LINE = re.compile(
     r"Could not load dynamic library '(?!libnvinfer)|Cannot dlopen|Could not find cuda drivers"
     r"|cuInit|CUDA_ERROR|Unable to (?:load|initialize)|driver version is insufficient"
     r"|driver on your system is too old|no NVIDIA driver|kernel driver does not appear"
@@ -115,18 +115,18 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True)
 class Framework:
-    """What a framework tells of itself and of the GPUs that it sees.
+    """What a framework reports of itself and of the GPUs that it sees.
 
     Attributes:
         module: tensorflow, jax or torch.
         version: of the framework; None where it could not be asked.
-        gpus: a name for each GPU that it sees, "" where it tells none; None
+        gpus: a name for each GPU that it sees, "" where it has none; None
             where it could not be asked.
         platform: what it was built to reach GPUs by, "cuda" or "rocm"; None for
             a build that knows the CPU alone.
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
-        complaints: its own words on what did not go well.
-        why: why it could not be asked, in words.
+        problems: its own messages about what failed.
+        why: why it could not be asked, in log.
         ended_by: the signal that ended it, where one did.
     """
 
@@ -135,7 +135,7 @@ class Framework:
     gpus: tuple[str, ...] | None = None
     platform: str | None = None
     cuda: str | None = None
-    complaints: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     why: str | None = None
     ended_by: int | None = None
 
@@ -146,7 +146,7 @@ class Framework:
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a module is there, without importing it; a mere folder of its name isn't."""
+    """Return whether a module is there, without importing it; a mere folder of its name isn't."""
     try:
         found = importlib.util.find_spec(module)
     except ValueError:
@@ -167,24 +167,24 @@ def ask_framework(
         deadline_s: how long it may take to answer.
     """
     try:
-        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as words:
-            why, number = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, words)
-            complaints = telling_lines(_text_of(words))
-            understood = _understood(module, _text_of(answer), complaints, why)
-            return replace(understood, ended_by=number)
+        with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
+            why, number = _run(module, {**environment, **_ENVIRONMENT}, deadline_s, answer, log)
+            problems = error_lines(_text_of(log))
+            framework = _parsed(module, _text_of(answer), problems, why)
+            return replace(framework, ended_by=number)
     except OSError as error:
         return Framework(module, why=error.strerror or str(error))
 
 
-def telling_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a framework's log that tell why it does not reach a GPU."""
-    telling = (_said(line) for line in text.splitlines() if _TELLING.search(line))
-    return tuple(dict.fromkeys(telling))[:_MOST_COMPLAINTS]
+def error_lines(text: str) -> tuple[str, ...]:
+    """Return the lines of a framework's log that say why it does not reach a GPU."""
+    messages = (_message(line) for line in text.splitlines() if _ERROR_LINE.search(line))
+    return tuple(dict.fromkeys(messages))[:_MAX_PROBLEMS]
 
 
-def _said(line: str) -> str:
+def _message(line: str) -> str:
     mark = _LOG_MARK.match(line)
-    return clean(line[mark.end() if mark else 0 :].strip(), _LONGEST_COMPLAINT)
+    return clean(line[mark.end() if mark else 0 :].strip(), _LONGEST_PROBLEM)
 
 
 def _run(
@@ -192,14 +192,14 @@ def _run(
     environment: Mapping[str, str],
     deadline_s: float,
     answer: IO[bytes],
-    words: IO[bytes],
+    log: IO[bytes],
 ) -> tuple[str | None, int | None]:
     """Let the child write its answer; return what went wrong, and the signal that ended it."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _QUESTION, module],
+        [sys.executable, "-P", "-c", _SCRIPT, module],
         stdin=subprocess.DEVNULL,
         stdout=answer,
-        stderr=words,
+        stderr=log,
         env=environment,
         start_new_session=True,
         preexec_fn=die_with_parent(os.getpid()),
@@ -220,31 +220,29 @@ def _run(
 
 def _text_of(file: IO[bytes]) -> str:
     file.seek(0, os.SEEK_END)
-    file.seek(max(0, file.tell() - _MOST_BYTES))
+    file.seek(max(0, file.tell() - _MAX_BYTES))
     return file.read().decode("utf-8", "replace")
 
 
-def _understood(
-    module: str, answer: str, complaints: tuple[str, ...], why: str | None
-) -> Framework:
-    """Check and clean what the child told; `why` is what went wrong with the child."""
+def _parsed(module: str, answer: str, problems: tuple[str, ...], why: str | None) -> Framework:
+    """Parse, check and clean the child's answer; `why` is what went wrong with the child."""
     line = answer.rpartition(_MARK.decode())[2].partition("\n")[0]
     try:
-        told = json.loads(line)
-        if told.get("why"):
-            return Framework(module, complaints=complaints, why=_text(told["why"]))
-        own = tuple(_text(text) for text in told.get("complaints", ())[:_MOST_COMPLAINTS])
+        fields = json.loads(line)
+        if fields.get("why"):
+            return Framework(module, problems=problems, why=_text(fields["why"]))
+        own = tuple(_text(text) for text in fields.get("problems", ())[:_MAX_PROBLEMS])
         return Framework(
             module,
-            version=_text(told["version"]),
-            gpus=tuple(_text(name or "") for name in told["gpus"][:_MOST_GPUS]),
-            platform=_text(told["platform"]) if told["platform"] else None,
-            cuda=_text(told["cuda"]) if told["cuda"] else None,
-            complaints=tuple(dict.fromkeys((*own, *complaints))),
+            version=_text(fields["version"]),
+            gpus=tuple(_text(name or "") for name in fields["gpus"][:_MAX_GPUS]),
+            platform=_text(fields["platform"]) if fields["platform"] else None,
+            cuda=_text(fields["cuda"]) if fields["cuda"] else None,
+            problems=tuple(dict.fromkeys((*own, *problems))),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Framework(module, complaints=complaints, why=why or "its answer was not understood")
+        return Framework(module, problems=problems, why=why or "its answer was not understood")
 
 
 def _text(value: Any) -> str:
-    return clean(" ".join(str(value).split()), _LONGEST_COMPLAINT)
+    return clean(" ".join(str(value).split()), _LONGEST_PROBLEM)

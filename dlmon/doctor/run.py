@@ -28,9 +28,9 @@ def run_doctor(
     Args:
         directory: where sessions are kept.
         calibrating: given with `--calibrate`: the matmul peaks are measured
-            first, and this is told in lines of text how that goes.
+            first, and this is called with lines of text on the progress.
         quick: whether to leave out what each framework sees, which takes seconds.
-        asking: is told, in a line of text each, which framework is asked.
+        asking: is called with a line of text for each framework that is asked.
 
     Raises:
         CalibrationError: nothing could be measured, or not be kept.
@@ -47,8 +47,8 @@ def run_doctor(
         if busy_pct >= BUSY_CPU_PCT:
             calibrating(f"the CPU is {busy_pct:.0f} % busy now: the peak will come out too low")
         found = calibrate(path, facts.machine.cpu_model if facts else None, calibrating)
-        for complaint in found.complaints:
-            calibrating(complaint)
+        for problem in found.problems:
+            calibrating(problem)
     why_no_facts = answer if isinstance(answer, str) else None
     asleep = facts is not None and any_asleep(facts.machine)
     frameworks = None if quick or asleep else _ask_frameworks(asking)
@@ -57,11 +57,11 @@ def run_doctor(
 
 def _ask_frameworks(asking: Callable[[str], object]) -> list[Framework]:
     """Ask one after another: side by side they would disturb each other on few cores."""
-    told = []
+    frameworks = []
     for module in filter(is_installed, TITLES):
         asking(f"asking {TITLES[module]} which GPUs it sees …")
-        told.append(ask_framework(module))
-    return told
+        frameworks.append(ask_framework(module))
+    return frameworks
 
 
 def _calibration_path() -> Path | None:
@@ -72,16 +72,16 @@ def _calibration_path() -> Path | None:
 
 
 async def _first_facts() -> Facts | str:
-    told: asyncio.Future[Facts | str] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[Facts | str] = asyncio.get_running_loop().create_future()
 
-    def tell(answer: Facts | str) -> None:
-        if not told.done():
-            told.set_result(answer)
+    def finish(result: Facts | str) -> None:
+        if not answer.done():
+            answer.set_result(result)
 
-    sensing = Sensing(1.0, tell, lambda sample: None, tell)
+    sensing = Sensing(1.0, finish, lambda sample: None, finish)
     sensing.start()
     try:
-        return await asyncio.wait_for(told, FACTS_S)
+        return await asyncio.wait_for(answer, FACTS_S)
     except TimeoutError:
         return f"the sensors did not answer within {FACTS_S:.0f} s"
     finally:

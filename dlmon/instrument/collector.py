@@ -22,11 +22,11 @@ WAITING_BATCHES = 200_000
 RECORD_BATCHES = 50_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
-LEAST_PAUSE_NS = 250_000_000
+MIN_PAUSE_NS = 250_000_000
 
 
 @dataclass(frozen=True)
-class EpochBegin:
+class EpochStart:
     """The training thread entered an epoch.
 
     `stride` is Keras's steps_per_execution, `phase` what the compile phase
@@ -62,7 +62,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The training thread left an epoch; its batches have all been told."""
+    """The training thread left an epoch; all its batches are queued."""
 
     epoch: int
     t: int
@@ -73,15 +73,15 @@ class EpochEnd:
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochBegin | EpochOpened | EpochEnd | Pause
+Mark = EpochStart | EpochOpened | EpochEnd | Pause
 Queued = tuple[int, int] | Mark | Record
 
 
-def _samples_in(begin: EpochBegin, batches: int) -> int:
+def _samples_in(epoch: EpochStart, batches: int) -> int:
     """Return how many samples an epoch's first batches hold; the set's last may be short."""
-    whole, rest = divmod(begin.samples, begin.batch_size)
-    missing = begin.batch_size - rest if rest and batches > whole else 0
-    return batches * begin.batch_size - missing
+    whole, rest = divmod(epoch.samples, epoch.batch_size)
+    missing = epoch.batch_size - rest if rest and batches > whole else 0
+    return batches * epoch.batch_size - missing
 
 
 def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
@@ -110,16 +110,16 @@ class _Summary:
 
     def __init__(
         self,
-        begin: EpochBegin,
+        epoch: EpochStart,
         first: int,
         t: int,
         opening_us: int | None,
         first_us: Sequence[int],
     ) -> None:
-        self.epoch, self.first, self.t, self.t_last = begin.epoch, first, t, t
+        self.epoch, self.first, self.t, self.t_last = epoch.epoch, first, t, t
         self.opening_us = opening_us
         self.first_us = first_us
-        self._capped = begin.capped
+        self._capped = epoch.capped
         self.samples = 0
         self.time_us = 0
         self.counts: Counter[int] = Counter()
@@ -163,7 +163,7 @@ class BatchCollector:
     whole microseconds, so that they add up without drift. A hook that stands
     for several batches (`stride`) becomes as many equal ones. The first batch
     of an epoch that began in the compile phase ends that phase. A pause becomes a phase
-    once it has lasted for `LEAST_PAUSE_NS`.
+    once it has lasted for `MIN_PAUSE_NS`.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class BatchCollector:
         # that has been held back for a whole call.
         self._early: list[tuple[int, int]] = []
         self._overdue = -1
-        self._epoch: EpochBegin | None = None
+        self._epoch: EpochStart | None = None
         self._steps_due = 0
         self._next = 0
         self._last_us = 0
@@ -222,14 +222,14 @@ class BatchCollector:
             if type(item) is tuple:
                 arrived.append(item)
                 continue
-            self._place(arrived, everything=isinstance(item, (EpochBegin, EpochEnd)))
+            self._order_batches(arrived, everything=isinstance(item, (EpochStart, EpochEnd)))
             arrived = []
-            if isinstance(item, EpochBegin):
-                self._begin(item)
+            if isinstance(item, EpochStart):
+                self._start_epoch(item)
             elif isinstance(item, EpochOpened):
-                self._open(item)
+                self._open_epoch(item)
             elif isinstance(item, EpochEnd):
-                self._end(item)
+                self._end_epoch(item)
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
                 self._pause = item
@@ -239,8 +239,8 @@ class BatchCollector:
                     self._phase, self._paused = item.name, False
                 self._pack()
                 self._records.append(item)  # type: ignore[arg-type]
-        self._place(arrived, everything=finish)
-        if now is not None and self._pause is not None and now - self._pause.t >= LEAST_PAUSE_NS:
+        self._order_batches(arrived, everything=finish)
+        if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
         if self._must_coalesce():
             self._summarise()
@@ -255,7 +255,7 @@ class BatchCollector:
     def _must_coalesce(self) -> bool:
         return self._coalescing and self._backlog + len(self._dt_us) > WAITING_BATCHES
 
-    def _begin(self, mark: EpochBegin) -> None:
+    def _start_epoch(self, mark: EpochStart) -> None:
         self._end_pause(mark.t)
         self._pack(finish=True)
         self._epoch, self._next = mark, 0
@@ -266,40 +266,40 @@ class BatchCollector:
         if mark.follows:
             self._pause, self._paused = Pause(mark.t, "opening", mark.epoch), False
 
-    def _open(self, mark: EpochOpened) -> None:
-        """Enter the epoch's own phase: where it was opened in no time, from its begin on."""
-        begin = self._epoch
-        if begin is None:
+    def _open_epoch(self, mark: EpochOpened) -> None:
+        """Enter the epoch's own phase: where it was opened in no time, from its start on."""
+        epoch = self._epoch
+        if epoch is None:
             return
         self._end_pause(mark.t)
-        opened = max(mark.t, begin.t)
-        self._records.append(Phase(t=opened if self._paused else begin.t, name=begin.phase))
-        self._phase, self._paused = begin.phase, False
+        opened = max(mark.t, epoch.t)
+        self._records.append(Phase(t=opened if self._paused else epoch.t, name=epoch.phase))
+        self._phase, self._paused = epoch.phase, False
         self._opening_us = opened // 1000 - self._last_us
         self._last_us += self._opening_us
 
     def _end_pause(self, t: int) -> None:
         """Write the pause that lasted until `t`, if it is worth a phase."""
         pause, self._pause = self._pause, None
-        if pause is not None and t - pause.t >= LEAST_PAUSE_NS:
+        if pause is not None and t - pause.t >= MIN_PAUSE_NS:
             self._pack()
             self._records.append(Phase(t=pause.t, name=pause.phase, epoch=pause.epoch))
             self._phase, self._paused = pause.phase, True
 
-    def _end(self, mark: EpochEnd) -> None:
+    def _end_epoch(self, mark: EpochEnd) -> None:
         self._end_pause(mark.t)
         self._pack(finish=True)
-        begin = self._epoch
-        if begin is None:
+        epoch = self._epoch
+        if epoch is None:
             return
         self._records.append(
             Epoch(
                 epoch=mark.epoch,
-                begin=begin.t,
-                train_end=self._last_us * 1000 if self._next else begin.t,
+                begin=epoch.t,
+                train_end=self._last_us * 1000 if self._next else epoch.t,
                 end=mark.t,
                 whole=not mark.cut and self._next >= self._steps_due,
-                samples=_samples_in(begin, self._next),
+                samples=_samples_in(epoch, self._next),
                 metrics=mark.metrics,
                 steps=self._next,
                 validation=mark.validation,
@@ -308,7 +308,7 @@ class BatchCollector:
         )
         self._epoch = None
 
-    def _place(self, arrived: list[tuple[int, int]], everything: bool) -> None:
+    def _order_batches(self, arrived: list[tuple[int, int]], everything: bool) -> None:
         """Take batches in order of index; keep those after a missing one, once."""
         batches = self._early + arrived
         self._early = []
@@ -322,7 +322,7 @@ class BatchCollector:
                 break
             self._append(self._epoch, index, end_ns)
 
-    def _append(self, begin: EpochBegin, index: int, end_ns: int) -> None:
+    def _append(self, epoch: EpochStart, index: int, end_ns: int) -> None:
         count = index + 1 - self._next
         if count <= 0:
             return
@@ -336,7 +336,7 @@ class BatchCollector:
             self._first_end_us = self._last_us + took_us // count
         if self._compiling:
             self._compiling = False
-            self._records.append(Phase(t=end_us * 1000, name=begin.phase))
+            self._records.append(Phase(t=end_us * 1000, name=epoch.phase))
         if count == 1:
             self._dt_us.append(took_us)
         else:
@@ -345,25 +345,25 @@ class BatchCollector:
         self._next += count
         self._last_us = end_us
 
-    def _samples_of(self, begin: EpochBegin, first: int, count: int) -> int | tuple[int, ...]:
+    def _samples_of(self, epoch: EpochStart, first: int, count: int) -> int | tuple[int, ...]:
         """Return the samples of consecutive batches: one number when all hold as many."""
-        total = _samples_in(begin, first + count) - _samples_in(begin, first)
-        if count == 1 or total == count * begin.batch_size:
+        total = _samples_in(epoch, first + count) - _samples_in(epoch, first)
+        if count == 1 or total == count * epoch.batch_size:
             return total // count
         return tuple(
-            _samples_in(begin, index + 1) - _samples_in(begin, index)
+            _samples_in(epoch, index + 1) - _samples_in(epoch, index)
             for index in range(first, first + count)
         )
 
     def _pack(self, finish: bool = False) -> None:
-        begin = self._epoch
-        if begin is not None and self._dt_us:
+        epoch = self._epoch
+        if epoch is not None and self._dt_us:
             if self._kept >= KEPT_BATCHES or self._must_coalesce():
                 self._summarise()
             else:
                 self._finish_summary()
                 first, dt_us = self._first, self._dt_us
-                self._count_steady(begin)
+                self._count_steady(epoch)
                 end_us = self._first_end_us
                 for start in range(0, len(dt_us), RECORD_BATCHES):
                     part = dt_us[start : start + RECORD_BATCHES]
@@ -371,13 +371,13 @@ class BatchCollector:
                         end_us += sum(dt_us[start - RECORD_BATCHES + 1 : start + 1])
                     self._records.append(
                         Batches(
-                            epoch=begin.epoch,
+                            epoch=epoch.epoch,
                             first=first + start,
-                            samples=self._samples_of(begin, first + start, len(part)),
+                            samples=self._samples_of(epoch, first + start, len(part)),
                             t=end_us * 1000,
                             dt_us=tuple(part),
                             opening_us=self._opening_us if first + start == 0 else None,
-                            per_execution=begin.stride if begin.stride > 1 else None,
+                            per_execution=epoch.stride if epoch.stride > 1 else None,
                         )
                     )
                 self._kept += len(dt_us)
@@ -389,37 +389,37 @@ class BatchCollector:
             self._finish_summary()
 
     def _summarise(self) -> None:
-        begin = self._epoch
-        if begin is None or not self._dt_us:
+        epoch = self._epoch
+        if epoch is None or not self._dt_us:
             return
         if self._summary is None:
             is_first = self._first == 0
             self._summary = _Summary(
-                begin,
+                epoch,
                 self._first,
                 self._first_end_us * 1000,
                 opening_us=self._opening_us if is_first else None,
-                first_us=self._dt_us[: begin.stride] if is_first else (),
+                first_us=self._dt_us[: epoch.stride] if is_first else (),
             )
             self._summary_since = self._summary.t
-        self._count_steady(begin)
+        self._count_steady(epoch)
         self._summarised.add(Counter(self._dt_us))
         after = self._first + len(self._dt_us)
-        samples = _samples_in(begin, after) - _samples_in(begin, self._first)
+        samples = _samples_in(epoch, after) - _samples_in(epoch, self._first)
         self._summary.add(self._last_us, self._dt_us, samples)
         if self._kept < KEPT_BATCHES:
             self.coalesced += len(self._dt_us)
         self._dt_us = []
 
-    def _count_steady(self, begin: EpochBegin) -> None:
+    def _count_steady(self, epoch: EpochStart) -> None:
         first, dt_us = self._first, self._dt_us
-        samples = self._samples_of(begin, first, len(dt_us))
+        samples = self._samples_of(epoch, first, len(dt_us))
         steady_us = self.steady.pick(
             samples,
             dt_us,
-            opening=begin.capped and first == 0,
+            opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == 0 else None,
-            per_execution=begin.stride,
+            per_execution=epoch.stride,
         )
         self.steady_us += sum(steady_us)
 

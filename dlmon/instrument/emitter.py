@@ -44,12 +44,12 @@ class Emitter:
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._unsent = bytearray()
-        self._told = 0
+        self._reported_coalesced = 0
         self._closing = threading.Event()
         self.stop_requested = False
         self.batch_ended = self._queue.append
         """Queue `(index, end_ns)`; the one call on the training thread's fast path."""
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._close_pipe)
         self._thread = threading.Thread(target=self._run, name="dlmon-emit", daemon=True)
         self._thread.start()
 
@@ -72,7 +72,7 @@ class Emitter:
         self._flush(wait_s=0.0, finish=True)
         while self._unsent and self._fd >= 0:
             self._write(wait_s=1.0)
-        self._forget()
+        self._close_pipe()
 
     def _run(self) -> None:
         while not self._closing.wait(FLUSH_S):
@@ -86,9 +86,9 @@ class Emitter:
         congested = len(self._unsent) > WAITING_BYTES and not finish
         collector.take(self._queue, coalesce=congested, finish=finish, now=self._clock())
         if not congested:
-            if collector.coalesced > self._told:
-                count = collector.coalesced - self._told
-                self._told = collector.coalesced
+            if collector.coalesced > self._reported_coalesced:
+                count = collector.coalesced - self._reported_coalesced
+                self._reported_coalesced = collector.coalesced
                 self._queue.append(
                     Notice(
                         t=self._clock(),
@@ -120,11 +120,11 @@ class Emitter:
                 # EPIPE: the supervisor is gone, so nobody is left to train for.
                 self._unsent.clear()
                 self.stop_requested = True
-                self._forget()
+                self._close_pipe()
                 return
             del self._unsent[:written]
 
-    def _forget(self) -> None:
+    def _close_pipe(self) -> None:
         """Close this process's end; also run in a forked child, which must not hold it open."""
         fd, self._fd = self._fd, -1
         if fd >= 0:

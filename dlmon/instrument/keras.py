@@ -17,9 +17,9 @@ from typing import Any
 
 import keras
 
-from dlmon.instrument.collector import EpochBegin, EpochEnd, EpochOpened, Pause
+from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.minimum_time import LeastTime
+from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
 
 # The cause of a pause is named from this length on, where the process was idle meanwhile.
@@ -28,16 +28,16 @@ IDLE_SHARE = 0.2
 
 
 class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Tell an `Emitter` when batches, epochs, validation and evaluation end.
+    """Report the ends of batches, epochs, validation and evaluation to an `Emitter`.
 
     Args:
-        emitter: where to.
+        emitter: sends the records.
         batch_size: samples in a whole batch.
         samples_per_epoch: samples that one epoch will see; a short last batch follows from it.
         capped: the epoch is not the whole set (`--steps`), so none counts as whole.
         validation_steps: batches of a whole validation pass, if there is one.
         evaluation_samples: samples of the evaluation after training, if there is one.
-        least_time: says which epoch is the last; without it, `fit` does.
+        minimum_time: says which epoch is the last; without it, `fit` does.
         phase: what the model does batch by batch.
         clock: CLOCK_MONOTONIC in nanoseconds.
         cpu_clock: the CPU time of this process in nanoseconds.
@@ -54,7 +54,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         capped: bool = False,
         validation_steps: int | None = None,
         evaluation_samples: int | None = None,
-        least_time: LeastTime | None = None,
+        minimum_time: MinimumTime | None = None,
         phase: str = "training",
         clock: Callable[[], int] = time.monotonic_ns,
         cpu_clock: Callable[[], int] = time.process_time_ns,
@@ -67,19 +67,19 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._capped = capped
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
-        self._least_time = least_time
+        self._least_time = minimum_time
         self._phase = phase
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._takedowns: _Takedowns | None = None
+        self._teardowns: _PipelineTeardowns | None = None
         self._trained_model: Any = None
         self._fitting = False
         self._first_epoch = True
         self._opening = False
         self._epoch = 0
-        self._epoch_begin = 0
+        self._epoch_start = 0
         self._stride = 1
-        self._test_begin = 0
+        self._test_start = 0
         self._test_ends: list[tuple[int, int]] = []
         self._validation_compiled = False
         self._validation: Validation | None = None
@@ -93,19 +93,19 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the compile phase; the first batch that ends closes it."""
         self._fitting = self._first_epoch = True
-        self._takedowns = _Takedowns(self._cpu_clock) if _runs_on_tensorflow() else None
+        self._teardowns = _PipelineTeardowns(self._cpu_clock) if _runs_on_tensorflow() else None
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Mark where the epoch begins; Keras sets up its data next."""
-        now = self._epoch_begin = self._clock()
+        now = self._epoch_start = self._clock()
         self._validation = None
         self._opening, self._first_epoch = not self._first_epoch, False
         self._epoch = epoch
-        if self._opening and self._takedowns is not None:
-            self._takedowns.may_begin()
+        if self._opening and self._teardowns is not None:
+            self._teardowns.mark_start()
         self._emitter.send(
-            EpochBegin(
+            EpochStart(
                 epoch=epoch,
                 t=now,
                 batch_size=self._batch_size,
@@ -123,8 +123,8 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._opening = False
             now = self._clock()
             self._emitter.send(EpochOpened(now))
-            if self._takedowns is not None:
-                text = self._takedowns.name_cause(self._epoch, now - self._epoch_begin)
+            if self._teardowns is not None:
+                text = self._teardowns.explain(self._epoch, now - self._epoch_start)
                 if text:
                     self._emitter.send(Notice(now, text))
 
@@ -136,24 +136,22 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Open validation inside `fit`, evaluation outside it."""
-        self._test_begin = self._clock()
+        self._test_start = self._clock()
         self._test_ends = []
         if not self._fitting:
             phase = "evaluating"
         else:
             phase = "validating" if self._validation_compiled else "compiling"
-        self._emitter.send(Phase(t=self._test_begin, name=phase))
+        self._emitter.send(Phase(t=self._test_start, name=phase))
         if self._emitter.stop_requested:
             self._stop()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Time one batch of validation or evaluation."""
         self._test_ends.append((batch, self._clock()))
         if self._emitter.stop_requested:
             self._stop()
 
     def on_test_end(self, logs: Any = None) -> None:
-        """Close validation or evaluation."""
         now = self._clock()
         if self._test_ends:
             steps = max(batch for batch, _ in self._test_ends) + 1
@@ -173,7 +171,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         steps = min(steps, self._validation_steps or steps)
         first_steps = min(min(batch for batch, _ in self._test_ends) + 1, steps)
         self._validation = Validation(
-            begin=self._test_begin,
+            begin=self._test_start,
             first_end=min(ends),
             last_end=max(ends),
             end=now,
@@ -188,7 +186,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         metrics, why = finite(logs or {})
         self._emitter.send(
             Evaluation(
-                begin=self._test_begin,
+                begin=self._test_start,
                 end=now,
                 steps=min(steps, -(-samples // self._batch_size)),
                 samples=samples,
@@ -200,7 +198,7 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         )
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Tell the epoch; Keras has run all its batch hooks by now."""
+        """Report the epoch; Keras has run all its batch hooks by now."""
         metrics, why = finite(logs or {})
         now = self._clock()
         validated = self._validation.steps if self._validation else 0
@@ -219,15 +217,15 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._stop()
         elif self._least_time is not None:
             train_end = self._validation.begin if self._validation else now
-            if not self._least_time.goes_on(epoch + 1, train_end - self._epoch_begin):
+            if not self._least_time.should_continue(epoch + 1, train_end - self._epoch_start):
                 self._trained_model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave `fit`: it takes down its data yet; a test pass from here on is the evaluation."""
         self._fitting = False
         now = self._clock()
-        if self._takedowns is not None and self._takedowns.count > 1:
-            self._emitter.send(Notice(now, self._takedowns.sum_up()))
+        if self._teardowns is not None and self._teardowns.count > 1:
+            self._emitter.send(Notice(now, self._teardowns.summary()))
         self._emitter.send(Phase(now, "closing"))
 
     def _stop(self) -> None:
@@ -236,29 +234,28 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._trained_model.stop_evaluating = True
 
 
-class _Takedowns:
-    """Tells openings in which TensorFlow takes down the last epoch's input pipeline.
+class _PipelineTeardowns:
+    """Detects openings in which TensorFlow tears down the last epoch's input pipeline.
 
-    Keras replaces the iterator of the epoch before between the begin of an epoch and its first
+    Keras replaces the iterator of the epoch before between the start of an epoch and its first
     batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
     uses next to no CPU meanwhile.
     """
 
     def __init__(self, cpu_clock: Callable[[], int]) -> None:
         self._cpu_clock = cpu_clock
-        self._cpu_begin = 0
+        self._cpu_start = 0
         self._took_ns = 0
         self.count = 0
 
-    def may_begin(self) -> None:
-        """Mark the begin of an epoch that follows another."""
-        self._cpu_begin = self._cpu_clock()
+    def mark_start(self) -> None:
+        self._cpu_start = self._cpu_clock()
 
-    def name_cause(self, epoch: int, took_ns: int) -> str:
+    def explain(self, epoch: int, took_ns: int) -> str:
         """Count an opening of that length if it was one; return what to say of the first."""
         if took_ns < NAMED_PAUSE_NS:
             return ""
-        if self._cpu_clock() - self._cpu_begin > IDLE_SHARE * took_ns:
+        if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
             return ""
         self.count += 1
         self._took_ns += took_ns
@@ -269,7 +266,7 @@ class _Takedowns:
             "TensorFlow takes down the last epoch's input pipeline"
         )
 
-    def sum_up(self) -> str:
+    def summary(self) -> str:
         """Return how many there were, and how long they took together."""
         return (
             f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} epochs: "
@@ -281,40 +278,40 @@ def _runs_on_tensorflow() -> bool:
     return bool(keras.backend.backend() == "tensorflow")
 
 
-class AskedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
     """Keras's own lines of the epochs that were asked for; those that follow may be thousands."""
 
     async_safe = True
 
     def __init__(self, epochs: int) -> None:
         super().__init__()
-        self._asked = epochs
+        self._requested = epochs
 
     def set_params(self, params: dict[str, Any]) -> None:
         """Count to the epochs that were asked for, not to the most that there may be."""
-        super().set_params({**params, "epochs": self._asked})
+        super().set_params({**params, "epochs": self._requested})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Fall silent once they have ended."""
-        if epoch >= self._asked:
+        """Print nothing once they have ended."""
+        if epoch >= self._requested:
             self.verbose = 0
         super().on_epoch_begin(epoch, logs)
 
 
 class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Tell an `Emitter` when batches and passes of `predict` end; a pass counts as an epoch.
+    """Report the ends of batches and passes of `predict` to an `Emitter`; a pass is an epoch.
 
     Keras would keep the outputs of a whole pass, more than memory may hold: with this
     callback it is handed none, and `predict` returns an empty tuple.
 
     Args:
-        emitter: where to.
+        emitter: sends the records.
         batch_size: samples in a whole batch.
         samples_per_pass: samples that one pass will see.
         capped: the pass is not the whole set (`--steps`), so none counts as whole.
-        least_time: says which pass is the last.
+        minimum_time: says which pass is the last.
 
-    `goes_on` says, after a pass, whether another is to follow.
+    `should_continue` says, after a pass, whether another is to follow.
     """
 
     async_safe = True
@@ -325,7 +322,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         *,
         batch_size: int,
         samples_per_pass: int,
-        least_time: LeastTime,
+        minimum_time: MinimumTime,
         capped: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -333,7 +330,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._emitter = emitter
         self._batch_size = batch_size
         self._samples_per_pass = samples_per_pass
-        self._least_time = least_time
+        self._least_time = minimum_time
         self._capped = capped
         self._clock = clock
         self._predicting_model: Any = None
@@ -341,8 +338,8 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._outputs: dict[int, Any] = {}
         self._stride = 1
         self._passes = 0
-        self._pass_begin = 0
-        self.goes_on = True
+        self._pass_start = 0
+        self.should_continue = True
 
     def set_model(self, model: Any) -> None:
         """Keep the model: Keras's own `model` property costs a state sync on JAX."""
@@ -353,11 +350,11 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_predict_begin(self, logs: Any = None) -> None:
         """Mark where the pass's first batch is timed from; in the first pass, it compiles."""
         self._take_outputs()
-        now = self._pass_begin = self._clock()
+        now = self._pass_start = self._clock()
         phase = "predicting" if self._passes else "compiling"
         self._emitter.send(Phase(t=now, name=phase))
         self._emitter.send(
-            EpochBegin(
+            EpochStart(
                 epoch=self._passes,
                 t=now,
                 batch_size=self._batch_size,
@@ -381,14 +378,16 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._predicting_model.stop_predicting = True
 
     def on_predict_end(self, logs: Any = None) -> None:
-        """Tell the pass; Keras has run all its batch hooks by now."""
+        """Report the pass; Keras has run all its batch hooks by now."""
         now = self._clock()
         self._emitter.send(
             EpochEnd(epoch=self._passes, t=now, metrics={}, why={}, cut=self._capped)
         )
         self._emitter.send(Pause(now, "closing"))
         self._passes += 1
-        self.goes_on = self._least_time.goes_on(self._passes, now - self._pass_begin)
+        self.should_continue = self._least_time.should_continue(
+            self._passes, now - self._pass_start
+        )
         self._predicting_model.predict_function = self._predict_function
 
     def _take_outputs(self) -> None:
@@ -403,8 +402,8 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._outputs.clear()
 
         def predict_and_take(*arguments: Any) -> Any:
-            told = predict(*arguments)
-            outputs, state = told if with_state else (told, None)
+            answer = predict(*arguments)
+            outputs, state = answer if with_state else (answer, None)
             self._outputs[next(executions)] = outputs
             return ((), state) if with_state else ()
 

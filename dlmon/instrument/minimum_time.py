@@ -15,18 +15,18 @@ from dlmon.instrument.emitter import Emitter
 from dlmon.records import Model
 
 # Ends a run whose clock stands still.
-MOST_EXTRA_EPOCHS = 100_000
-# How often the number of epochs is estimated anew, and by how much it must differ to be told.
+MAX_EXTRA_EPOCHS = 100_000
+# How often the number of epochs is estimated anew, and by how much it must differ to be reported.
 ESTIMATE_EVERY_NS = 1_000_000_000
-WORTH_TELLING = 0.1
+WORTH_REPORTING = 0.1
 
 
-class LeastTime:
-    """Says after every epoch whether another is to follow, and tells how many there are to be.
+class MinimumTime:
+    """Decides after every epoch whether another follows, and reports how many are planned.
 
     Args:
-        emitter: knows how long the steady state has lasted; is told of the model anew.
-        model: as it was told, with the epochs that were asked for.
+        emitter: knows how long the steady state has lasted; sends the changed `Model`.
+        model: as it was sent, with the epochs that were asked for.
         seconds: how long the steady state is to last; 0 where that doesn't matter.
     """
 
@@ -34,14 +34,14 @@ class LeastTime:
         self._emitter = emitter
         self._model = model
         self._steady_us = round(seconds * 1e6)
-        self._told = model.epochs
+        self._reported_epochs = model.epochs
         # At the first estimate: how many epochs had ended, and what was left.
         self._estimated: tuple[int, int] | None = None
         self._since_estimate_ns = 0
-        self.most_epochs = model.epochs + (MOST_EXTRA_EPOCHS if seconds > 0 else 0)
+        self.max_epochs = model.epochs + (MAX_EXTRA_EPOCHS if seconds > 0 else 0)
 
-    def goes_on(self, ended: int, train_ns: int) -> bool:
-        """Say whether another epoch is to follow.
+    def should_continue(self, ended: int, train_ns: int) -> bool:
+        """Return whether another epoch is to follow.
 
         Args:
             ended: how many epochs have ended.
@@ -50,19 +50,22 @@ class LeastTime:
         if ended < self._model.epochs:
             return True
         left_us = self._emitter.steady_left_us(self._steady_us) if self._steady_us else 0
-        if not left_us or ended >= self.most_epochs:
-            self._tell(ended)
+        if not left_us or ended >= self.max_epochs:
+            self._report(ended)
             return False
         self._since_estimate_ns += train_ns
-        if ended >= self._told or self._since_estimate_ns >= ESTIMATE_EVERY_NS:
+        if ended >= self._reported_epochs or self._since_estimate_ns >= ESTIMATE_EVERY_NS:
             self._since_estimate_ns = 0
-            an_epoch_us = self._gained_an_epoch_us(ended, left_us) or train_ns / 1000
-            epochs = min(ended + math.ceil(left_us / max(an_epoch_us, 1)), self.most_epochs)
-            if ended >= self._told or abs(epochs - self._told) > WORTH_TELLING * self._told:
-                self._tell(epochs)
+            per_epoch_us = self._gain_per_epoch_us(ended, left_us) or train_ns / 1000
+            epochs = min(ended + math.ceil(left_us / max(per_epoch_us, 1)), self.max_epochs)
+            if (
+                ended >= self._reported_epochs
+                or abs(epochs - self._reported_epochs) > WORTH_REPORTING * self._reported_epochs
+            ):
+                self._report(epochs)
         return True
 
-    def _gained_an_epoch_us(self, ended: int, left_us: int) -> float:
+    def _gain_per_epoch_us(self, ended: int, left_us: int) -> float:
         """Return what each epoch has added to the steady state since the first estimate.
 
         That is less than it took: each is opened first.
@@ -73,7 +76,7 @@ class LeastTime:
         ended_then, left_then_us = self._estimated
         return max(0, left_then_us - left_us) / (ended - ended_then)
 
-    def _tell(self, epochs: int) -> None:
-        if epochs != self._told:
-            self._told = epochs
+    def _report(self, epochs: int) -> None:
+        if epochs != self._reported_epochs:
+            self._reported_epochs = epochs
             self._emitter.send(replace(self._model, extra_epochs=epochs - self._model.epochs))

@@ -35,7 +35,7 @@ PACKAGES = ("dlmon", "workloads")
 _BUNDLE_NAME = re.compile("[0-9a-f]{32}")
 # Two versions of dlmon in turn don't write theirs again and again, and a session of a version
 # that knew no lock is over.
-_KEPT_S = 7 * 24 * 3600.0
+_UNUSED_S = 7 * 24 * 3600.0
 # Python before 3.11 has no -P, so the working directory, which stands first, makes way here,
 # before anything but `sys` is imported.
 _START = (
@@ -74,10 +74,10 @@ def bundle_folder(cache: Path | None = None) -> Path:
         if cache is None:
             own_private_folder(where.parent)
         own_private_folder(where)
-        with _held(where):
+        with _locked(where):
             if not _is_whole(folder, files):
                 _write(folder, files)
-            _keep(folder)
+            _lock_while_running(folder)
             _remove_unused(where)
     except NotPrivateError as error:
         raise BundleError(
@@ -122,19 +122,19 @@ def _package_paths() -> Iterator[tuple[Path, Path]]:
 
 
 def _hash_of(files: dict[str, bytes]) -> str:
-    """Return what names a bundle: it differs when any name or byte does."""
-    told = hashlib.sha256()
+    """Return the hash that names a bundle, of all names and contents."""
+    digest = hashlib.sha256()
     for name, content in files.items():
         for part in (name.encode(), content):
-            told.update(len(part).to_bytes(8, "big"))
-            told.update(part)
-    return told.hexdigest()[:32]
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+    return digest.hexdigest()[:32]
 
 
 def _is_whole(folder: Path, files: dict[str, bytes]) -> bool:
     """Whether a folder holds these files and nothing else, and only its owner could change it.
 
-    Compiled modules are removed first: nobody can tell what they hold.
+    Compiled modules are removed first: their content can't be checked.
     """
     found = set()
     folders = [folder]
@@ -166,7 +166,7 @@ def _check_own(path: Path, is_kind: Callable[[int], bool]) -> None:
 
 
 @contextmanager
-def _held(where: Path) -> Iterator[None]:
+def _locked(where: Path) -> Iterator[None]:
     """Keep others from writing bundles there; the lock is dropped with the descriptor."""
     descriptor = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -194,7 +194,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
         shutil.rmtree(being_made, ignore_errors=True)
 
 
-def _keep(folder: Path) -> None:
+def _lock_while_running(folder: Path) -> None:
     """Keep a bundle from being removed until this process ends, which drops the lock."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -209,7 +209,7 @@ def _remove_unused(where: Path) -> None:
             continue
         if path.is_symlink() or not path.is_dir():
             path.unlink()
-        elif (unfinished or _age_s(path) > _KEPT_S) and not _is_kept(path):
+        elif (unfinished or _age_s(path) > _UNUSED_S) and not _is_locked(path):
             # What another user put there may not be ours to remove; it is never run.
             shutil.rmtree(path, ignore_errors=True)
 
@@ -218,8 +218,8 @@ def _age_s(folder: Path) -> float:
     return time.time() - folder.stat().st_mtime
 
 
-def _is_kept(folder: Path) -> bool:
-    """Tell whether a process may still hold the lock of `_keep` on a bundle."""
+def _is_locked(folder: Path) -> bool:
+    """Return whether a process may still hold the lock of `_lock_while_running` on a bundle."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -20,8 +20,8 @@ class DeviceError(ValueError):
     """A device that can't be had; the message is one sentence for a person."""
 
 
-class DeviceNotTold(DeviceError):
-    """A device that may be there, but the sensors did not tell of it this time."""
+class DeviceUnknown(DeviceError):
+    """A device that may be there, but the sensors did not report it this time."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ def choose_device(
         return DeviceChoice("cpu", {VISIBLE: "-1"})
     gpus = facts.gpus if facts is not None else None
     if asked != "auto" and not gpus:
-        reason, not_told = "NVML found none", False
+        reason, may_be_there = "NVML found none", False
         if gpus is None:
-            told = facts or MachineFacts()
-            reason = told.why.get("gpus", _NO_ANSWER)
-            not_told = "gpus" not in told.why or _may_answer(told.gpus_state)
-        kind = DeviceNotTold if not_told else DeviceError
+            machine = facts or MachineFacts()
+            reason = machine.why.get("gpus", _NO_ANSWER)
+            may_be_there = "gpus" not in machine.why or _may_answer(machine.gpus_state)
+        kind = DeviceUnknown if may_be_there else DeviceError
         raise kind(f"there is no GPU here: {reason}; use --device cpu")
     if asked in ("auto", "gpu") and own is not None:
         kept = f"{VISIBLE}={own} is set and was left as it is"
@@ -117,7 +117,7 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
         raise DeviceError(f"there is no GPU {index} here; there is {there}")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
-        kind = DeviceNotTold if _may_answer(gpu.state) else DeviceError
+        kind = DeviceUnknown if _may_answer(gpu.state) else DeviceError
         raise kind(f"GPU {index} can't be used: {reason}; use --device cpu")
     return gpu
 
@@ -129,7 +129,7 @@ def _may_answer(state: GpuState | None) -> bool:
 def _index_of(visible: str, gpus: Sequence[GpuFacts]) -> int | None:
     """Return NVML's number of the one GPU that `CUDA_VISIBLE_DEVICES` leaves; None if unsure.
 
-    CUDA counts in another order than NVML, so a number tells only where there is but one.
+    CUDA counts in another order than NVML, so a number is sure only where there is but one GPU.
     """
     if len(gpus) == 1 and visible == "0":
         return gpus[0].index

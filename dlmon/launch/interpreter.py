@@ -26,9 +26,9 @@ from dlmon.records.sanitize import clean
 
 OLDEST_PYTHON = (3, 10)
 DEADLINE_S = 15.0
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 # What a machine that is full just now says to one more process.
-_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
+_TEMPORARY_ERRORS = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY}
 _MARK = b"\x1edlmon "
 # Builds of one module that go by other names in a registry.
 _DISTRIBUTIONS = {
@@ -40,12 +40,12 @@ _DISTRIBUTIONS = {
 
 # Run by an interpreter of any age, so it is written for Python 2 up to the answer. Nothing but
 # `sys` may be imported before the working directory is off the path.
-_QUESTION = """
+_SCRIPT = """
 import sys
 if sys.path[:1] == [""]:
     del sys.path[0]
 import json
-told = {"python": list(sys.version_info[:3]), "executable": sys.executable, "found": {}}
+answer = {"python": list(sys.version_info[:3]), "executable": sys.executable, "found": {}}
 if sys.version_info >= (3, 8):
     import importlib.util
     from importlib import metadata
@@ -59,8 +59,8 @@ if sys.version_info >= (3, 8):
                 break
             except metadata.PackageNotFoundError:
                 pass
-        told["found"][module] = version
-sys.stdout.write(chr(30) + "dlmon " + json.dumps(told) + chr(10))
+        answer["found"][module] = version
+sys.stdout.write(chr(30) + "dlmon " + json.dumps(answer) + chr(10))
 """
 
 
@@ -77,7 +77,7 @@ class Interpreter:
     """An interpreter that can run workloads.
 
     The versions of Keras and of the backend are None where they are there, but
-    no installed package tells its version.
+    no installed package has their version.
     """
 
     command: str
@@ -119,7 +119,7 @@ async def examine_interpreter(
     _check_known(backend)
     command = _expanded(command)
     modules = json.dumps(_modules(backend))
-    return _judged(command, backend, await _answer(command, modules, deadline_s))
+    return _checked(command, backend, await _answer(command, modules, deadline_s))
 
 
 def _expanded(command: str) -> str:
@@ -165,7 +165,7 @@ async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
 def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [command, "-c", _QUESTION, modules],
+            [command, "-c", _SCRIPT, modules],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -174,39 +174,39 @@ def _start(command: str, modules: str) -> subprocess.Popen[bytes]:
             preexec_fn=die_with_parent(os.getpid()),
         )
     except (OSError, ValueError) as error:
-        passing = isinstance(error, OSError) and error.errno in _PASSING
-        kind = InterpreterNotExamined if passing else InterpreterError
+        temporary = isinstance(error, OSError) and error.errno in _TEMPORARY_ERRORS
+        kind = InterpreterNotExamined if temporary else InterpreterError
         raise kind(f"{_named(command)} {_why_not_started(command, error)}") from None
 
 
 async def _read(fd: int) -> bytes:
     loop = asyncio.get_running_loop()
     os.set_blocking(fd, False)
-    told = bytearray()
+    received = bytearray()
     more: asyncio.Queue[bytes] = asyncio.Queue()
 
     def read() -> None:
         with contextlib.suppress(BlockingIOError):
-            more.put_nowait(os.read(fd, _MOST_BYTES))
+            more.put_nowait(os.read(fd, _MAX_BYTES))
 
     loop.add_reader(fd, read)
     try:
-        while len(told) <= _MOST_BYTES and (part := await more.get()):
-            told += part
+        while len(received) <= _MAX_BYTES and (part := await more.get()):
+            received += part
     finally:
         loop.remove_reader(fd)
-    return bytes(told)
+    return bytes(received)
 
 
-def _judged(command: str, backend: str, answer: bytes) -> Interpreter:
-    """Return what the answer tells, or say what is missing."""
+def _checked(command: str, backend: str, answer: bytes) -> Interpreter:
+    """Return the interpreter that the answer describes, or say what is missing."""
     name = _named(command)
     try:
-        told = json.loads(answer.partition(_MARK)[2].partition(b"\n")[0])
-        version = tuple(int(number) for number in told["python"])
+        fields = json.loads(answer.partition(_MARK)[2].partition(b"\n")[0])
+        version = tuple(int(number) for number in fields["python"])
         found: dict[str, str | None] = {
             str(module): None if release is None else clean(str(release), 100)
-            for module, release in told["found"].items()
+            for module, release in fields["found"].items()
         }
     except (ValueError, TypeError, KeyError, AttributeError):
         raise InterpreterError(

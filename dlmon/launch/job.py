@@ -34,15 +34,13 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
 
     def to_line(self) -> bytes:
-        """Return the job as one line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Job:
-        """Read what `to_line` wrote."""
-        told = json.loads(line)
-        told["command"] = tuple(told["command"])
-        return cls(**told)
+        fields = json.loads(line)
+        fields["command"] = tuple(fields["command"])
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
@@ -57,13 +55,13 @@ class Started:
 class Refused:
     """The supervisor's answer when nothing was started: why, and the exit code.
 
-    `lacking` says that the machine has not what was asked for; any other
-    trouble may be over at the next try.
+    `permanent` says that the machine lacks what was asked for; any other reason may have passed
+    at the next try.
     """
 
     reason: str
     exit_code: int
-    lacking: bool = False
+    permanent: bool = False
 
 
 def answer_to_line(answer: Started | Refused) -> bytes:
@@ -74,7 +72,7 @@ def answer_to_line(answer: Started | Refused) -> bytes:
 def answer_from_line(line: bytes) -> Started | Refused:
     """Read an answer; a supervisor that died without one counts as a refusal."""
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return Refused("the supervisor ended before it could start the session", FAILED)
-    return Started(**told) if "session" in told else Refused(**told)
+    return Started(**fields) if "session" in fields else Refused(**fields)

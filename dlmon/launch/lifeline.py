@@ -15,12 +15,12 @@ from dlmon.records.sanitize import clean
 
 
 @dataclass
-class Launch:
-    """A supervisor that has been started and not yet answered, and later its lifeline."""
+class Lifeline:
+    """The pipes to a supervisor: its answer, then the lifeline that keeps its session running."""
 
     process: subprocess.Popen[bytes]
     _answered: bool = False
-    _rest: bytes = b""
+    _unfinished: bytes = b""
 
     def answer(self) -> Started | Refused:
         """Wait for the supervisor's answer: the session's id and log, or why there is none."""
@@ -31,21 +31,23 @@ class Launch:
         os.set_blocking(self.process.stdout.fileno(), False)
         self._answered = True
         if isinstance(answer, Refused):
-            last_words = self.process.stderr.read().decode("utf-8", "replace").strip()
+            errors = self.process.stderr.read().decode("utf-8", "replace").strip()
             self.process.wait()
-            if not line and last_words:
-                reason = clean(last_words.splitlines()[-1], 300)
+            if not line and errors:
+                reason = clean(errors.splitlines()[-1], 300)
                 answer = replace(answer, reason=f"{answer.reason}: {reason}")
             self.release()
         self.process.stderr.close()
         return answer
 
-    def said(self) -> list[Record]:
-        """Return what the supervisor has said since, because its log could not take it."""
+    def new_records(self) -> list[Record]:
+        """Return the records that the supervisor has sent since, which its log could not take."""
         assert self.process.stdout is not None
         if not self._answered or self.process.stdout.closed:
             return []
-        *lines, self._rest = (self._rest + (self.process.stdout.read() or b"")).split(b"\n")
+        *lines, self._unfinished = (self._unfinished + (self.process.stdout.read() or b"")).split(
+            b"\n"
+        )
         records = []
         for line in lines:
             # Whatever else it may be, it is no answer of a supervisor of ours.
@@ -55,8 +57,8 @@ class Launch:
                     records.append(record)
         return records
 
-    def say(self, word: str) -> None:
-        """Say `detach`, or one of the words of `dlmon.stop`."""
+    def send(self, word: str) -> None:
+        """Send `detach`, or one of the words of `dlmon.stop`."""
         assert self.process.stdin is not None
         # A supervisor that is gone needs no word.
         with contextlib.suppress(OSError, ValueError):
@@ -74,8 +76,8 @@ class Launch:
             self.process.stdout.close()
 
 
-def launch(job: Job) -> Launch:
-    """Start a supervisor for `job`; `Launch.answer` tells whether there is a session."""
+def launch(job: Job) -> Lifeline:
+    """Start a supervisor for `job`; `Lifeline.answer` says whether there is a session."""
     process = subprocess.Popen(
         python_command("dlmon.supervisor"),
         stdin=subprocess.PIPE,
@@ -88,7 +90,7 @@ def launch(job: Job) -> Launch:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(job.to_line())
         process.stdin.flush()
-    return Launch(process)
+    return Lifeline(process)
 
 
 def _existing_directory() -> str:

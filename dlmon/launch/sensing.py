@@ -25,13 +25,13 @@ from dlmon.records.sanitize import clean
 # A driver without persistence mode wakes up for a second or two a GPU.
 START_S = 20.0
 FACTS_S = 25.0
-"""So long who starts a run, or examines a machine, waits for its facts."""
+"""How long to wait for a machine's facts before a run, or in `dlmon doctor`."""
 BACK_OFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 # What has run so long is not failing over and over: its next loss starts the back-off anew.
-SOUND_S = 60.0
+HEALTHY_S = 60.0
 # A check that is so late was not made for want of our own running.
-ASLEEP_S = 1.0
-_DYING_S = 0.1
+SUSPENDED_S = 1.0
+_EXIT_WAIT_S = 0.1
 LINE_BYTES = 4 << 20
 
 
@@ -72,7 +72,7 @@ class Sensing:
         self._on_notice = on_notice
         self._current: _Process | None = None
         self._probe: _Process | None = None
-        self._former: list[subprocess.Popen[bytes]] = []
+        self._unreaped: list[subprocess.Popen[bytes]] = []
         self._no_gpus: str | None = None
         self._lost = False
         self._failures = 0
@@ -80,12 +80,11 @@ class Sensing:
         self._checked_at = time.monotonic()
         self._watched_pid: int | None = None
         self.without_facts = asyncio.Event()
-        """Set when even a process that left the GPUs alone ended before it told any facts."""
+        """Set when even a process that left the GPUs alone ended before it sent any facts."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def pids(self) -> set[int]:
-        """The pids of the processes that run now."""
         return {process.pid for process in self._running()}
 
     def start(self) -> None:
@@ -101,7 +100,7 @@ class Sensing:
 
     def reaped(self, pid: int, exit_code: int) -> None:
         """Take note that somebody else's waitpid caught one of our processes."""
-        for popen in [*self._former, *(process.popen for process in self._running())]:
+        for popen in [*self._unreaped, *(process.popen for process in self._running())]:
             if popen.pid == pid:
                 popen.returncode = exit_code
 
@@ -110,9 +109,9 @@ class Sensing:
         if self._timer is not None:
             self._timer.cancel()
         for process in self._running():
-            self._leave(process)
+            self._end(process)
         self._current = self._probe = None
-        for popen in self._former:
+        for popen in self._unreaped:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 popen.wait(0.5)
 
@@ -124,7 +123,7 @@ class Sensing:
             self._current = self._spawn(self._no_gpus)
         except OSError as error:
             self._back_off()
-            self._tell_lost(f"could not be started ({error.strerror})", "they are tried again")
+            self._report_lost(f"could not be started ({error.strerror})", "they are tried again")
 
     def _start_probe(self) -> None:
         # A machine that can't fork just now is one that is tried again later.
@@ -142,8 +141,8 @@ class Sensing:
     def _read(self, process: _Process) -> None:
         lines = process.read()
         if lines is None:
-            words = _signal_that_ended(process.popen) or process.last_words
-            self._lose(process, f"ended ({words})" if words else "ended")
+            words = _signal_that_ended(process.popen) or process.last_output
+            self._handle_loss(process, f"ended ({words})" if words else "ended")
             return
         for line in lines:
             self._take(process, line)
@@ -152,11 +151,11 @@ class Sensing:
         try:
             record = decode(line)
         except RecordError:
-            process.last_words = clean(line.decode("utf-8", "replace"), 200) or process.last_words
+            process.last_output = clean(line.decode("utf-8", "replace"), 200) or process.last_output
             return
         # What was said before the process went on is not why it ended.
-        process.last_words = ""
-        process.heard_at = time.monotonic()
+        process.last_output = ""
+        process.last_record_at = time.monotonic()
         if isinstance(record, Facts):
             process.facts = record
             if process is self._current:
@@ -168,13 +167,13 @@ class Sensing:
             process.may_reopen = process.may_use_a_driver and not _every_gpu_answers(record)
             if process is self._probe:
                 self._promote(process, record)
-            self._tell_back()
+            self._report_back()
             self._on_sample(record)
 
     def _promote(self, probe: _Process, sample: Machine) -> None:
         """Let the process that the driver answers take the place of the one without GPUs."""
         if self._current is not None:
-            self._leave(self._current)
+            self._end(self._current)
         self._current, self._probe = probe, None
         self._no_gpus = None
         why = _why_no_gpu_answers(sample)
@@ -187,36 +186,36 @@ class Sensing:
 
     def _check(self) -> None:
         """Replace what has missed its deadline, and start what is due."""
-        self._former = [popen for popen in self._former if popen.poll() is None]
+        self._unreaped = [popen for popen in self._unreaped if popen.poll() is None]
         now = time.monotonic()
-        slept = now - self._checked_at > self._check_s + ASLEEP_S
+        slept = now - self._checked_at > self._check_s + SUSPENDED_S
         self._checked_at = now
         for process in self._running():
             if slept:
                 # It was we who were suspended, not the sensors.
-                process.heard_at = now
-            silent_s = now - process.heard_at
-            if silent_s > self._patience_s(process):
-                self._lose(process, f"gave no sample for {silent_s:.0f} s")
+                process.last_record_at = now
+            silent_s = now - process.last_record_at
+            if silent_s > self._timeout_s(process):
+                self._handle_loss(process, f"gave no sample for {silent_s:.0f} s")
         if now >= self._next_start_at:
             if self._current is None:
                 self._start_current()
-            elif self._no_gpus is not None and self._probe is None and not self._former:
+            elif self._no_gpus is not None and self._probe is None and not self._unreaped:
                 self._start_probe()
         self._check_later()
 
     def _check_later(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
 
-    def _patience_s(self, process: _Process) -> float:
+    def _timeout_s(self, process: _Process) -> float:
         # The first sample comes an interval after the facts. To reach a GPU again that was lost
         # takes as long as at the start.
         starts = process.facts is None or process.may_reopen
         return START_S if starts else self._deadline_s
 
-    def _lose(self, process: _Process, reason: str) -> None:
-        self._leave(process)
-        if time.monotonic() - process.started_at > SOUND_S:
+    def _handle_loss(self, process: _Process, reason: str) -> None:
+        self._end(process)
+        if time.monotonic() - process.started_at > HEALTHY_S:
             self._failures = 0
         self._back_off()
         if process is self._probe:
@@ -227,30 +226,30 @@ class Sensing:
             self.without_facts.set()
         if self._no_gpus is None and process.may_use_a_driver:
             self._no_gpus = f"lost: the sensors {reason}"
-            self._tell_lost(reason, "they go on without the GPUs, which are tried again")
+            self._report_lost(reason, "they go on without the GPUs, which are tried again")
             self._start_current()
         else:
-            self._tell_lost(reason, "they are started again")
+            self._report_lost(reason, "they are started again")
 
     def _back_off(self) -> None:
         delay_s = BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]
         self._failures += 1
         self._next_start_at = time.monotonic() + delay_s
 
-    def _tell_lost(self, reason: str, what_follows: str) -> None:
+    def _report_lost(self, reason: str, what_follows: str) -> None:
         if not self._lost:
             self._on_notice(f"the sensors {reason}; {what_follows}")
         self._lost = True
 
-    def _tell_back(self) -> None:
+    def _report_back(self) -> None:
         if self._lost and self._no_gpus is None:
             self._on_notice("the sensors are back")
         self._lost = False
 
-    def _leave(self, process: _Process) -> None:
+    def _end(self, process: _Process) -> None:
         asyncio.get_running_loop().remove_reader(process.fd)
         if process.end():
-            self._former.append(process.popen)
+            self._unreaped.append(process.popen)
 
 
 def _answers(gpu: Gpu) -> bool:
@@ -274,7 +273,7 @@ def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:
     """Return in words the signal that ended a process whose pipe has ended."""
     # Its files are closed a moment before it can be waited for.
     with contextlib.suppress(subprocess.TimeoutExpired):
-        popen.wait(_DYING_S)
+        popen.wait(_EXIT_WAIT_S)
     if popen.returncode is None or popen.returncode >= 0:
         return None
     words = signal.strsignal(-popen.returncode)
@@ -282,7 +281,7 @@ def _signal_that_ended(popen: subprocess.Popen[bytes]) -> str | None:
 
 
 class _Process:
-    """One sensors process, and what it has told so far."""
+    """One sensors process, and what it has sent so far."""
 
     def __init__(self, command: list[str]) -> None:
         self.popen = subprocess.Popen(
@@ -295,16 +294,16 @@ class _Process:
         )
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
-        self._words = self.popen.stdin
-        self._told = self.popen.stdout
+        self._stdin = self.popen.stdin
+        self._stdout = self.popen.stdout
         self._unfinished = b""
         self.pid = self.popen.pid
-        self.fd = self._told.fileno()
-        self.started_at = self.heard_at = time.monotonic()
+        self.fd = self._stdout.fileno()
+        self.started_at = self.last_record_at = time.monotonic()
         self.facts: Facts | None = None
         self.has_sampled = False
         self.may_reopen = False
-        self.last_words = ""
+        self.last_output = ""
         os.set_blocking(self.fd, False)
 
     @property
@@ -329,13 +328,13 @@ class _Process:
         """Have the process tree of `pid` sampled too."""
         # A process that just died is noticed by its end of file.
         with contextlib.suppress(BrokenPipeError):
-            self._words.write(f"watch {pid}\n".encode())
+            self._stdin.write(f"watch {pid}\n".encode())
 
     def end(self) -> bool:
         """Kill it without waiting; return whether it has still to be reaped."""
         unreaped = self.popen.poll() is None
         if unreaped:
             end_process(self.pid, signal.SIGKILL)
-        self._words.close()
-        self._told.close()
+        self._stdin.close()
+        self._stdout.close()
         return unreaped

@@ -101,7 +101,7 @@ def read_entry(path: Path) -> SessionEntry:
     follower = LogFollower(path)
     try:
         # The lock first: a result that is written between the two is then found.
-        status, pid = standing_without_result(follower)
+        status, pid = status_without_result(follower)
         result = _last_result(path)
         if result is not None:
             status = result.status
@@ -110,7 +110,7 @@ def read_entry(path: Path) -> SessionEntry:
         follower.close()
 
 
-def standing_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
+def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
     """Return running, interrupted or unknown for a log without an end, and its writer."""
     try:
         pid = follower.writer_pid()
@@ -194,7 +194,7 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
 
     Args:
         entry: the session.
-        asked_by: the signal that tells the supervisor who asks.
+        asked_by: the signal by which the supervisor knows who asks.
     """
     same_machine = entry.header.host == host_name() and entry.header.boot_id == boot_id()
     if entry.pid is None or entry.pid <= 0 or not same_machine:

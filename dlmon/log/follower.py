@@ -17,7 +17,7 @@ from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeade
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _Header = TypeVar("_Header", bound=Header, covariant=True)
-_IS_NONE = {
+_NOT_A_LOG = {
     SessionHeader: "is not a dlmon log",
     SweepHeader: "is no sweep that dlmon recorded",
 }
@@ -59,14 +59,14 @@ class RecordFollower(Generic[_Header]):
                 os.close(self._fd)
             raise
 
-    def poll(self, most_bytes: int = 8 << 20) -> list[Record]:
+    def poll(self, max_bytes: int = 8 << 20) -> list[Record]:
         """Return the records that were appended since the last call."""
-        return list(self.new_records(most_bytes))
+        return list(self.new_records(max_bytes))
 
-    def new_records(self, most_bytes: int = 8 << 20) -> Iterator[Record]:
+    def new_records(self, max_bytes: int = 8 << 20) -> Iterator[Record]:
         """Yield the records that `poll` returns; those that aren't taken come the next time."""
         if not self._lines:
-            self._lines.extend(self._whole_lines(most_bytes))
+            self._lines.extend(self._whole_lines(max_bytes))
         while self._lines:
             line = self._lines.popleft()
             if not line:
@@ -110,7 +110,7 @@ class RecordFollower(Generic[_Header]):
                 break
             head, newline, _ = more.partition(b"\n")
             line += head
-        not_a_log = LogError(f"{self.path} {_IS_NONE[kind]}")
+        not_a_log = LogError(f"{self.path} {_NOT_A_LOG[kind]}")
         schema = _schema_of(line, kind.TYPE)
         if schema is None or not newline:
             raise not_a_log
@@ -128,16 +128,16 @@ class RecordFollower(Generic[_Header]):
         self._offset = len(line) + 1
         return record
 
-    def _whole_lines(self, most_bytes: int) -> list[bytes]:
-        """Return lines up to about `most_bytes`, leaving an unfinished one for the next call."""
+    def _whole_lines(self, max_bytes: int) -> list[bytes]:
+        """Return lines up to about `max_bytes`, leaving an unfinished one for the next call."""
         if self._searched and not self._line_has_ended():
             self._find_cut()
             self._at_end = True
             return []
-        most_bytes = max(most_bytes, self._searched + _CHUNK_BYTES)
+        max_bytes = max(max_bytes, self._searched + _CHUNK_BYTES)
         data = b""
         self._at_end = False
-        while len(data) < most_bytes:
+        while len(data) < max_bytes:
             chunk = os.pread(self._fd, _CHUNK_BYTES, self._offset + len(data))
             data += chunk
             if len(chunk) < _CHUNK_BYTES:
@@ -147,7 +147,7 @@ class RecordFollower(Generic[_Header]):
             self._find_cut()
         elif b"\n" not in data:
             self._searched = len(data)
-            return self._whole_lines(most_bytes) if self._line_has_ended() else []
+            return self._whole_lines(max_bytes) if self._line_has_ended() else []
         whole, newline, _ = data.rpartition(b"\n")
         self._offset += len(whole) + len(newline)
         self._searched = 0
@@ -162,7 +162,7 @@ class RecordFollower(Generic[_Header]):
             self.was_cut, self._offset = True, size
 
     def _line_has_ended(self) -> bool:
-        """Tell whether the line at the offset has its end by now, reading only what is new."""
+        """Return whether the line at the offset has its end by now, reading only what is new."""
         while chunk := os.pread(self._fd, _CHUNK_BYTES, self._offset + self._searched):
             if b"\n" in chunk:
                 return True
@@ -185,10 +185,10 @@ class LogFollower(RecordFollower[SessionHeader]):
 def _schema_of(line: bytes, kind: str) -> int | None:
     """Return the schema of a header line of any version, None if it is no header."""
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get("type") != kind:
+    if not isinstance(fields, dict) or fields.get("type") != kind:
         return None
-    schema = told.get("schema")
+    schema = fields.get("schema")
     return schema if type(schema) is int else None

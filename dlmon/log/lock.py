@@ -1,4 +1,4 @@
-"""Tell who writes a log, by its lock."""
+"""Find the process that writes a log, by its lock."""
 
 from __future__ import annotations
 

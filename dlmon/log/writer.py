@@ -60,7 +60,7 @@ class LogWriter:
         self._take(*make_log(log_dir, header))
 
     def find_loss(self) -> str | None:
-        """Return what became of the file, where it is no longer the whole log at `path`."""
+        """Return what happened to the log if it was cut, moved, removed or replaced; else None."""
         try:
             ours = os.fstat(self._fd)
             if ours.st_size < self._size:
@@ -73,7 +73,7 @@ class LogWriter:
             return None
         return "was replaced" if self._is_known_by_inode and not samestat(ours, there) else None
 
-    def go_on_in_next(self, records: Sequence[Record]) -> None:
+    def continue_in_next(self, records: Sequence[Record]) -> None:
         """Write from now on to a new file beside the old one, which is a log of its own.
 
         Args:
@@ -101,7 +101,6 @@ class LogWriter:
             self._is_known_by_inode = samestat(os.fstat(fd), path.stat())
 
     def write(self, record: Record) -> None:
-        """Append a record."""
         line = encode(record)
         expendable = isinstance(record, (Batches, BatchSummary, Machine, Output))
         if self._waiting or self.failing:

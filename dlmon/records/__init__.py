@@ -1,4 +1,4 @@
-"""The one language of every pipe and log; the standard library only."""
+"""The records of every pipe and log; the standard library only."""
 
 from dlmon.records.codec import (
     LARGEST,
@@ -13,9 +13,9 @@ from dlmon.records.codec import (
 )
 from dlmon.records.machine import (
     ANY,
-    MOST_BUSIEST,
-    MOST_OF_RUN,
-    MOST_ON_GPUS,
+    MAX_BUSIEST,
+    MAX_OF_RUN,
+    MAX_ON_GPUS,
     Cost,
     Cpu,
     Disk,
@@ -67,15 +67,15 @@ from dlmon.records.training import (
     Phase,
     Validation,
 )
-from dlmon.records.words import FailureKind, GpuState, Lack, RunStatus, Status, Word
+from dlmon.records.words import FailureKind, GpuState, Requirement, RunStatus, Status, Word
 
 __all__ = [
     "ANY",
     "GRADIENTS_PHASE",
     "LARGEST",
-    "MOST_BUSIEST",
-    "MOST_OF_RUN",
-    "MOST_ON_GPUS",
+    "MAX_BUSIEST",
+    "MAX_OF_RUN",
+    "MAX_ON_GPUS",
     "PHASES",
     "SCHEMA",
     "TITLES",
@@ -97,7 +97,6 @@ __all__ = [
     "Gpu",
     "GpuFacts",
     "GpuState",
-    "Lack",
     "Machine",
     "MachineFacts",
     "Memory",
@@ -112,6 +111,7 @@ __all__ = [
     "ProcessTree",
     "Record",
     "RecordError",
+    "Requirement",
     "Result",
     "Resumed",
     "RunSeconds",

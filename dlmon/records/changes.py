@@ -1,4 +1,4 @@
-"""Tell a slow field, and a reason, only when it changed; fill in again what was left out."""
+"""Leave out slow fields and reasons that did not change, and fill them in again on reading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 # A GPU's memory is not among them: frameworks take it once and keep it, and
 # eight unchanged numbers a second are a fifth of a record.
-ALWAYS_TOLD: dict[type[Any], frozenset[str]] = {
+ALWAYS_WRITTEN: dict[type[Any], frozenset[str]] = {
     Machine: frozenset({"t", "wall", "cost"}),
     Cpu: frozenset({"pct", "cores", "energy_j"}),
     Memory: frozenset({"used_mib"}),
@@ -42,49 +42,49 @@ class _Unknown:
 
 
 class Changes:
-    """What was told so far; a reader that has read every record knows the rest."""
+    """Filters samples down to what changed since the last one, for a reader of every record."""
 
     def __init__(self) -> None:
-        self._told: dict[Any, Any] = {}
+        self._sent: dict[Any, Any] = {}
 
-    def only_news(self, machine: Machine) -> Machine:
-        """Return `machine` without the slow fields and reasons that were told before."""
-        news: Machine = _news(machine, self._told)
-        return news
+    def only_changed(self, machine: Machine) -> Machine:
+        """Return `machine` without the slow fields and reasons that were sent before."""
+        changed: Machine = _changed(machine, self._sent)
+        return changed
 
 
-def _news(record: Any, told: dict[Any, Any]) -> Any:
-    """Return `record` with what `told` holds already left out, and note the rest there."""
-    always = ALWAYS_TOLD[type(record)]
+def _changed(record: Any, sent: dict[Any, Any]) -> Any:
+    """Return `record` without what `sent` holds already, and add the rest to `sent`."""
+    always = ALWAYS_WRITTEN[type(record)]
     changed: dict[str, Any] = {}
     why: dict[str, str] = {}
     for spec in fields(record):
         name = spec.name
         value = getattr(record, name)
         if name == "why" or (name in always and value is not None):
-            told.pop(name, None)
+            sent.pop(name, None)
         elif value is None:
             unknown = _Unknown(record.why[name]) if name in record.why else None
-            if unknown is not None and told.get(name) != unknown:
-                told[name] = unknown
+            if unknown is not None and sent.get(name) != unknown:
+                sent[name] = unknown
                 why[name] = unknown.reason
-        elif type(value) in ALWAYS_TOLD:
-            news = _news(value, _inner(told, name))
-            changed[name] = news if news != type(value)() else None
+        elif type(value) in ALWAYS_WRITTEN:
+            part = _changed(value, _inner(sent, name))
+            changed[name] = part if part != type(value)() else None
         elif name == "gpus":
-            known = _inner(told, name)
-            changed[name] = tuple(_news(gpu, _inner(known, gpu.index)) for gpu in value)
-        elif told.get(name) == value:
+            known = _inner(sent, name)
+            changed[name] = tuple(_changed(gpu, _inner(known, gpu.index)) for gpu in value)
+        elif sent.get(name) == value:
             changed[name] = None
         else:
-            if name == "processes" and isinstance(value, tuple):  # a tree tells their number
-                changed[name] = _unnamed(value, told.get(name))
-            told[name] = value
+            if name == "processes" and isinstance(value, tuple):  # a tree has their number
+                changed[name] = _unnamed(value, sent.get(name))
+            sent[name] = value
     return replace(record, **changed, why=why)
 
 
 def _unnamed(rows: tuple[Process, ...], before: Any) -> tuple[Process, ...]:
-    """Return the rows, without who a process is where the table before told the same of its pid.
+    """Return the rows, without who a process is where the table before named its pid the same.
 
     Names of users and commands would be most of a log.
     """
@@ -101,10 +101,10 @@ def _who(row: Process) -> tuple[str | None, str | None, dict[str, str]]:
     return row.user, row.command, row.why
 
 
-def _inner(told: dict[Any, Any], key: Any) -> dict[Any, Any]:
-    if not isinstance(told.get(key), dict):
-        told[key] = {}
-    inner: dict[Any, Any] = told[key]
+def _inner(sent: dict[Any, Any], key: Any) -> dict[Any, Any]:
+    if not isinstance(sent.get(key), dict):
+        sent[key] = {}
+    inner: dict[Any, Any] = sent[key]
     return inner
 
 
@@ -126,7 +126,7 @@ def merge_machine(before: Machine | None, sample: Machine) -> Machine:
 
 
 def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
-    """Fill in who a process is where a row leaves out what was told of that pid before."""
+    """Fill in user and command where a row leaves out what was sent of that pid before."""
     known = {row.pid: row for row in before}
     return tuple(
         filled(Process, {**vars(row), "user": old.user, "command": old.command, "why": old.why})
@@ -136,15 +136,15 @@ def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple
     )
 
 
-def newest_facts(before: MachineFacts, told: MachineFacts) -> MachineFacts:
-    """Return what was told, but of a GPU that could not be asked what was known of it before."""
-    if told.gpus is None:
-        return replace(told, gpus=before.gpus)
+def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
+    """Return `facts`, with those of `before` for a GPU that could not be asked."""
+    if facts.gpus is None:
+        return replace(facts, gpus=before.gpus)
     known = {gpu.index: gpu for gpu in before.gpus or ()}
     gpus: list[GpuFacts] = [
-        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in told.gpus
+        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus
     ]
-    return replace(told, gpus=tuple(gpus))
+    return replace(facts, gpus=tuple(gpus))
 
 
 def _merge(before: _T, after: _T) -> _T:

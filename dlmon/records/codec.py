@@ -3,7 +3,7 @@
 `t`, `begin`, `end` and the like are CLOCK_MONOTONIC in nanoseconds, one clock
 for every process of a machine; `wall` is Unix seconds. Unknown is null with
 `why: {field: reason}` beside it, never 0. A field that is absent has not
-changed since it was last told. Readers skip types and keys they don't know.
+changed since it was last sent. Readers skip types and keys they don't know.
 
 This module runs in the trained interpreter too: standard library only, and
 Python 3.10 syntax.
@@ -165,8 +165,8 @@ def _check_batches(batches: Batches) -> None:
 def _check_summary(summary: BatchSummary) -> None:
     if summary.count < 1 or len(summary.step_us) != 7:
         raise RecordError("batches: a count and seven quantiles were expected")
-    told = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
-    known = [number for number in told if number is not None]
+    counts = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
+    known = [number for number in counts if number is not None]
     if min(summary.first, summary.samples, summary.time_us, *summary.step_us, *known) < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
 
@@ -175,7 +175,7 @@ _Parser = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
-class _Form:
+class _FieldParsers:
     """How the objects of one class are read: its fields' parsers, and what may be left out.
 
     The fields of `within` are read from the object that holds them.
@@ -188,14 +188,14 @@ class _Form:
     complete: Callable[[dict[str, Any]], None] | None
 
 
-_FORMS: dict[type[Any], _Form] = {}
+_FIELD_PARSERS: dict[type[Any], _FieldParsers] = {}
 
 
-def _form_of(cls: type[Any]) -> _Form:
+def _field_parsers_of(cls: type[Any]) -> _FieldParsers:
     hints = get_type_hints(cls)
     specs = [spec for spec in fields(cls) if not spec.metadata]
     within = [spec.name for spec in fields(cls) if spec.metadata]
-    return _Form(
+    return _FieldParsers(
         parsers={spec.name: _parser(hints[spec.name]) for spec in specs},
         within={name: _parser(hints[name]) for name in within},
         required=tuple(
@@ -211,9 +211,9 @@ def _form_of(cls: type[Any]) -> _Form:
 def _parse_object(cls: type[Any], loaded: Any, where: str) -> Any:
     if not isinstance(loaded, dict):
         raise RecordError(f"{where}: an object was expected")
-    form = _FORMS.get(cls)
+    form = _FIELD_PARSERS.get(cls)
     if form is None:
-        form = _FORMS[cls] = _form_of(cls)
+        form = _FIELD_PARSERS[cls] = _field_parsers_of(cls)
     parsers, values = form.parsers, form.defaults.copy()
     for name, value in loaded.items():
         parse = parsers.get(name)
@@ -255,10 +255,10 @@ def _parser(hint: Any) -> _Parser:
         return _items(_parser(options[0]), plain_integers=options[0] is int)
     if get_origin(hint) is dict:
         return _mapping(_parser(options[1]))
-    return _either(hint, options)
+    return _union(hint, options)
 
 
-def _either(hint: Any, options: tuple[Any, ...]) -> _Parser:
+def _union(hint: Any, options: tuple[Any, ...]) -> _Parser:
     known = [option for option in options if option is not type(None)]
     if len(known) < len(options):
         only = _parser(reduce(or_, known))
@@ -328,7 +328,7 @@ def _text(value: Any, where: str) -> str:
     return clean(value)
 
 
-def _truth(value: Any, where: str) -> bool:
+def _boolean(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
         raise RecordError(f"{where}: true or false was expected")
     return value
@@ -338,14 +338,14 @@ def _value(value: Any, where: str) -> Value:
     return clean(value) if isinstance(value, str) else _number(value, where)
 
 
-def _anything(value: Any, where: str) -> Any:
+def _json_value(value: Any, where: str) -> Any:
     """Clean a free JSON value (an option, a version) all the way down."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
-        return {clean(k, 200): _anything(v, where) for k, v in value.items()}
+        return {clean(k, 200): _json_value(v, where) for k, v in value.items()}
     if isinstance(value, list):
-        return [_anything(v, where) for v in value]
+        return [_json_value(v, where) for v in value]
     if isinstance(value, bool) or value is None:
         return value
     return _number(value, where)
@@ -355,7 +355,7 @@ _SIMPLE: dict[Any, _Parser] = {
     int: _integer,
     float: _number,
     str: _text,
-    bool: _truth,
-    Any: _anything,
+    bool: _boolean,
+    Any: _json_value,
     Value: _value,
 }

@@ -11,14 +11,14 @@ from typing import Any
 
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts
 from dlmon.records.session import Result
-from dlmon.records.words import FailureKind, GpuState, Lack, Status
+from dlmon.records.words import FailureKind, GpuState, Requirement, Status
 
 # With what a workload ended whose options could not be run where it was.
 _REFUSED = 69
 _MEMORY_RAN_OUT = "memory ran out"
-_LACKS = {
-    "the model is not built yet": Lack.MODEL,
-    "the run was too short for a figure": Lack.STEADY_STATE,
+_REQUIREMENTS = {
+    "the model is not built yet": Requirement.MODEL,
+    "the run was too short for a figure": Requirement.STEADY_STATE,
 }
 _GPU_STATES = {
     "lost": GpuState.LOST,
@@ -41,8 +41,8 @@ def _complete_result(values: Values) -> None:
         elif values["exit_code"] == _REFUSED:
             values["failure"] = FailureKind.REFUSED
     if values["lacking"] is None and values["why"]:
-        told = {name: _by_words(_LACKS, why) for name, why in values["why"].items()}
-        known = {name: lack for name, lack in told.items() if lack is not None}
+        missing = {name: _by_words(_REQUIREMENTS, why) for name, why in values["why"].items()}
+        known = {name: lack for name, lack in missing.items() if lack is not None}
         values["lacking"] = known or None
 
 

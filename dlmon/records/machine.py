@@ -1,4 +1,4 @@
-"""What is told of a machine: what does not change about it, and samples of what does."""
+"""The records of a machine: what does not change about it, and samples of what does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlmon.records.words import GpuState
 ANY = "any"
 """Any GPU, where all of them sleep."""
 
-MOST_OF_RUN, MOST_ON_GPUS, MOST_BUSIEST = 12, 16, 8
+MAX_OF_RUN, MAX_ON_GPUS, MAX_BUSIEST = 12, 16, 8
 """A process table has at most so many of the run, on the GPUs, and of the others."""
 
 
@@ -245,7 +245,7 @@ class Process:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether who it is was told before, and so is left out."""
+        """Whether user and command were sent before, and so are left out."""
         return self.user is None and self.command is None and not self.why
 
 

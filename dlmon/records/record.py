@@ -76,8 +76,8 @@ def __hash__(self: Any) -> int:
 
 
 def __repr__(self: Any) -> str:
-    told = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in fields(self))
-    return f"{type(self).__qualname__}({', '.join(told)})"
+    values = (f"{spec.name}={getattr(self, spec.name)!r}" for spec in fields(self))
+    return f"{type(self).__qualname__}({', '.join(values)})"
 
 
 def __setattr__(self: Any, name: str, value: Any) -> NoReturn:

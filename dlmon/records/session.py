@@ -1,4 +1,4 @@
-"""How a log begins and ends, and what else is told of a session."""
+"""The records of a session: its header, its result, and what happens between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts
 from dlmon.records.record import record
-from dlmon.records.words import FailureKind, Lack, Status
+from dlmon.records.words import FailureKind, Requirement, Status
 
 
 @record(frozen=True)
@@ -242,7 +242,7 @@ class Result:
     effective_flop_s: float | None = None
     peak_share: float | None = None
     samples_per_epoch: int | None = None
-    lacking: dict[str, Lack] | None = None
+    lacking: dict[str, Requirement] | None = None
     t: int | None = None
     wall: float | None = None
     why: dict[str, str] = field(default_factory=dict)

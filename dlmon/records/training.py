@@ -1,4 +1,4 @@
-"""What a workload tells: its model, its phases, and the times of its batches and passes."""
+"""The records of a workload: its model, its phases, and the times of its batches and passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that code goes by: each set of them is closed, and stands in records as text."""
+"""The closed sets of words in records: statuses, states, kinds of failure."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class RunStatus(Word):
     RUNNING = "running"
 
 
-class Lack(Word):
-    """What a run lacked for a figure."""
+class Requirement(Word):
+    """What a figure of a run requires."""
 
     MODEL = "model"
     """It was not built."""

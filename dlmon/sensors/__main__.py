@@ -1,8 +1,8 @@
 """Write one record of the hardware each interval to stdout: python -m dlmon.sensors.
 
 The first line is a `facts` record, the others are `machine` records; a GPU that
-is lost or back is told by a `notice`, and one that is found later by a `facts`
-record anew. Lines on stdin steer it: `watch PID` reports that process's tree,
+is lost or back is reported by a `notice`, and one that is found later by another
+`facts` record. Lines on stdin steer it: `watch PID` reports that process's tree,
 `unwatch` stops that. It ends, with exit status 0, when stdin ends or nobody
 reads stdout any more.
 """
@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
-from dlmon.sensors.schedule import Words, next_tick, watched_pid
+from dlmon.sensors.schedule import LineSplitter, next_tick, watched_pid
 
 if TYPE_CHECKING:
     from dlmon.sensors.processes.tree import ProcessProvider
@@ -33,8 +33,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments = _parser().parse_args()
     try:
-        from dlmon.sensors.device_events import News
-        from dlmon.sensors.processes.table import ProcessTable
+        from dlmon.sensors.device_events import DeviceEvents
+        from dlmon.sensors.processes.table import ProcessTableReader
         from dlmon.sensors.processes.tree import ProcessProvider
         from dlmon.sensors.sampler import Sampler, machine_providers
     except ModuleNotFoundError as error:
@@ -43,20 +43,20 @@ def main() -> int:
         return 1
     process = ProcessProvider()
     providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
-    sampler = Sampler(providers, ProcessTable(process))
+    sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     try:
         facts = sampler.facts(wait=time.sleep)
-        news = News(providers, facts)
+        events = DeviceEvents(providers, facts)
         _write(facts)
-        words = Words()
+        lines = LineSplitter()
         start = time.monotonic_ns()
         tick = start + interval
-        while _listen(tick, words, process):
+        while _read_commands(tick, lines, process):
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
-                sampler.afterwards()
-                for record in news.since():
+                sampler.read_deferred()
+                for record in events.drain():
                     _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())
     except BrokenPipeError:
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=1.0,
         metavar="SECONDS",
-        help="at least 0.1; 1 if unsaid",
+        help="at least 0.1; 1 by default",
     )
     parser.add_argument(
         "--pcie",
@@ -99,20 +99,20 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _listen(until: int, words: Words, process: ProcessProvider) -> bool:
-    """Wait until `until` or for a word and follow it; False when stdin has ended."""
+def _read_commands(until: int, lines: LineSplitter, process: ProcessProvider) -> bool:
+    """Wait until `until` or for a command and run it; False when stdin has ended."""
     wait_s = max(0, until - time.monotonic_ns()) / 1e9
     if not select.select([STDIN], [], [], wait_s)[0]:
         return True
     text = os.read(STDIN, 65536)
-    for line in words.feed(text):
-        pid = watched_pid(line)
+    for words in lines.feed(text):
+        pid = watched_pid(words)
         if pid is not None:
             process.watch(pid, time.monotonic_ns())
-        elif line == ["unwatch"]:
+        elif words == ["unwatch"]:
             process.unwatch()
         else:
-            print(f"dlmon: the sensors don't know {' '.join(line)[:80]!r}", file=sys.stderr)
+            print(f"dlmon: the sensors don't know {' '.join(words)[:80]!r}", file=sys.stderr)
     return bool(text)
 
 

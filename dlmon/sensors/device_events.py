@@ -1,4 +1,4 @@
-"""What is worth a record of its own between two samples: GPUs lost, back, or found."""
+"""Records between two samples: GPUs that were lost, came back, or were found."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dlmon.sensors.provider import Provider, merge
 
 
 @runtime_checkable
-class NewsSource(Protocol):
+class DeviceEventSource(Protocol):
     """A provider whose devices come and go."""
 
     def later_facts(self) -> MachineFacts | None:
-        """Tell the devices anew if one was found since they were told last, else None."""
+        """Return the facts again if a device was found since they were last returned, else None."""
 
     def notices(self) -> list[str]:
         """Return a sentence for each loss and each return since the last call."""
 
 
-class News:
-    """What the providers have to tell beside their readings; `facts` is what was told at first."""
+class DeviceEvents:
+    """What the providers report beside their readings; `facts` are those sent at the start."""
 
     def __init__(
         self,
@@ -32,12 +32,14 @@ class News:
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._sources = [provider for provider in providers if isinstance(provider, NewsSource)]
+        self._sources = [
+            provider for provider in providers if isinstance(provider, DeviceEventSource)
+        ]
         self._facts = facts
         self._clock, self._wall = clock, wall
 
-    def since(self) -> Iterator[Facts | Notice]:
-        """Yield the records that the last sample gave rise to."""
+    def drain(self) -> Iterator[Facts | Notice]:
+        """Yield the records of what happened since the last call."""
         for source in self._sources:
             later = source.later_facts()
             if later is not None:

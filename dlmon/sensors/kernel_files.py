@@ -35,7 +35,7 @@ def read(path: str | Path) -> str:
     return text.decode("utf-8", "replace")
 
 
-def beginning(path: str, most_bytes: int) -> bytes:
+def beginning(path: str, max_bytes: int) -> bytes:
     """Return no more than the first bytes of a kernel file, which may be long.
 
     Raises:
@@ -43,7 +43,7 @@ def beginning(path: str, most_bytes: int) -> bytes:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(descriptor, most_bytes)
+        return os.read(descriptor, max_bytes)
     finally:
         os.close(descriptor)
 
@@ -66,7 +66,7 @@ def reason(error: Exception) -> str:
 
 
 def sees_every_process() -> bool:
-    """Tell whether this is the machine's first pid namespace: not a container's, nor WSL's."""
+    """Return whether this is the machine's first pid namespace: not a container's, nor WSL's."""
     return is_first_pid_namespace() is True
 
 

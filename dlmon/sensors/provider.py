@@ -21,16 +21,16 @@ from dlmon.records import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    Told = TypeVar("Told", bound=DataclassInstance)
+    Mergeable = TypeVar("Mergeable", bound=DataclassInstance)
 else:
-    Told = TypeVar("Told")
+    Mergeable = TypeVar("Mergeable")
 
 SLOW_TIER_S = 5.0
 
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process that a driver tells of: the memory it holds on one GPU, None where untold.
+    """A process that a driver lists: the memory it holds on one GPU, None where unknown.
 
     The pid is the driver's, and so may be another namespace's.
     """
@@ -42,7 +42,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Reading:
-    """The part of a machine record that one source tells at one time.
+    """The part of a machine record that one source reads at one time.
 
     A field is a value, or None with its reason in `why`, or None without one:
     it was not read this time.
@@ -62,7 +62,7 @@ class Reading:
 
 
 class Provider(Protocol):
-    """One source of readings. Nothing it can't read may raise: it becomes a reason.
+    """One source of readings. What it can't read raises nothing: it becomes a reason.
 
     `t` is CLOCK_MONOTONIC in nanoseconds. Rates are those since the call before,
     so each tier's first call only takes their baseline.
@@ -78,24 +78,24 @@ class Provider(Protocol):
         """Read what changes seldom or costs much, every `SLOW_TIER_S`."""
 
 
-def merge(first: Told, second: Told) -> Told:
-    """Lay what `second` tells over `first`, nested records field by field.
+def merge(first: Mergeable, second: Mergeable) -> Mergeable:
+    """Lay the fields of `second` over `first`, nested records field by field.
 
     Both need a `why`. A value and a reason for its absence replace each other,
     and GPUs are matched by index.
     """
-    told: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     why: dict[str, str] = dict(getattr(first, "why"))  # noqa: B009 - not known to the type
     reasons: dict[str, str] = getattr(second, "why")  # noqa: B009
     for name in _names(type(second)):
         new = getattr(second, name)
         if new is not None:
-            told[name] = _joined(getattr(first, name), new)
+            merged[name] = _joined(getattr(first, name), new)
             why.pop(name, None)
         elif name in reasons:
-            told[name] = None
+            merged[name] = None
             why[name] = reasons[name]
-    return replace(first, **told, why=why) if told else first
+    return replace(first, **merged, why=why) if merged else first
 
 
 def _joined(old: Any, new: Any) -> Any:

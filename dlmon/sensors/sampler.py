@@ -17,7 +17,7 @@ from dlmon.sensors.linux.network import NetworkProvider
 from dlmon.sensors.linux.pressure import PressureProvider
 from dlmon.sensors.linux.rapl import EnergyProvider
 from dlmon.sensors.nvidia.provider import NoGpus, NvidiaProvider
-from dlmon.sensors.processes.table import ProcessTable
+from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
@@ -25,24 +25,24 @@ FIRST_WINDOW_S = 0.25
 
 
 @runtime_checkable
-class LongReader(Protocol):
-    """A provider that reads some of what it tells between two samples."""
+class DeferredReader(Protocol):
+    """A provider that takes some of its readings between two samples."""
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Read some of what takes too long for a sample."""
 
 
 class Sampler:
     """Read every provider. A later one's reading replaces an earlier one's of the same field.
 
-    The `table` of processes is told in the slow tier, of what all of them read. The clocks
-    are parameters: `clock` and `cpu_clock` tell nanoseconds, `wall` Unix seconds.
+    The `table` of processes is read in the slow tier, from what all of them read. The clocks
+    are parameters: `clock` and `cpu_clock` return nanoseconds, `wall` Unix seconds.
     """
 
     def __init__(
         self,
         providers: Sequence[Provider],
-        table: ProcessTable | None = None,
+        table: ProcessTableReader | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
         cpu_clock: Callable[[], int] = time.process_time_ns,
@@ -67,11 +67,11 @@ class Sampler:
         t = self._clock()
         cpu = self._read(t, slow=False).cpu
         if cpu is not None:
-            told = MachineFacts(
+            busy = MachineFacts(
                 cpu_pct=cpu.pct,
                 why={"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {},
             )
-            facts = merge(facts, told)
+            facts = merge(facts, busy)
         self._next_slow = t
         self._cpu_ns = self._cpu_clock()
         return Facts(t=t, wall=round(self._wall(), 2), host=os.uname().nodename, machine=facts)
@@ -84,7 +84,7 @@ class Sampler:
             self._next_slow = t + int(SLOW_TIER_S * 1e9)
         reading = self._read(t, slow)
         before, self._cpu_ns = self._cpu_ns, self._cpu_clock()
-        return self._changes.only_news(
+        return self._changes.only_changed(
             Machine(
                 t=t,
                 wall=round(self._wall(), 2),
@@ -105,11 +105,11 @@ class Sampler:
             )
         )
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Read what takes too long for a sample; call it once the sample is written."""
         for provider in self._providers:
-            if isinstance(provider, LongReader):
-                provider.afterwards()
+            if isinstance(provider, DeferredReader):
+                provider.read_deferred()
 
     def _read(self, t: int, slow: bool) -> Reading:
         reading = Reading()

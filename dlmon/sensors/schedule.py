@@ -1,8 +1,8 @@
-"""When to take the next sample, and what the one who started us says meanwhile."""
+"""When to take the next sample, and the commands that come over stdin meanwhile."""
 
 from __future__ import annotations
 
-LONGEST_WORD = 4096
+LONGEST_LINE = 4096
 
 
 def next_tick(start: int, interval: int, now: int) -> int:
@@ -14,7 +14,7 @@ def next_tick(start: int, interval: int, now: int) -> int:
     return start + interval * ((now - start) // interval + 1)
 
 
-class Words:
+class LineSplitter:
     """Cut what comes over a pipe into lines."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Words:
     def feed(self, text: bytes) -> list[list[str]]:
         """Return the words of each line that `text` completes."""
         *lines, rest = (self._rest + text).split(b"\n")
-        self._rest = rest[-LONGEST_WORD:]
+        self._rest = rest[-LONGEST_LINE:]
         return [line.decode("utf-8", "replace").split() for line in lines]
 
 

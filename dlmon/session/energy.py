@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dlmon.records import Epoch, Machine
 
 # Two ends are interpolated, so the epochs must be longer than what lies between two readings.
-LEAST_READINGS = 3
-_MOST_POINTS = 4096
+MIN_READINGS = 3
+_MAX_POINTS = 4096
 
 NO_READING = "its energy counter was not read"
 BEGAN_AGAIN = "its energy counter began again"
@@ -25,11 +25,11 @@ TOO_SHORT = "the epochs were too short beside the interval of its energy reading
 
 
 class NotMeasured(Exception):
-    """A figure can't be told; the message says why."""
+    """A figure is unknown; the message says why."""
 
 
 class EnergyMeter:
-    """Folds a session's samples, as they were told, into one counter for each device."""
+    """Folds a session's samples into one energy counter for each device."""
 
     def __init__(self) -> None:
         self.cpu = EnergyCounter()
@@ -53,13 +53,13 @@ class EnergyMeter:
                 counter.fold(sample.t, None, why, breaks=are_gone)
 
     @property
-    def gpu_joules_since_begin(self) -> dict[int, float]:
+    def gpu_joules_since_start(self) -> dict[int, float]:
         """What each GPU took since its first reading; one where that isn't known is left out."""
-        known = {index: counter.joules_since_begin for index, counter in self._gpus.items()}
+        known = {index: counter.joules_since_start for index, counter in self._gpus.items()}
         return {index: joules for index, joules in known.items() if joules is not None}
 
     def gpu(self, index: int | None) -> EnergyCounter:
-        """Return the counter of a GPU by NVML's number; the only one's where none is told."""
+        """Return the counter of a GPU by NVML's number; the only one's where `index` is None."""
         if index is None and len(self._gpus) == 1:
             (counter,) = self._gpus.values()
             return counter
@@ -68,10 +68,10 @@ class EnergyMeter:
 
 
 class EnergyCounter:
-    """What one counter said, and when: points of a line that only rises.
+    """The readings of one energy counter over time, in segments that only rise.
 
-    A reading that is lost, or lower than the one before, breaks the line:
-    nothing is known across a break. Where there are too many points, every
+    A reading that is lost, or lower than the one before, starts a new segment:
+    nothing is known across two. Where there are too many points, every
     second one is kept from then on, so memory stays flat; the energy of many
     epochs together stays as exact.
     """
@@ -79,18 +79,18 @@ class EnergyCounter:
     def __init__(self, why: str | None = None) -> None:
         self._t: list[int] = []
         self._joules: list[float] = []
-        self._line: list[int] = []
-        self._lines = 0
+        self._segment: list[int] = []
+        self._segments = 0
         self._readings = 0
         self._every = 1
         self._first: tuple[int, float] | None = None
-        """The line and the joules of the first reading."""
+        """The segment and the joules of the first reading."""
         self._why = why or NO_READING
 
     @property
-    def joules_since_begin(self) -> float | None:
+    def joules_since_start(self) -> float | None:
         """What was taken since the first reading; None where that isn't known."""
-        if self._first is None or self._first[0] != self._lines:
+        if self._first is None or self._first[0] != self._segments:
             return None
         return self._joules[-1] - self._first[1]
 
@@ -107,59 +107,59 @@ class EnergyCounter:
         """
         if energy_j is None:
             self._why = why or self._why
-            self._lines += breaks
+            self._segments += breaks
             return
         if self._t and t <= self._t[-1]:
             return
-        if self._joules and energy_j < self._joules[-1] and self._line[-1] == self._lines:
+        if self._joules and energy_j < self._joules[-1] and self._segment[-1] == self._segments:
             self._why = BEGAN_AGAIN
-            self._lines += 1
+            self._segments += 1
         # The last reading always stands; the next one takes its place unless it is to be kept.
-        if self._readings % self._every and self._line[-2:] == [self._lines, self._lines]:
-            del self._t[-1], self._joules[-1], self._line[-1]
+        if self._readings % self._every and self._segment[-2:] == [self._segments, self._segments]:
+            del self._t[-1], self._joules[-1], self._segment[-1]
         self._readings += 1
-        self._first = self._first or (self._lines, energy_j)
+        self._first = self._first or (self._segments, energy_j)
         self._t.append(t)
         self._joules.append(energy_j)
-        self._line.append(self._lines)
-        if len(self._t) > _MOST_POINTS:
+        self._segment.append(self._segments)
+        if len(self._t) > _MAX_POINTS:
             self._thin()
 
     def _thin(self) -> None:
-        """Drop every second point that lies between two of its own line."""
+        """Drop every second point that lies between two of its own segment."""
         self._every *= 2
-        line = self._line
+        segment = self._segment
         kept = [
             place
-            for place in range(len(line))
+            for place in range(len(segment))
             if place % 2 == 0
-            or place == len(line) - 1
-            or not line[place - 1] == line[place] == line[place + 1]
+            or place == len(segment) - 1
+            or not segment[place - 1] == segment[place] == segment[place + 1]
         ]
-        kept = kept[-_MOST_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
+        kept = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
         self._t = [self._t[place] for place in kept]
         self._joules = [self._joules[place] for place in kept]
-        self._line = [line[place] for place in kept]
+        self._segment = [segment[place] for place in kept]
 
-    def joules_between(self, begin: int, end: int) -> tuple[float, int]:
+    def joules_between(self, start: int, end: int) -> tuple[float, int]:
         """Return the energy between two times, and how long the longer of its ends' gaps is.
 
-        A time between two readings is interpolated. `begin` is before `end`.
+        A time between two readings is interpolated. `start` is before `end`.
 
         Raises:
-            NotMeasured: they don't lie on one line.
+            NotMeasured: they don't lie in one segment.
         """
         if not self._t:
             raise NotMeasured(self._why)
-        before, after = bisect_right(self._t, begin) - 1, bisect_left(self._t, end)
+        before, after = bisect_right(self._t, start) - 1, bisect_left(self._t, end)
         if before < 0:
             raise NotMeasured(READ_TOO_LATE)
         if after == len(self._t):
-            raise NotMeasured(self._why if self._line[-1] != self._lines else NOT_READ_SINCE)
-        if self._line[before] != self._line[after]:
+            raise NotMeasured(self._why if self._segment[-1] != self._segments else NOT_READ_SINCE)
+        if self._segment[before] != self._segment[after]:
             raise NotMeasured(self._why)
         gap = max(self._gap(before), self._gap(after - 1))
-        return self._at(after - 1, end) - self._at(before, begin), gap
+        return self._at(after - 1, end) - self._at(before, start), gap
 
     def _gap(self, place: int) -> int:
         return self._t[place + 1] - self._t[place]
@@ -172,7 +172,7 @@ class EnergyCounter:
     def per_epoch(self, whole: Sequence[Epoch]) -> float:
         """Return the mean energy in joules of whole epochs.
 
-        Epochs that a break of the line falls into are left out.
+        Epochs that lie across two segments are left out.
 
         Raises:
             NotMeasured: none is left, or they were too short beside the interval.
@@ -191,7 +191,7 @@ class EnergyCounter:
             epochs += 1
         if not epochs:
             raise NotMeasured(why)
-        if span < LEAST_READINGS * gap:
+        if span < MIN_READINGS * gap:
             raise NotMeasured(TOO_SHORT)
         if not 0 < joules < math.inf:
             raise NotMeasured(STANDS_STILL)

@@ -1,4 +1,4 @@
-"""Follow one session for a person: its log folded, and how it stands, whatever happens to it."""
+"""Follow one session: its log folded, and how it stands, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.host import boot_id, host_name
-from dlmon.launch.lifeline import Launch
-from dlmon.log.directory import read_entry, standing_without_result, stop_session
+from dlmon.launch.lifeline import Lifeline
+from dlmon.log.directory import read_entry, status_without_result, stop_session
 from dlmon.log.folder import LogError, log_directory_of, next_log
 from dlmon.log.follower import LogFollower
 from dlmon.records import Notice, Record, Result, Status
@@ -18,19 +18,19 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
-LEAST_FREE_BYTES = 64 * 1024
+MIN_FREE_BYTES = 64 * 1024
 # A key goes through several queues before it is answered, so it needs more than one turn of the
 # event loop.
 PAUSE_S = 0.004
 
 
-class Viewer:
+class SessionFollower:
     """A session as seen from its log.
 
     Args:
         path: the log.
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
-        launch: its supervisor, where it is ours; it says what its log can't take.
+        launch: its supervisor, where it is ours; it sends what its log can't take.
 
     Raises:
         LogError: not a log that can be read.
@@ -40,9 +40,9 @@ class Viewer:
         self,
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
-        launch: Launch | None = None,
+        launch: Lifeline | None = None,
     ) -> None:
-        self._launch = launch
+        self._lifeline = launch
         self._follower = LogFollower(path)
         self._clock = clock
         self.path = path
@@ -54,9 +54,9 @@ class Viewer:
         self._silence_s = 3.0 * max(
             1.0, interval_s if isinstance(interval_s, (int, float)) else 1.0
         )
-        self._heard_at = clock()
+        self._last_record_at = clock()
         self.status = Status.RUNNING
-        self.trouble: str | None = None
+        self.problem: str | None = None
         self.read_share: float | None = None
         """How much of the log is read, 0 to 1, while there is more of it; else None."""
         self.why_result_unwritten: str | None = None
@@ -64,32 +64,32 @@ class Viewer:
         self._why_unwritten: str | None = None
         self._unreadable: str | None = None
 
-    def poll(self, most_s: float | None = None) -> list[Record]:
+    def poll(self, max_s: float | None = None) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records.
 
         Args:
-            most_s: leave what is not folded by then to the next call; `read_share` tells of it.
+            max_s: leave what is not folded by then to the next call; `read_share` says so.
         """
         ending = self.status != Status.RUNNING or self.session.result is not None
-        status = Status.RUNNING if ending else standing_without_result(self._follower)[0]
+        status = Status.RUNNING if ending else status_without_result(self._follower)[0]
         following = None if ending else next_log(self.path)
         # The lock was read first: what was written before it was dropped is read now, and so is
         # what was written before the log went on in another file.
-        records = self._read(most_s)
+        records = self._read(max_s)
         if records:
-            self._heard_at = self._clock()
-        self._listen()
+            self._last_record_at = self._clock()
+        self._read_lifeline()
         at_end = not records and self._unreadable is None and self.read_share is None
         if self.session.result is not None:
             self.status = self.session.result.status
         elif not ending and at_end and not self._go_on_in(following):
             self.status = status
-        self.trouble = self._find_trouble()
+        self.problem = self._find_problem()
         return records
 
-    def _read(self, most_s: float | None) -> list[Record]:
+    def _read(self, max_s: float | None) -> list[Record]:
         """Fold what the log holds more, as much as there is time for, and return it."""
-        until = None if most_s is None else time.monotonic() + most_s
+        until = None if max_s is None else time.monotonic() + max_s
         records: list[Record] = []
         try:
             for record in self._follower.new_records():
@@ -103,9 +103,9 @@ class Viewer:
             self.status, records, self.read_share = Status.UNKNOWN, [], None
         return records
 
-    def _listen(self) -> None:
-        """Take what the supervisor says because its log can't take it."""
-        for record in self._launch.said() if self._launch is not None else ():
+    def _read_lifeline(self) -> None:
+        """Take the records that the supervisor sends because its log can't take them."""
+        for record in self._lifeline.new_records() if self._lifeline is not None else ():
             if isinstance(record, Notice):
                 self._why_unwritten = record.text or None
             elif isinstance(record, Result):
@@ -139,13 +139,11 @@ class Viewer:
 
     @property
     def result(self) -> Result | None:
-        """The session's result, once there is one."""
         return self.session.result
 
     @property
     def is_ours(self) -> bool:
-        """Whether it stops with us, unless it is detached."""
-        return self._launch is not None
+        return self._lifeline is not None
 
     @property
     def directory(self) -> Path:
@@ -153,9 +151,8 @@ class Viewer:
         return log_directory_of(self.path)
 
     def stop(self) -> bool:
-        """Stop it after the current batch; return whether that can be."""
-        if self._launch is not None:
-            self._launch.say(FROM_SCREEN)
+        if self._lifeline is not None:
+            self._lifeline.send(FROM_SCREEN)
             return True
         try:
             return stop_session(read_entry(self.path), BY_OTHER_SCREEN)
@@ -163,9 +160,8 @@ class Viewer:
             return False
 
     def detach(self) -> None:
-        """Let it go on without us."""
-        if self._launch is not None:
-            self._launch.say("detach")
+        if self._lifeline is not None:
+            self._lifeline.send("detach")
 
     def second(self) -> int:
         """Return which second of the session it is by our clock, whether it still runs or not."""
@@ -181,18 +177,15 @@ class Viewer:
         return self.session.last_t
 
     def snapshot(self) -> Snapshot:
-        """Return all figures of this moment."""
         return self.session.snapshot(self.now())
 
     async def pause(self) -> None:
-        """Let other tasks run before more is read."""
         await asyncio.sleep(PAUSE_S)
 
     def close(self) -> None:
-        """Close the log."""
         self._follower.close()
 
-    def _find_trouble(self) -> str | None:
+    def _find_problem(self) -> str | None:
         """Say why nothing comes any more from a session that still runs, or what is missing."""
         if self._unreadable is not None:
             return self._unreadable
@@ -211,11 +204,11 @@ class Viewer:
             return self._why_unwritten
         if self._follower.was_cut:
             return "the log was cut short by another program: some of it is missing here"
-        silent_s = (self._clock() - self._heard_at) / 1e9
+        silent_s = (self._clock() - self._last_record_at) / 1e9
         return self._why_silent(silent_s) if silent_s >= self._silence_s else None
 
     def _why_silent(self, silent_s: float) -> str:
-        if _free_bytes(self.path) < LEAST_FREE_BYTES:
+        if _free_bytes(self.path) < MIN_FREE_BYTES:
             return (
                 "the disk that holds the log is full: make room on it; training goes on, and its "
                 "epochs are kept until they can be written"
@@ -234,15 +227,15 @@ def _free_bytes(path: Path) -> int:
     try:
         disk = os.statvfs(path)
     except OSError:
-        return LEAST_FREE_BYTES
+        return MIN_FREE_BYTES
     return disk.f_bavail * disk.f_frsize
 
 
 def is_suspended(pid: int) -> bool | None:
-    """Tell whether a process is stopped by a signal or a debugger; None where it isn't found."""
+    """Return whether a process is stopped by a signal or a debugger; None where it isn't found."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
     # The name in parentheses may hold anything; the state is the first field after it.
-    return told.rpartition(")")[2].split()[0] in ("T", "t")
+    return stat.rpartition(")")[2].split()[0] in ("T", "t")

@@ -17,7 +17,7 @@ from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.sanitize import clean
 
 WINDOW_S = 30.0
-LEAST_SAMPLES = 5
+MIN_SAMPLES = 5
 BUSY_PCT = 90.0
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
@@ -31,7 +31,7 @@ IDLE_CORES = 0.5
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
 SHARED_GPU_MIB = 512
-MOST_CORES = 1_000_000
+MAX_CORES = 1_000_000
 NAMED_CORES = 0.1
 NAMED_IN_FULL = 2
 NAME_CHARACTERS = 24
@@ -84,7 +84,7 @@ def find_limit(
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
     """
-    if len(samples) < LEAST_SAMPLES:
+    if len(samples) < MIN_SAMPLES:
         return None
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = _cpu_use(samples, facts, _count(cpus))
@@ -95,7 +95,7 @@ def find_limit(
         _other_programs(use, samples),
         _own_cpus(use, facts),
         _own_threads(use, _count(threads)),
-        _cores_of_whom(use, samples),
+        _all_cores_busy(use, samples),
         _swap(samples),
         _memory_pressure(samples),
         _steal(samples),
@@ -147,8 +147,8 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
         for s in samples
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
-    if len(both) < LEAST_SAMPLES:
-        return _CpuUse(cores, allowed, own=_own_alone(samples))
+    if len(both) < MIN_SAMPLES:
+        return _CpuUse(cores, allowed, own=_own_cores(samples))
     own = sum(own for own, *_ in both) / len(both)
     busy = sum(busy for _, busy, _ in both) / len(both)
     steals = [steal for *_, steal in both if steal is not None]
@@ -163,7 +163,7 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
     )
 
 
-def _own_alone(samples: Sequence[Machine]) -> float | None:
+def _own_cores(samples: Sequence[Machine]) -> float | None:
     own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
     return None if own_pct is None else own_pct / 100
 
@@ -199,7 +199,7 @@ def _busiest_other(samples: Sequence[Machine], others: float) -> str:
     name = program_name(rows[pid].command)
     if name is None or took[pid] < NAMED_CORES:
         return ""
-    # Others may not be seen from here: only what has half of it surely has the most.
+    # Others may not be seen from here: only what has half of it has the most for certain.
     share = "most" if took[pid] >= others / 2 else f"{took[pid]:.1f}"
     return f" ({share}: {name}, pid {pid})"
 
@@ -267,7 +267,7 @@ def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
     )
 
 
-def _cores_of_whom(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
+def _all_cores_busy(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
     """Hold when all cores are busy, and nobody knows by whom."""
     if use is None or use.own is not None:
         return None
@@ -366,7 +366,7 @@ def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
 def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
     """Return the rule and the words for each throttle reason of most of the readings."""
     readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
-    if len(readings) < LEAST_SAMPLES:
+    if len(readings) < MIN_SAMPLES:
         return []
     times = Counter(reason for reasons in readings for reason in set(reasons))
     shares = {reason: count / len(readings) for reason, count in times.items()}
@@ -380,20 +380,20 @@ def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
         names = " and ".join(_HEAT[reason] for reason in heat)
         degrees = _mean(gpu.temperature_c for gpu in gpus)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
-        often = _often(max(shares[reason] for reason in heat))
+        often = _share_text(max(shares[reason] for reason in heat))
         found.append(("gpu-thermal", f"{names}{at}{often}"))
     if has(_POWER_BRAKE):
-        often = _often(shares[_POWER_BRAKE])
+        often = _share_text(shares[_POWER_BRAKE])
         found.append(("gpu-power-brake", f"HW power brake (external){often}"))
     if has(_SLOWDOWN) and not has("hardware thermal slowdown") and not has(_POWER_BRAKE):
-        often = _often(shares[_SLOWDOWN])
+        often = _share_text(shares[_SLOWDOWN])
         found.append(("gpu-slowdown", f"HW slowdown{often}"))
     if has(_POWER_CAP):
-        found.append(("gpu-power-cap", f"SW power cap{_often(shares[_POWER_CAP])}"))
+        found.append(("gpu-power-cap", f"SW power cap{_share_text(shares[_POWER_CAP])}"))
     return found
 
 
-def _often(share: float) -> str:
+def _share_text(share: float) -> str:
     """Say in how many of the readings, where it isn't all of them."""
     return "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
 
@@ -483,7 +483,7 @@ def _cores(count: float) -> str:
 
 def _count(value: object) -> int | None:
     """Return a number of CPUs or threads from a log's options, which may hold anything."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_CORES:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
         return value
     return None
 
@@ -491,4 +491,4 @@ def _count(value: object) -> int | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean, None where too few readings are known to stand for the half minute."""
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) >= LEAST_SAMPLES else None
+    return sum(known) / len(known) if len(known) >= MIN_SAMPLES else None

@@ -28,21 +28,19 @@ class LocalMachine:
         sense: Callable[..., Sensing] = Sensing,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """Read nothing until `start`."""
         self.interval_s = interval_s
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
         self.status = ""
         self.now = clock
-        self.begin_ns = self._on_since_ns = clock()
+        self.start_ns = self._on_since_ns = clock()
         self._pcie = pcie
         self._sense = sense
         self._sensing: Sensing | None = None
-        self._unheard: list[str] = []
+        self._unread_notices: list[str] = []
 
     @property
     def is_on(self) -> bool:
-        """Whether a sensors process runs."""
         return self._sensing is not None
 
     @property
@@ -57,21 +55,19 @@ class LocalMachine:
         """Start sampling, unless it is on; call it on the loop, in the main thread."""
         if self._sensing is None:
             self._sensing = self._sense(
-                self.interval_s, self._take_facts, self._take, self._hear, pcie=self._pcie
+                self.interval_s, self._take_facts, self._take, self._take_notice, pcie=self._pcie
             )
             self._sensing.start()
             self._on_since_ns = self.now()
 
     def stop(self) -> None:
-        """End the sensors process."""
         if self._sensing is not None:
             self._sensing.close()
             self._sensing = None
 
     def poll(self) -> list[str]:
-        """Return what the sensors said since, each sentence once."""
-        unheard, self._unheard = self._unheard, []
-        return unheard
+        notices, self._unread_notices = self._unread_notices, []
+        return notices
 
     def _take_facts(self, facts: Facts) -> None:
         machine = facts.machine
@@ -86,6 +82,6 @@ class LocalMachine:
     def _take(self, sample: Machine) -> None:
         self.history.fold(sample)
 
-    def _hear(self, sentence: str) -> None:
+    def _take_notice(self, sentence: str) -> None:
         self.status = sentence
-        self._unheard.append(sentence)
+        self._unread_notices.append(sentence)

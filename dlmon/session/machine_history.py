@@ -1,4 +1,4 @@
-"""The readings of a machine over time, each field as it was last told."""
+"""The readings of a machine over time, each field as it was last reported."""
 
 from __future__ import annotations
 
@@ -29,36 +29,35 @@ class MachineHistory:
         self.energy = EnergyMeter()
 
     @property
-    def cpu_energy_j_since_begin(self) -> float | None:
+    def cpu_energy_j_since_start(self) -> float | None:
         """What the CPU's packages took since the first sample; None where that isn't known."""
-        return self.energy.cpu.joules_since_begin
+        return self.energy.cpu.joules_since_start
 
     @property
-    def gpu_energy_j_since_begin(self) -> dict[int, float]:
-        """What each GPU took since the first sample that told its counter.
+    def gpu_energy_j_since_start(self) -> dict[int, float]:
+        """What each GPU took since the first sample that had its counter.
 
         One is left out that has no counter, or whose counter began again or was lost meanwhile.
         """
-        return self.energy.gpu_joules_since_begin
+        return self.energy.gpu_joules_since_start
 
     def fold(self, sample: Machine) -> None:
-        """Take one sample."""
         before = self.latest
-        begin = sample.t - self._interval_ns
+        start_ns = sample.t - self._interval_ns
         # Up to two missed ticks are lateness, more is a gap.
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
-            begin = before.t
-        self.latest = told = merge_machine(before, sample)
+            start_ns = before.t
+        self.latest = merged = merge_machine(before, sample)
         self.energy.fold(sample)
-        if told.cpu is not None and told.cpu.pct is not None:
-            self.cpu_pct.add(begin, sample.t, told.cpu.pct)
-        if told.process is not None and told.process.cpu_pct is not None:
-            self.run_cpu_pct.add(begin, sample.t, told.process.cpu_pct)
-        if told.memory is not None and told.memory.used_mib is not None:
-            self.memory_mib.add(begin, sample.t, told.memory.used_mib)
-        if told.cpu is not None and told.cpu.power_w is not None:
-            self.cpu_power_w.add(begin, sample.t, told.cpu.power_w)
-        for gpu in told.gpus or ():
+        if merged.cpu is not None and merged.cpu.pct is not None:
+            self.cpu_pct.add(start_ns, sample.t, merged.cpu.pct)
+        if merged.process is not None and merged.process.cpu_pct is not None:
+            self.run_cpu_pct.add(start_ns, sample.t, merged.process.cpu_pct)
+        if merged.memory is not None and merged.memory.used_mib is not None:
+            self.memory_mib.add(start_ns, sample.t, merged.memory.used_mib)
+        if merged.cpu is not None and merged.cpu.power_w is not None:
+            self.cpu_power_w.add(start_ns, sample.t, merged.cpu.power_w)
+        for gpu in merged.gpus or ():
             for of_gpus, value in (
                 (self.gpu_utilization_pct, gpu.utilization_pct),
                 (self.gpu_memory_mib, gpu.memory_used_mib),
@@ -67,7 +66,7 @@ class MachineHistory:
                 if value is not None:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
-                    of_gpus[gpu.index].add(begin, sample.t, value)
+                    of_gpus[gpu.index].add(start_ns, sample.t, value)
 
     def _series(self) -> Series:
         return Series(min(self._interval_ns, 1_000_000_000))

@@ -1,6 +1,6 @@
 """What a run costs: energy per epoch, money, and the share of the hardware's arithmetic.
 
-Pure. Each figure is None with a reason where it can't be told.
+Pure. Each figure is None with a reason where it is unknown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure(
     peak_flop_s: float | None,
     why_no_peak: str | None = None,
 ) -> Measures:
-    """Return what can be told of a run that has ended, or so far.
+    """Return the measures of a run that has ended, or so far.
 
     Args:
         model: what runs; its `flops_per_sample` are those of its mode.

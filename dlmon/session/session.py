@@ -17,13 +17,13 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     Facts,
-    Lack,
     Machine,
     Model,
     Notice,
     Output,
     Phase,
     Record,
+    Requirement,
     Result,
     RunSeconds,
     SecondsPerEpoch,
@@ -31,17 +31,17 @@ from dlmon.records import (
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session.energy import EnergyMeter
-from dlmon.session.limits import LEAST_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
-from dlmon.session.snapshot import Progress, Snapshot, Stretch
+from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
-from dlmon.statistics.steady_state import LEAST_OPENINGS, SteadyState
+from dlmon.statistics.steady_state import MIN_OPENINGS, SteadyState
 
 OUTPUT_LINES = 500
 NOTICES = 100
 LIMIT_SAMPLES = 300
-STRETCHES = 2000
+MAX_PHASE_SPANS = 2000
 RATE_NOW_NS = 2_000_000_000
 
 STEADY_TAKES = "that takes 10 batches, a second of warm-up and two more of training"
@@ -55,7 +55,7 @@ NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor
 NO_EPOCHS = "this workload has no epochs"
 SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
-    f"fewer than {LEAST_OPENINGS} epochs have been opened, so the projection leaves that time out"
+    f"fewer than {MIN_OPENINGS} epochs have been opened, so the projection leaves that time out"
 )
 # The phases whose batches are the ones that count.
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
@@ -66,9 +66,9 @@ class _Reasons(dict[str, str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lacking: dict[str, Lack] = {}
+        self.lacking: dict[str, Requirement] = {}
 
-    def lacks(self, name: str, lack: Lack, why: str) -> None:
+    def add_lacking(self, name: str, lack: Requirement, why: str) -> None:
         self[name], self.lacking[name] = why, lack
 
 
@@ -78,11 +78,11 @@ class Session:
     def __init__(self, header: SessionHeader) -> None:
         self.header = header
         self.facts = header.machine
-        """What does not change about the machine: the newest that was told."""
+        """What does not change about the machine: the newest that was reported."""
         self.machine = MachineHistory(_interval_of(header))
         self.throughput = Series()
-        self.stretches: deque[Stretch] = deque(maxlen=STRETCHES)
-        self.epoch_begins: deque[tuple[int, int]] = deque(maxlen=STRETCHES)
+        self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
+        self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
         self.result: Result | None = None
         self.last_t = header.t
@@ -97,7 +97,7 @@ class Session:
         self._epoch_now = 0
         self._steps_done = 0
         self._last_step_ns = 0
-        self._build_begin: int | None = None
+        self._build_start: int | None = None
         self._build_s = 0.0
 
     def fold(self, record: Record) -> None:
@@ -129,31 +129,31 @@ class Session:
             self._notices.append(record)
         elif isinstance(record, Result):
             self.result = record
-            self._close_stretch(self.last_t)
+            self._close_span(self.last_t)
 
     def so_far(self) -> list[Record]:
-        """Return what a log that begins now has to know of what came before."""
+        """Return the records with which a new log can continue this session."""
         facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
-        phase = self.stretches[-1] if self.stretches else None
+        phase = self.phase_spans[-1] if self.phase_spans else None
         return [
             *([facts] if self.facts != self.header.machine else ()),
             *([self.model] if self.model is not None else ()),
-            *([Phase(phase.begin, phase.phase)] if phase is not None else ()),
+            *([Phase(phase.start, phase.phase)] if phase is not None else ()),
             *self._epochs,
             *([self._evaluation] if self._evaluation is not None else ()),
         ]
 
     def _fold_batches(self, record: Batches) -> None:
         self._enter_epoch(record.epoch)
-        begin = record.t - record.dt_us[0] * 1000
+        start = record.t - record.dt_us[0] * 1000
         if record.first == 0:
-            self._mark_epoch(record.epoch, begin - (record.opening_us or 0) * 1000)
+            self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
         compiling = self._steady.batches == 0
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
         self._steady.add(record.samples, record.dt_us, opening, record.opening_us, per_execution)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
-        self.last_t = max(self.last_t, begin + sum(record.dt_us) * 1000)
+        self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
         samples = (
             [record.samples] * len(record.dt_us)
             if isinstance(record.samples, int)
@@ -162,9 +162,9 @@ class Session:
         dt_us = record.dt_us
         if compiling:
             # The first execution's time is compilation: it says nothing of throughput.
-            begin += sum(dt_us[:per_execution]) * 1000
+            start += sum(dt_us[:per_execution]) * 1000
             dt_us, samples = dt_us[per_execution:], samples[per_execution:]
-        self.throughput.add_batches(begin, dt_us, samples)
+        self.throughput.add_batches(start, dt_us, samples)
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
@@ -172,9 +172,9 @@ class Session:
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
-        begin = record.t_last - record.time_us * 1000
+        start = record.t_last - record.time_us * 1000
         if record.time_us > 0:
-            self.throughput.add(begin, record.t_last, record.samples / record.time_us * 1e6)
+            self.throughput.add(start, record.t_last, record.samples / record.time_us * 1e6)
 
     def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
         """Whether an epoch that was cut short begins with these batches."""
@@ -184,27 +184,27 @@ class Session:
         if epoch != self._epoch_now:
             self._epoch_now, self._steps_done = epoch, 0
 
-    def _mark_epoch(self, epoch: int, begin: int) -> None:
-        if not self.epoch_begins or self.epoch_begins[-1][0] < epoch:
-            self.epoch_begins.append((epoch, begin))
+    def _mark_epoch(self, epoch: int, start: int) -> None:
+        if not self.epoch_starts or self.epoch_starts[-1][0] < epoch:
+            self.epoch_starts.append((epoch, start))
 
     def _fold_phase(self, record: Phase) -> None:
-        now = self.stretches[-1] if self.stretches else None
-        if now is not None and (now.phase, now.begin) == (record.name, record.t):
+        now = self.phase_spans[-1] if self.phase_spans else None
+        if now is not None and (now.phase, now.start) == (record.name, record.t):
             # A log that went on in another file says it again there.
             return
-        self._close_stretch(record.t)
-        self.stretches.append(Stretch(record.name, record.t, None))
-        if record.name == "building" and self._build_begin is None:
-            self._build_begin = record.t
+        self._close_span(record.t)
+        self.phase_spans.append(PhaseSpan(record.name, record.t, None))
+        if record.name == "building" and self._build_start is None:
+            self._build_start = record.t
 
-    def _close_stretch(self, t: int) -> None:
-        if self.stretches and self.stretches[-1].end is None:
-            open_stretch = self.stretches.pop()
-            end = max(t, open_stretch.begin)
-            self.stretches.append(replace(open_stretch, end=end))
-            if open_stretch.phase == "building":
-                self._build_s += (end - open_stretch.begin) / 1e9
+    def _close_span(self, t: int) -> None:
+        if self.phase_spans and self.phase_spans[-1].end is None:
+            span = self.phase_spans.pop()
+            end = max(t, span.start)
+            self.phase_spans.append(replace(span, end=end))
+            if span.phase == "building":
+                self._build_s += (end - span.start) / 1e9
 
     def _fold_epoch(self, record: Epoch) -> None:
         if self._epochs and record.end <= self._epochs[-1].end:
@@ -221,7 +221,6 @@ class Session:
 
     @property
     def energy(self) -> EnergyMeter:
-        """What the counters of the machine's devices said."""
         return self.machine.energy
 
     def snapshot(self, now_ns: int | None = None) -> Snapshot:
@@ -238,7 +237,7 @@ class Session:
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
             for name in ("samples_per_second", "step_ms", "stalls"):
-                why.lacks(name, Lack.STEADY_STATE, self._not_steady)
+                why.add_lacking(name, Requirement.STEADY_STATE, self._not_steady)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
         stalls = self._steady.stalls()
@@ -295,7 +294,7 @@ class Session:
         if sample is None or self.phase not in STEADY_PHASES or not self._steady.steady:
             return
         self._training_samples.append(sample)
-        window_s = max(WINDOW_S, LEAST_SAMPLES * self.machine.interval_s)
+        window_s = max(WINDOW_S, MIN_SAMPLES * self.machine.interval_s)
         oldest_t = sample.t - int(window_s * 1e9)
         while self._training_samples[0].t < oldest_t:
             self._training_samples.popleft()
@@ -307,8 +306,7 @@ class Session:
 
     @property
     def phase(self) -> str | None:
-        """The phase that the workload is in."""
-        return self.stretches[-1].phase if self.stretches else None
+        return self.phase_spans[-1].phase if self.phase_spans else None
 
     def _validation_s(self, steps: int | None) -> float | None:
         """Return the time of a whole validation pass; None where it isn't known yet."""
@@ -327,7 +325,7 @@ class Session:
                 why["seconds_per_epoch.band"] = NO_BAND
             return measured
         if self.model is None:
-            why.lacks("seconds_per_epoch", Lack.MODEL, NOT_BUILT)
+            why.add_lacking("seconds_per_epoch", Requirement.MODEL, NOT_BUILT)
             return None
         if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
@@ -336,7 +334,7 @@ class Session:
             why["validation"] = NOT_IN_PROJECTION
         projected = self._projected_epoch(self.model)
         if projected is None:
-            why.lacks("seconds_per_epoch", Lack.STEADY_STATE, self._not_steady)
+            why.add_lacking("seconds_per_epoch", Requirement.STEADY_STATE, self._not_steady)
         elif self._steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
@@ -356,13 +354,13 @@ class Session:
         why: _Reasons,
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
-        model, build = self.model, self._build_begin
+        model, build = self.model, self._build_start
         if model is not None and model.why_no_epochs is not None:
             why["run_seconds"] = model.why_no_epochs
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is None or build is None:
-            why.lacks("run_seconds", Lack.MODEL, NOT_BUILT)
+            why.add_lacking("run_seconds", Requirement.MODEL, NOT_BUILT)
             return None
         if evaluation_steps < 1:
             why["run_seconds"] = "published numbers of this workload are for an epoch"
@@ -388,7 +386,7 @@ class Session:
             if evaluation.steps < evaluation_steps:
                 # It counts as just as uneven as the steady training.
                 measured_s = max(0.0, (evaluation.end - evaluation.begin) / 1e9)
-                half_s = self._steady.band_of_stretch_s(measured_s)
+                half_s = self._steady.band_of_span_s(measured_s)
                 scale = evaluation_steps / evaluation.steps
                 evaluation_half_s = None if half_s is None else half_s * scale
         else:

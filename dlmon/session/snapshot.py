@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from dlmon.records import (
     Epoch,
     Evaluation,
-    Lack,
     Machine,
     Model,
     Notice,
     Output,
+    Requirement,
     Result,
     RunSeconds,
     SamplesPerSecond,
@@ -23,11 +23,11 @@ from dlmon.session.limits import Limit
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PhaseSpan:
     """A part of the time axis in one phase; `end` is None while it lasts."""
 
     phase: str
-    begin: int
+    start: int
     end: int | None
 
 
@@ -76,5 +76,5 @@ class Snapshot:
     limit: Limit | None
     result: Result | None
     why: dict[str, str]
-    lacking: dict[str, Lack]
+    lacking: dict[str, Requirement]
     """What the run lacks for figures that are unknown, by their names."""

@@ -15,11 +15,11 @@ SLICE_S = 0.015
 
 
 class SessionSource(Protocol):
-    """One session, as it happens or as it was."""
+    """One session, live or recorded."""
 
     status: Status
     """How it stands: running, completed, ..."""
-    trouble: str | None
+    problem: str | None
     """Why nothing comes any more though it runs, or what is missing."""
     read_share: float | None
     """How much of it is read, 0 to 1, while there is more; else None."""
@@ -36,8 +36,8 @@ class SessionSource(Protocol):
     def is_ours(self) -> bool:
         """Whether it stops with us, unless it is detached."""
 
-    def poll(self, most_s: float | None = None) -> object:
-        """Fold what is new; leave what is not folded within `most_s` to the next call."""
+    def poll(self, max_s: float | None = None) -> object:
+        """Fold what is new; leave what is not folded within `max_s` to the next call."""
 
     def snapshot(self) -> Snapshot:
         """Return all figures of this moment."""
@@ -62,7 +62,7 @@ class MachineSource(Protocol):
     """The readings of one machine, by its own sensors or from elsewhere."""
 
     status: str
-    """What was last heard of the sensors, such as why they are lost."""
+    """The sensors' last notice, such as why they are lost."""
 
     @property
     def interval_s(self) -> float:
@@ -78,10 +78,10 @@ class MachineSource(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether readings come."""
+        """Whether sampling is on."""
 
     @property
-    def begin_ns(self) -> int:
+    def start_ns(self) -> int:
         """When the source was made, on its clock."""
 
     @property
@@ -92,13 +92,13 @@ class MachineSource(Protocol):
         """Return the time on the clock of the readings, in nanoseconds."""
 
     def start(self) -> None:
-        """Have readings come, unless they do."""
+        """Start sampling, unless it is on."""
 
     def stop(self) -> None:
-        """Have none come."""
+        """Stop sampling."""
 
     def poll(self) -> list[str]:
-        """Return what a person should hear of the sensors, each sentence once."""
+        """Return the sensors' notices since the last call, each sentence once."""
 
 
 async def read_to_end(

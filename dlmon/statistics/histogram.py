@@ -9,7 +9,7 @@ from collections.abc import Sequence
 # A histogram's buckets are at most 1 % wide, and at first a 1,024th of that.
 _WIDEST = math.log(1.01)
 _FINEST = _WIDEST / 1024
-_MOST_BUCKETS = 128
+_MAX_BUCKETS = 128
 
 
 class StepHistogram:
@@ -31,7 +31,7 @@ class StepHistogram:
         for duration, count in durations_us.items():
             self._buckets[self._bucket_of(duration)] += count
             self.count += count
-            if len(self._buckets) > _MOST_BUCKETS:
+            if len(self._buckets) > _MAX_BUCKETS:
                 self._widen()
         self._ranked = []
 
@@ -58,7 +58,7 @@ class StepHistogram:
 
     def _widen(self) -> None:
         """Merge neighbouring buckets in pairs, as far as they may be so wide."""
-        while len(self._buckets) > _MOST_BUCKETS and self._width < _WIDEST:
+        while len(self._buckets) > _MAX_BUCKETS and self._width < _WIDEST:
             self._width *= 2
             merged: Counter[int] = Counter()
             for bucket, count in self._buckets.items():

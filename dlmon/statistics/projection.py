@@ -10,8 +10,8 @@ from dlmon.records import SecondsPerEpoch, Validation
 from dlmon.statistics.intervals import mean_half_width, student_95
 from dlmon.statistics.steady_state import SteadyState
 
-LEAST_PASSES = 3
-"""So many validation passes besides the first tell how much passes differ."""
+MIN_PASSES = 3
+"""So many validation passes besides the first show how much passes differ."""
 
 
 def epoch_interval(
@@ -26,7 +26,7 @@ def epoch_interval(
 
     Args:
         whole_s: the wall times, in order.
-        steady: what the run's batches told.
+        steady: the run's batches.
         compile_s: how much of the first epoch went into compilation.
         from_first: `whole_s` begins with the epoch that compiled.
     """
@@ -36,7 +36,7 @@ def epoch_interval(
         return None
     value = math.fsum(counted) / len(counted)
     compiling_s = 0.0 if left_out or not from_first else compile_s
-    half = steady.band_of_stretch_s(max(0.0, math.fsum(counted) - compiling_s))
+    half = steady.band_of_span_s(max(0.0, math.fsum(counted) - compiling_s))
     if len(counted) > 2 or (len(counted) == 2 and half is None):
         half = mean_half_width(counted)
     elif len(counted) == 2 and half is not None:
@@ -59,7 +59,6 @@ class ValidationTime:
     step_s: float
 
     def seconds(self, steps: int) -> float:
-        """Return the time of a pass of `steps` batches."""
         return self.fixed_s + self.step_s * steps
 
 
@@ -78,7 +77,6 @@ class ValidationPasses:
         self._sums = [0.0] * 5
 
     def add(self, validation: Validation) -> None:
-        """Take one pass."""
         if validation.steps < 1:
             return
         self._passes += 1
@@ -118,11 +116,11 @@ class ValidationPasses:
         mean_s, count = self.seconds(steps), self._passes - 1
         if mean_s is None:
             return 0.0
-        if count >= LEAST_PASSES:
+        if count >= MIN_PASSES:
             squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]
             variance = max(0.0, squares - count * mean_s**2) / (count - 1)
             return student_95(count - 1) * math.sqrt(variance / count)
-        band_s = steady.band_of_stretch_s(self._timed_s)
+        band_s = steady.band_of_span_s(self._timed_s)
         if band_s is None or not self._timed_s:
             return mean_s
         return band_s / self._timed_s * mean_s

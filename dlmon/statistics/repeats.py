@@ -1,6 +1,6 @@
 """Say how far repeated runs of one combination agree, and which combination is faster.
 
-Runs differ by more than their own batches tell: caches, neighbours and clocks
+Runs differ by more than their own batches show: caches, neighbours and clocks
 change between them. So only runs, not batches, can show that one combination
 is faster than another. Pure.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from dlmon.records import Result, Status
 from dlmon.statistics.intervals import student_95
 
-LEAST_RUNS = 3
-TOO_FEW_RUNS = f"an interval needs {LEAST_RUNS} runs of the same combination"
+MIN_RUNS = 3
+TOO_FEW_RUNS = f"an interval needs {MIN_RUNS} runs of the same combination"
 METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
 """What repeats are compared by. Each is a time, so that less is faster."""
 
@@ -27,7 +27,7 @@ class Spread:
     Attributes:
         runs: how many runs stand behind it, at least one.
         mean: the mean of their times.
-        low, high: the 95 % t-interval of that mean, None below `LEAST_RUNS` runs.
+        low, high: the 95 % t-interval of that mean, None below `MIN_RUNS` runs.
             It is even about the mean, so `low` may be less than zero.
     """
 
@@ -65,7 +65,7 @@ def spread_of_repeats(times: Sequence[float]) -> Spread | None:
     if not count:
         return None
     mean = math.fsum(time / count for time in times)
-    if count < LEAST_RUNS:
+    if count < MIN_RUNS:
         return Spread(count, mean)
     deviation = math.hypot(*(time - mean for time in times)) / math.sqrt(count - 1)
     half = student_95(count - 1) * deviation / math.sqrt(count)
@@ -109,9 +109,9 @@ def time_of(metric: str, result: Result) -> float | None:
 
 
 def faster(a: Spread | None, b: Spread | None) -> Speedup | None:
-    """Return how many times as fast as `b` combination `a` is; None unless it surely is.
+    """Return how many times as fast as `b` combination `a` is; None where that is unclear.
 
-    It surely is where both have an interval and the two don't overlap. None is
+    It is clear where both have an interval and the two don't overlap. None is
     false, so `if faster(a, b):` reads as it should. It doesn't mean that `b` is
     the faster one: ask `faster(b, a)`. Where an interval reaches below zero,
     which no time does, it counts down to zero.

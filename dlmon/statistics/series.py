@@ -2,7 +2,7 @@
 
 Pure. Times are CLOCK_MONOTONIC nanoseconds. Two resolutions are kept: fine
 buckets for the recent past, and buckets that double in width as the run grows
-for all of it. A stretch that nothing covered is a gap (None), never zero.
+for all of it. A time that nothing covered is a gap (None), never zero.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class _Buckets:
         self.covered_ns: dict[int, float] = {}
         self.has_forgotten = False
 
-    def add(self, begin_ns: int, end_ns: int, value: float) -> None:
+    def add(self, start_ns: int, end_ns: int, value: float) -> None:
         # A day's log comes by here millions of times.
         width, sums, covered_ns = self.width_ns, self.sums, self.covered_ns
-        number = begin_ns // width
+        number = start_ns // width
         edge_ns = (number + 1) * width
-        while begin_ns < end_ns:
+        while start_ns < end_ns:
             until_ns = edge_ns if edge_ns < end_ns else end_ns
-            overlap = until_ns - begin_ns
+            overlap = until_ns - start_ns
             sums[number] = sums.get(number, 0.0) + value * overlap
             covered_ns[number] = covered_ns.get(number, 0.0) + overlap
-            begin_ns = until_ns
+            start_ns = until_ns
             number += 1
             edge_ns += width
 
@@ -49,10 +49,10 @@ class _Buckets:
             for oldest in list(islice(self.sums, len(self.sums) - keep + FORGOTTEN_AT_ONCE)):
                 del self.sums[oldest], self.covered_ns[oldest]
 
-    def between(self, begin_ns: int, end_ns: int) -> Iterable[int]:
+    def between(self, start_ns: int, end_ns: int) -> Iterable[int]:
         """Return the numbers of buckets that may lie there, never more than are asked or held."""
-        asked = range(begin_ns // self.width_ns, -(-end_ns // self.width_ns))
-        # By their ends: a forged log may ask for more than len() can tell.
+        asked = range(start_ns // self.width_ns, -(-end_ns // self.width_ns))
+        # By their ends: a forged log may ask for more than len() can return.
         if asked.stop - asked.start <= len(self.sums):
             return asked
         return [number for number in self.sums if asked.start <= number < asked.stop]
@@ -77,24 +77,24 @@ class Series:
     def __init__(self, bucket_ns: int = 1_000_000_000) -> None:
         self._fine = _Buckets(bucket_ns)
         self._whole = _Buckets(bucket_ns)
-        self.begin_ns: int | None = None
+        self.start_ns: int | None = None
         self.end_ns: int | None = None
 
-    def add(self, begin_ns: int, end_ns: int, value: float) -> None:
-        """Say that the quantity had `value` from `begin_ns` to `end_ns`."""
-        if end_ns <= begin_ns:
+    def add(self, start_ns: int, end_ns: int, value: float) -> None:
+        """Say that the quantity had `value` from `start_ns` to `end_ns`."""
+        if end_ns <= start_ns:
             return
-        # A forged or broken log may claim a stretch of years: don't fill buckets for it.
-        begin_ns = max(begin_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
-        self._fine.add(begin_ns, end_ns, value)
+        # A forged or broken log may claim a span of years: don't fill buckets for it.
+        start_ns = max(start_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
+        self._fine.add(start_ns, end_ns, value)
         self._fine.forget_oldest(FINE_BUCKETS)
-        self._whole.add(begin_ns, end_ns, value)
+        self._whole.add(start_ns, end_ns, value)
         while len(self._whole.sums) > WHOLE_BUCKETS:
             self._whole.double()
-        self.begin_ns = begin_ns if self.begin_ns is None else min(self.begin_ns, begin_ns)
+        self.start_ns = start_ns if self.start_ns is None else min(self.start_ns, start_ns)
         self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
-    def add_batches(self, begin_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
+    def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
         """Add the throughput, in samples per second, of consecutive batches.
 
         A batch longer than a bucket is spread over its duration; many short
@@ -106,22 +106,22 @@ class Series:
         total_us = ends[-1]
         at_us = 0.0
         while at_us < total_us:
-            boundary_ns = ((begin_ns + int(at_us * 1000)) // self._fine.width_ns + 1) * (
+            boundary_ns = ((start_ns + int(at_us * 1000)) // self._fine.width_ns + 1) * (
                 self._fine.width_ns
             )
-            next_us = min(total_us, max((boundary_ns - begin_ns) / 1000, at_us + 1))
+            next_us = min(total_us, max((boundary_ns - start_ns) / 1000, at_us + 1))
             if total_us > FINE_BUCKETS * width_us:
                 next_us = total_us
             amount = _interpolate(ends, done, next_us) - _interpolate(ends, done, at_us)
             self.add(
-                begin_ns + int(at_us * 1000),
-                begin_ns + int(next_us * 1000),
+                start_ns + int(at_us * 1000),
+                start_ns + int(next_us * 1000),
                 amount / ((next_us - at_us) / 1e6),
             )
             at_us = next_us
 
-    def columns(self, begin_ns: int, column_ns: int, count: int) -> list[float | None]:
-        """Return the mean over each of `count` columns from `begin_ns` on; None where unknown.
+    def columns(self, start_ns: int, column_ns: int, count: int) -> list[float | None]:
+        """Return the mean over each of `count` columns from `start_ns` on; None where unknown.
 
         Where the last value ends within a column, that column is the mean of a
         whole one up to there, as far as the one before it is known: else a slow
@@ -129,20 +129,20 @@ class Series:
         """
         column_ns = max(1, column_ns)
         fine_reaches_back = (
-            not self._fine.sums or begin_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
+            not self._fine.sums or start_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
         )
         all_is_fine = not self._fine.has_forgotten
         buckets = self._fine if fine_reaches_back or all_is_fine else self._whole
         sums = [0.0] * count
         covered = [0.0] * count
         width = buckets.width_ns
-        for number in buckets.between(begin_ns, begin_ns + column_ns * count):
+        for number in buckets.between(start_ns, start_ns + column_ns * count):
             bucket_covered = buckets.covered_ns.get(number)
             if not bucket_covered:
                 continue
             value = buckets.sums[number] / bucket_covered
-            # Where the bucket lies, from the first column's begin.
-            left, right = number * width - begin_ns, (number + 1) * width - begin_ns
+            # Where the bucket lies, from the first column's start.
+            left, right = number * width - start_ns, (number + 1) * width - start_ns
             for column in range(
                 max(0, left // column_ns), min(count - 1, (right - 1) // column_ns) + 1
             ):
@@ -154,16 +154,16 @@ class Series:
         means = [total / share if share else None for total, share in pairs]
         if self.end_ns is None:
             return means
-        last = (self.end_ns - 1 - begin_ns) // column_ns
-        # A bucket may reach further than what it is told of.
+        last = (self.end_ns - 1 - start_ns) // column_ns
+        # A bucket may reach further than what it covers.
         first_after = min(count, max(0, last + 1))
         means[first_after:] = [None] * (count - first_after)
         if 0 < last < count:
             before, mean = means[last - 1], means[last]
             if before is not None and mean is not None:
-                open_ns = begin_ns + (last + 1) * column_ns - self.end_ns
-                told_ns = covered[last]
-                means[last] = (mean * told_ns + before * open_ns) / (told_ns + open_ns)
+                open_ns = start_ns + (last + 1) * column_ns - self.end_ns
+                covered_ns = covered[last]
+                means[last] = (mean * covered_ns + before * open_ns) / (covered_ns + open_ns)
         return means
 
 

@@ -21,11 +21,11 @@ WARM_UP_BATCHES = 10
 WARM_UP_US = 1_000_000
 BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
-MOST_BLOCKS = 20
-MOST_LIKENESS = 0.9
+MAX_BLOCKS = 20
+MAX_AUTOCORRELATION = 0.9
 STALL_FACTOR = 10
 # So many epochs must have been opened before their openings are used.
-LEAST_OPENINGS = 3
+MIN_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
 
 
@@ -63,13 +63,13 @@ class _OpenedEpochs:
     def openings(self, step_us: float) -> Openings:
         """Return what they took beyond usual steps of `step_us`."""
         count = self.histogram.count
-        if count < LEAST_OPENINGS:
+        if count < MIN_OPENINGS:
             return Openings(count)
         mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
         return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
 
 
-def _as_far_as_known(value: float) -> float:
+def _rounded(value: float) -> float:
     """Round what a bucket's middle says to four digits, the first finer than the bucket.
 
     Three would be off by up to 0.5 % once more.
@@ -78,10 +78,10 @@ def _as_far_as_known(value: float) -> float:
 
 
 class _Blocks:
-    """Samples and time of consecutive stretches, from which the error of the throughput follows.
+    """Samples and time of consecutive blocks, from which the error of the throughput follows.
 
     Neighbouring batches aren't independent, nor are neighbouring seconds: noise may last for
-    seconds. The stretches get longer with the run, so that at any time 10 to 19 remain.
+    seconds. The blocks get longer with the run, so that at any time 10 to 19 remain.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Blocks:
             return
         self._blocks.append((self._open_samples, self._open_us))
         self._open_samples = self._open_us = 0
-        if len(self._blocks) == MOST_BLOCKS:
+        if len(self._blocks) == MAX_BLOCKS:
             pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
             self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
             self._length_us *= 2
@@ -117,8 +117,8 @@ class _Blocks:
         residuals = [done - rate * time_us for done, time_us in self._blocks]
         squares = math.fsum(residual**2 for residual in residuals)
         products = math.fsum(a * b for a, b in pairwise(residuals))
-        likeness = min(max(products / squares, 0.0), MOST_LIKENESS) if squares else 0.0
-        independent = count * (1 - likeness) / (1 + likeness)
+        autocorrelation = min(max(products / squares, 0.0), MAX_AUTOCORRELATION) if squares else 0.0
+        independent = count * (1 - autocorrelation) / (1 + autocorrelation)
         error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
         return error, max(1, int(independent) - 1)
 
@@ -144,7 +144,6 @@ class SteadyBatches:
 
     @property
     def warm(self) -> bool:
-        """Whether the warm-up is over."""
         return self.warm_up_batches >= WARM_UP_BATCHES and self.warm_up_us >= WARM_UP_US
 
     @property
@@ -201,14 +200,14 @@ class SteadyBatches:
         sizes = (samples,) * len(dt_us) if isinstance(samples, int) else tuple(samples)
         for size in set(sizes) - self._sizes:
             self._sizes.add(size)
-            begin = sizes.index(size) // per_execution * per_execution
-            if begin in taken:
+            start = sizes.index(size) // per_execution * per_execution
+            if start in taken:
                 continue
-            end = min(begin + per_execution, len(dt_us))
+            end = min(start + per_execution, len(dt_us))
             usual = self.batch_size or 1
-            steps = sum(min(1.0, size / usual) for size in sizes[begin:end])
-            self.first.append((sum(dt_us[begin:end]), steps))
-            taken.update(range(begin, end))
+            steps = sum(min(1.0, size / usual) for size in sizes[start:end])
+            self.first.append((sum(dt_us[start:end]), steps))
+            taken.update(range(start, end))
         return taken
 
     def _after_warm_up(self, dt_us: Sequence[int]) -> Sequence[int]:
@@ -267,7 +266,7 @@ class SteadyState:
     def rough_step_us(self) -> float | None:
         """Return the mean duration of a batch, warm-up and all but the first of each size.
 
-        It is no figure to compare by, but all that a run tells that was too short for one.
+        It is no figure to compare by, but all there is of a run that was too short for one.
         """
         count = self._picked.warm_up_batches + self._steady_batches
         return (self._picked.warm_up_us + self._steady_us) / count if count else None
@@ -339,10 +338,10 @@ class SteadyState:
         mean = self._steady_samples / (self._steady_us / 1e6)
         error, band = self._blocks.relative_error(), self.relative_band()
         return SamplesPerSecond(
-            median=_as_far_as_known(median),
+            median=_rounded(median),
             mean=mean,
             standard_error=None if error is None else mean * error[0],
-            jitter=_as_far_as_known(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
+            jitter=_rounded(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
             band=None if band is None else mean * band,
         )
 
@@ -353,8 +352,8 @@ class SteadyState:
             return None
         ranked = self._ranked()
         return StepTime(
-            median=_as_far_as_known(weighted_quantile(ranked, 0.5) / 1000),
-            p95=_as_far_as_known(weighted_quantile(ranked, 0.95) / 1000),
+            median=_rounded(weighted_quantile(ranked, 0.5) / 1000),
+            p95=_rounded(weighted_quantile(ranked, 0.95) / 1000),
             mean=mean_us / 1000,
         )
 
@@ -402,13 +401,13 @@ class SteadyState:
         error, degrees = found
         return student_95(degrees) * error
 
-    def band_of_stretch_s(self, stretch_s: float) -> float | None:
-        """Return the 95 % half-width of a stretch of training as far as it lasts by chance.
+    def band_of_span_s(self, span_s: float) -> float | None:
+        """Return the 95 % half-width of a time of training, as far as that varies by chance.
 
-        It goes by how the run's own steady windows differ: a stretch as long as all of them has
+        It goes by how the run's own steady windows differ: training as long as all of them has
         their band, a shorter one a relatively wider one. None below two blocks.
         """
         band = self.relative_band()
         if band is None:
             return None
-        return min(band * math.sqrt(self._steady_us / 1e6 * stretch_s), stretch_s)
+        return min(band * math.sqrt(self._steady_us / 1e6 * span_s), span_s)

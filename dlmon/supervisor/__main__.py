@@ -33,11 +33,11 @@ def main() -> None:
     to_viewer = os.dup(1)
     os.set_blocking(to_viewer, False)
 
-    def say(record: Record) -> None:
-        _say_to(to_viewer, record)
+    def send(record: Record) -> None:
+        _send_to(to_viewer, record)
 
     async def run() -> None:
-        await Supervisor(job, _answer, say).run()
+        await Supervisor(job, _answer, send).run()
 
     asyncio.run(run())
 
@@ -53,8 +53,8 @@ def _read_job() -> Job:
     return Job.from_line(bytes(line))
 
 
-def _say_to(fd: int, record: Record) -> None:
-    """Say something to the viewer, which may be gone, or suspended with its pipe full."""
+def _send_to(fd: int, record: Record) -> None:
+    """Send a record to the viewer, which may be gone, or suspended with its pipe full."""
     with contextlib.suppress(BrokenPipeError, BlockingIOError):
         os.write(fd, encode(record))
 

@@ -32,7 +32,7 @@ class OutputLines:
         self._unfinished_control = ""
         self._line = ""
         self._cursor = 0
-        self._told = ""
+        self._sent = ""
         self._changed_t = 0
 
     def feed(self, data: bytes, t: int, final: bool = False) -> list[str]:
@@ -47,22 +47,22 @@ class OutputLines:
         pieces = _CONTROLS.split(text[: len(text) - len(self._unfinished_control)])
         for position, piece in enumerate(pieces):
             if position % 2:
-                self._obey(piece, ended)
+                self._apply_control(piece, ended)
             elif piece:
-                self._put(piece, t, ended)
+                self._overwrite(piece, t, ended)
         return ended
 
     def state(self, t: int, final: bool = False) -> str | None:
         """Return the unfinished line if it is new and has stood for a second, or is `final`."""
-        if self._line == self._told or not self._line.strip():
+        if self._line == self._sent or not self._line.strip():
             return None
         if not final and t - self._changed_t < _STATE_NS:
             return None
-        self._told = self._line
+        self._sent = self._line
         self._changed_t = t
         return clean(self._line)
 
-    def _obey(self, control: str, ended: list[str]) -> None:
+    def _apply_control(self, control: str, ended: list[str]) -> None:
         if control == "\n":
             self._end(ended)
         elif control == "\r":
@@ -74,8 +74,8 @@ class OutputLines:
         elif control == _ERASE_LINE:
             self._line = " " * self._cursor
 
-    def _put(self, text: str, t: int, ended: list[str]) -> None:
-        if self._line == self._told:
+    def _overwrite(self, text: str, t: int, ended: list[str]) -> None:
+        if self._line == self._sent:
             self._changed_t = t
         after = self._line[self._cursor + len(text) :]
         self._line = self._line[: self._cursor] + text + after
@@ -84,12 +84,12 @@ class OutputLines:
             ended.append(clean(self._line[:LINE_LIMIT]))
             self._line = self._line[LINE_LIMIT:]
             self._cursor = len(self._line)
-            self._told = ""
+            self._sent = ""
 
     def _end(self, ended: list[str]) -> None:
-        if self._line != self._told or not self._line:
+        if self._line != self._sent or not self._line:
             ended.append(clean(self._line))
-        self._line = self._told = ""
+        self._line = self._sent = ""
         self._cursor = 0
 
 
@@ -109,7 +109,7 @@ class OutputLog:
 
     def feed(self, stream: str, data: bytes, t: int) -> list[Output]:
         """Take bytes of a stream; return the records to write."""
-        self._wait(stream, self._streams[stream].feed(data, t), t)
+        self._queue(stream, self._streams[stream].feed(data, t), t)
         return self._due(t)
 
     def tick(self, t: int, final: bool = False) -> list[Output]:
@@ -119,13 +119,13 @@ class OutputLog:
         """
         for stream, lines in self._streams.items():
             if final:
-                self._wait(stream, lines.feed(b"", t, final=True), t)
+                self._queue(stream, lines.feed(b"", t, final=True), t)
             standing = lines.state(t, final)
             if standing is not None:
-                self._wait(stream, [standing], t)
+                self._queue(stream, [standing], t)
         return self._due(t, final)
 
-    def _wait(self, stream: str, lines: list[str], t: int) -> None:
+    def _queue(self, stream: str, lines: list[str], t: int) -> None:
         self._waiting.extend(Output(t, stream, line) for line in lines)
 
     def _due(self, t: int, final: bool = False) -> list[Output]:

@@ -28,7 +28,7 @@ from dlmon.launch.children import end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
-    DeviceNotTold,
+    DeviceUnknown,
     check_cpus,
     choose_device,
     gpu_to_wake,
@@ -66,7 +66,7 @@ WORKLOADS = "workloads"
 NO_FACTS = "the sensors did not answer"
 END_S = 1.0
 # Lines of output that may say what a crash was.
-LAST_WORDS = 50
+LAST_OUTPUT_LINES = 50
 
 
 class Supervisor:
@@ -76,12 +76,12 @@ class Supervisor:
         self,
         job: Job,
         answer: Callable[[Started | Refused], None],
-        say: Callable[[Record], None],
+        send: Callable[[Record], None],
     ) -> None:
         self._job = job
         self._answer = answer
-        self._say = say
-        self._said_of_log = ""
+        self._send = send
+        self._reported_log_problem = ""
         self._facts: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
         self._sensing = Sensing(
             job.interval_s,
@@ -96,19 +96,18 @@ class Supervisor:
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._workload = Workload(self._write, self._notice)
-        self._last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self._words_left = b""
+        self._last_output: deque[str] = deque(maxlen=LAST_OUTPUT_LINES)
+        self._lifeline_left = b""
         self._detached = job.outlives_viewer
         self._stop_asked: str | None = None
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended = False
-        self._given_up = asyncio.Event()
-        self._lost_lines_told = 0
+        self._stop_waiting = asyncio.Event()
+        self._reported_lost_lines = 0
         self._oom_kills = oom_kills()
 
     async def run(self) -> None:
-        """Run the session to its end."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._stop_on_signals()
@@ -126,12 +125,12 @@ class Supervisor:
                     self._job.device, facts.machine if facts else None, os.environ
                 )
                 cpus = self._job.options.get("cpus")
-                # Only Linux tells which CPUs a process may use.
+                # Only Linux reports which CPUs a process may use.
                 if cpus is not None:
                     check_cpus(cpus, os.sched_getaffinity(0))
                 self._open_log(facts, device, interpreter)
             except (DeviceError, InterpreterError, BundleError, LogError) as error:
-                self._answer(Refused(str(error), WRONG_ARGUMENTS, lacking=_is_lack(error)))
+                self._answer(Refused(str(error), WRONG_ARGUMENTS, permanent=_is_permanent(error)))
                 return
             await self._supervise(command, device)
         finally:
@@ -177,7 +176,7 @@ class Supervisor:
         return bundled_command(interpreter.command, WORKLOADS, bundle_folder())
 
     async def _machine_facts(self) -> Facts | None:
-        """Wait for what the sensors tell first; None when they can't, or a stop comes sooner."""
+        """Wait for the sensors' first facts; None when there are none, or a stop comes sooner."""
         gave_up = asyncio.ensure_future(self._sensing.without_facts.wait())
         stopping = asyncio.ensure_future(self._stopping.wait())
         any_of: set[asyncio.Future[Any]] = {self._facts, gave_up, stopping}
@@ -233,21 +232,21 @@ class Supervisor:
         ticking.cancel()
         now = time.monotonic_ns()
         self._workload.tick(now, final=True)
-        self._workload.tell_refused_records()
-        self._tell_lost_lines()
-        self._keep_log()
+        self._workload.report_refused_records()
+        self._report_lost_lines()
+        self._check_log()
         path, result = self._writer.path, self._result(now)
         self._write(result)
-        await self._write_out()
-        why = self._keep_log()
+        await self._wait_for_disk()
+        why = self._check_log()
         if self._writer.path != path:
             # The log was lost only now, with its result.
             result = replace(result, log=str(self._writer.path))
             self._writer.write(result)
         if why:
             # The viewer that started us takes it, if it is still there.
-            self._say(Notice(now, why))
-            self._say(result)
+            self._send(Notice(now, why))
+            self._send(result)
         self._writer.close()
 
     def _take_facts(self, facts: Facts) -> None:
@@ -277,7 +276,7 @@ class Supervisor:
         assert self._session is not None
         self._writer.write(record)
         if isinstance(record, Output):
-            self._last_words.append(record.text)
+            self._last_output.append(record.text)
         else:
             self._session.fold(record)
 
@@ -287,45 +286,45 @@ class Supervisor:
         while True:
             await asyncio.sleep(1.0)
             self._workload.tick(time.monotonic_ns())
-            self._keep_log()
+            self._check_log()
             if self._writer.retry():
-                self._tell_lost_lines()
+                self._report_lost_lines()
 
-    def _keep_log(self) -> str:
-        """See to it that the log lies where it is looked for.
+    def _check_log(self) -> str:
+        """Continue the log in a new file if it was lost.
 
-        Return why it can't be written, or nothing.
+        Return why it can't be written; empty where it can.
         """
         assert self._writer is not None
         assert self._session is not None
         old, loss, why = self._writer.path, self._writer.find_loss(), ""
         if loss is not None:
             try:
-                self._writer.go_on_in_next(self._session.so_far())
+                self._writer.continue_in_next(self._session.so_far())
             except LogError as error:
                 why = f"the log {loss}, and no other can be made beside it: {error}"
             else:
                 self._notice(f"{old.name} {loss}: the rest is recorded in {self._writer.path.name}")
         elif self._writer.failing is not None:
             why = f"the log can't be written: {self._writer.failing}"
-        self._say_of_log(why)
+        self._report_log_problem(why)
         return why
 
-    def _say_of_log(self, why: str) -> None:
+    def _report_log_problem(self, why: str) -> None:
         """Let the viewer that started us know why the log can't be written, or that it can."""
         assert self._writer is not None
-        said = f"{why}: make room" if why and self._writer.is_full else why
-        if said:
-            said += "; the result waits for it" if self._ended else "; training goes on"
-        if said != self._said_of_log:
-            self._said_of_log = said
-            self._say(Notice(time.monotonic_ns(), said))
+        sentence = f"{why}: make room" if why and self._writer.is_full else why
+        if sentence:
+            sentence += "; the result waits for it" if self._ended else "; training goes on"
+        if sentence != self._reported_log_problem:
+            self._reported_log_problem = sentence
+            self._send(Notice(time.monotonic_ns(), sentence))
 
-    def _tell_lost_lines(self) -> None:
+    def _report_lost_lines(self) -> None:
         assert self._writer is not None
-        lost = self._writer.lost_lines - self._lost_lines_told
+        lost = self._writer.lost_lines - self._reported_lost_lines
         if lost:
-            self._lost_lines_told = self._writer.lost_lines
+            self._reported_lost_lines = self._writer.lost_lines
             self._notice(
                 f"the log could not be written for a while: {lost:,} lines of batches, samples or "
                 "output are missing here; epochs are not"
@@ -333,7 +332,7 @@ class Supervisor:
 
     def _read_lifeline(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)
-        *words, self._words_left = (self._words_left + data).split(b"\n")
+        *words, self._lifeline_left = (self._lifeline_left + data).split(b"\n")
         for word in words:
             if word == b"detach":
                 self._detached = True
@@ -342,7 +341,7 @@ class Supervisor:
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
-                self._given_up.set()
+                self._stop_waiting.set()
                 self._stop("its viewer is gone")
 
     def _stop(self, reason: str) -> None:
@@ -351,14 +350,14 @@ class Supervisor:
         Once it has ended, this means to wait no longer for room on a full disk.
         """
         if self._ended:
-            self._given_up.set()
+            self._stop_waiting.set()
         elif self._stop_asked is None:
             self._stop_asked = reason
             self._stopping.set()
             if self._workload.pid is not None:
-                self._press_on(self._workload.pid, reason)
+                self._escalate_stop(self._workload.pid, reason)
 
-    def _press_on(self, pid: int, reason: str) -> None:
+    def _escalate_stop(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
         terminate_s, kill_s = self._job.terminate_after_s, self._job.kill_after_s
 
@@ -404,15 +403,15 @@ class Supervisor:
                 end_process(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)
 
-    async def _write_out(self) -> None:
+    async def _wait_for_disk(self) -> None:
         """Wait for a full disk as long as somebody may still make room on it, and for no more."""
         assert self._writer is not None
         while not self._writer.retry(at_once=True) and self._writer.is_full:
-            self._keep_log()
-            if self._given_up.is_set():
+            self._check_log()
+            if self._stop_waiting.is_set():
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._given_up.wait(), 1.0)
+                await asyncio.wait_for(self._stop_waiting.wait(), 1.0)
 
     def _result(self, now: int) -> Result:
         assert self._session is not None
@@ -423,7 +422,7 @@ class Supervisor:
             stop_asked=self._stop_asked is not None,
             failure=self._workload.failure,
             out_of_memory=before is not None and after is not None and after > before,
-            last_words=tuple(self._last_words),
+            last_output=tuple(self._last_output),
         )
         snapshot = self._session.snapshot(now)
         measures = measure_session(self._job, snapshot, self._session.energy, now)
@@ -431,9 +430,9 @@ class Supervisor:
         return make_result(self._job, log, snapshot, measures, ending, now, time.time())
 
 
-def _is_lack(error: Exception) -> bool:
-    """Tell whether a machine lacks what was asked for, which another try would not change."""
-    if isinstance(error, (DeviceNotTold, InterpreterNotExamined)):
+def _is_permanent(error: Exception) -> bool:
+    """Return whether a machine lacks what was asked for, which another try would not change."""
+    if isinstance(error, (DeviceUnknown, InterpreterNotExamined)):
         return False
     return isinstance(error, (DeviceError, InterpreterError))
 
@@ -464,9 +463,8 @@ def _versions(
 
 
 def _children() -> set[int]:
-    """Return the pids of our direct children."""
     try:
-        told = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+        pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:
         return set()
-    return {int(pid) for pid in told.split()}
+    return {int(pid) for pid in pids.split()}

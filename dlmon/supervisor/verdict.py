@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
-from dlmon.records import Failure, FailureKind, Lack, Model, Result, Status
+from dlmon.records import Failure, FailureKind, Model, Requirement, Result, Status
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
 from dlmon.session.session import NEVER_STEADY, STEADY_TAKES, TOO_SHORT
@@ -40,8 +40,8 @@ class Ending:
     """How the workload's process ended.
 
     `exit_code` is negative for a signal, None when it never started. `failure`
-    is the reason that it told itself. `out_of_memory` says that the kernel
-    killed something for want of memory while it ran, `last_words` are the last
+    is the reason that it reported itself. `out_of_memory` says that the kernel
+    killed something for want of memory while it ran, `last_output` are the last
     lines that it printed.
     """
 
@@ -49,7 +49,7 @@ class Ending:
     stop_asked: bool
     failure: Failure | None
     out_of_memory: bool
-    last_words: Sequence[str] = ()
+    last_output: Sequence[str] = ()
 
 
 def make_result(
@@ -65,7 +65,7 @@ def make_result(
     header, model = snapshot.header, snapshot.model
     status, error, kind = _status(ending, _batch_size(job, model))
     lacking = snapshot.lacking
-    unsteady = [name for name in lacking if lacking[name] == Lack.STEADY_STATE]
+    unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
     why = {**snapshot.why, **measures.why, **dict.fromkeys(unsteady, too_short)}
     if snapshot.seconds_per_epoch is not None and not snapshot.seconds_per_epoch.projected:
@@ -174,7 +174,7 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         why = f"memory ran out{size} and the kernel killed it"
         return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
     how = _signal_words(-code)
-    for line in ending.last_words if -code in _CRASHES else ():
+    for line in ending.last_output if -code in _CRASHES else ():
         if _FAILED_ALLOCATION.search(line):
             memory = "GPU memory" if "GPU" in line else "memory"
             return Status.FAILED, f"{memory} ran out{size}: {how}", FailureKind.OUT_OF_MEMORY

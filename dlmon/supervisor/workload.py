@@ -1,4 +1,4 @@
-"""The child that trains: its process, and the pipes by which it speaks."""
+"""The child that trains: its process, and its pipes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READ_BYTES = 1 << 18
 LINE_BYTES = 16 << 20
 _F_SETPIPE_SZ = 1031
 
-# What a workload may tell; everything else in a log is the supervisor's own word.
+# What a workload may send; everything else in a log is the supervisor's own.
 WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
 
 
@@ -44,7 +44,7 @@ class Workload:
     """The process that trains, from its start until its pipes are read.
 
     Args:
-        write: takes the records that it tells, and the lines that it prints.
+        write: takes the records that it sends, and the lines that it prints.
         notice: takes, in words, what a person should know of it.
     """
 
@@ -64,16 +64,13 @@ class Workload:
 
     @property
     def pid(self) -> int | None:
-        """Its pid; None where it was not started."""
         return None if self._process is None else self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with; None before."""
         return None if self._process is None else self._process.returncode
 
     def reaped(self, exit_code: int) -> None:
-        """Take note that it has ended."""
         assert self._process is not None
         self._process.returncode = exit_code
         self.ended.set()
@@ -176,23 +173,22 @@ class Workload:
             self.failure = record
         self._write(record)
         if isinstance(record, Epoch):
-            self._tell_not_finite(record)
+            self._report_not_finite(record)
 
-    def _tell_not_finite(self, epoch: Epoch) -> None:
-        """Tell once of each metric that became NaN or infinite."""
+    def _report_not_finite(self, epoch: Epoch) -> None:
+        """Report once each metric that became NaN or infinite."""
         for name, reason in epoch.why.items():
             if reason in ("NaN", "infinite") and name not in self._not_finite:
                 self._not_finite.add(name)
                 self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
 
     def _refuse_record(self, reason: str) -> None:
-        """Tell the first line that is no record, and count the others."""
+        """Report the first line that is no record, and count the others."""
         if self._refused_records == 0:
             self._notice(f"the workload sent something that is no record: {reason}")
         self._refused_records += 1
 
-    def tell_refused_records(self) -> None:
-        """Tell how many lines were no records."""
+    def report_refused_records(self) -> None:
         if self._refused_records > 1:
             self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dlmon.statistics.repeats import LEAST_RUNS
-from dlmon.sweep.results import Row, key_text, lead, value_text
+from dlmon.statistics.repeats import MIN_RUNS
+from dlmon.sweep.results import CombinationRow, key_text, speedup_over, value_text
 
 
-def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
+def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
     """Say which value of one option takes less time, and where along another that changes.
 
     `cpu up to batch 64, gpu:0 from batch 128`. Where at least three runs of each
-    are asked for and can't tell two values apart, neither leads; of fewer, the
+    are asked for and two values can't be told apart, neither leads; of fewer, the
     sentence says that it isn't sure. Nothing is said of fewer than two points,
     or where no two values can be compared.
 
@@ -21,7 +21,7 @@ def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
         by: the option whose values compete, such as device.
         axis: an option whose values are numbers; None for the workloads.
     """
-    groups: dict[object, dict[object, list[Row]]] = {}
+    groups: dict[object, dict[object, list[CombinationRow]]] = {}
     for row in rows:
         varied = row.combination.varied
         if row.value is None or by not in varied:
@@ -30,38 +30,38 @@ def lead_changes(rows: Sequence[Row], by: str, axis: str | None) -> list[str]:
         fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
         place: object = row.combination.workload if axis is None else varied[axis]
         groups.setdefault((workload, fixed), {}).setdefault(place, []).append(row)
-    told = []
+    sentences = []
     for (workload, fixed), places in groups.items():  # type: ignore[misc]
         leaders = {place: _leader(rivals, by) for place, rivals in places.items()}
-        sentence = _in_words(leaders, axis)
+        sentence = _sentence(leaders, axis)
         if sentence:
             if not _are_repeated(rows[0]):
                 runs = len(rows[0].outcomes)
                 made = "single runs" if runs == 1 else f"{runs} runs of each"
-                sentence += f" ({made}; --repeat {LEAST_RUNS} would show)"
+                sentence += f" ({made}; --repeat {MIN_RUNS} would show)"
             where = [value_text(key, value) for key, value in fixed]
             if workload is not None and len({row.combination.workload for row in rows}) > 1:
                 where.insert(0, workload)
-            told.append(f"{', '.join(where)}: {sentence}" if where else sentence)
-    return told
+            sentences.append(f"{', '.join(where)}: {sentence}" if where else sentence)
+    return sentences
 
 
-def _leader(rivals: Sequence[Row], by: str) -> str | None:
-    """Return the value that takes the least time; None where that can't be told."""
+def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
+    """Return the value that takes the least time; None where that is unclear."""
     if len(rivals) < 2:
         return None
     first, second = sorted(rivals, key=lambda row: row.value or 0.0)[:2]
-    if _are_repeated(first) and lead(first, second) is None:
+    if _are_repeated(first) and speedup_over(first, second) is None:
         return None
     return value_text(by, first.combination.varied[by])
 
 
-def _are_repeated(row: Row) -> bool:
-    """Tell whether the plan has runs enough of each combination for an interval."""
-    return len(row.outcomes) >= LEAST_RUNS
+def _are_repeated(row: CombinationRow) -> bool:
+    """Return whether the plan has runs enough of each combination for an interval."""
+    return len(row.outcomes) >= MIN_RUNS
 
 
-def _in_words(leaders: Mapping[object, str | None], axis: str | None) -> str:
+def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
     """Say who leads where; empty where fewer than two places have a leader."""
     known = {place: leader for place, leader in leaders.items() if leader is not None}
     if len(known) < 2:
@@ -70,22 +70,22 @@ def _in_words(leaders: Mapping[object, str | None], axis: str | None) -> str:
         by_leader: dict[str, list[str]] = {}
         for place, leader in known.items():
             by_leader.setdefault(leader, []).append(f"{place}")
-        told = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
-        return f"less time: {'; '.join(told)}"
-    stretches: list[tuple[str, list[object]]] = []
+        parts = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
+        return f"less time: {'; '.join(parts)}"
+    ranges: list[tuple[str, list[object]]] = []
     for place in sorted(known, key=lambda place: place):  # type: ignore[arg-type, return-value]
         leader = known[place]
-        if not stretches or stretches[-1][0] != leader:
-            stretches.append((leader, []))
-        stretches[-1][1].append(place)
+        if not ranges or ranges[-1][0] != leader:
+            ranges.append((leader, []))
+        ranges[-1][1].append(place)
     name = key_text(axis)
-    if len(stretches) == 1:
-        return f"less time at every {name}: {stretches[0][0]}"
+    if len(ranges) == 1:
+        return f"less time at every {name}: {ranges[0][0]}"
     parts = []
-    for index, (leader, where) in enumerate(stretches):
+    for index, (leader, where) in enumerate(ranges):
         if index == 0:
             parts.append(f"{leader} up to {name} {where[-1]}")
-        elif index == len(stretches) - 1:
+        elif index == len(ranges) - 1:
             parts.append(f"{leader} from {name} {where[0]}")
         else:
             reach = (

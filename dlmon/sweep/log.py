@@ -19,7 +19,7 @@ from dlmon.log.directory import (
     find_log,
     list_logs,
     log_paths,
-    standing_without_result,
+    status_without_result,
 )
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower
@@ -33,7 +33,7 @@ SWEEP_NAME = f"{SweepHeader.TYPE}.jsonl"
 
 # The sweeps whose lock this process holds, by device and inode: whoever lists sweeps must not
 # open their logs, because closing any descriptor of them would drop the lock.
-_held: dict[tuple[int, int], SweepWriter] = {}
+_open_here: dict[tuple[int, int], SweepWriter] = {}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,6 @@ class SweepEntry:
 
     @property
     def plan(self) -> Plan:
-        """What is to be run."""
         return self.sweep.plan
 
 
@@ -78,7 +77,7 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
 class SweepWriter:
     """Appends to the log of a sweep, and holds its lock.
 
-    Make one by `begin` or `resume`. Only this process may hold the log open:
+    Make one by `create` or `resume`. Only this process may hold the log open:
     closing a second descriptor of it would drop the lock.
     """
 
@@ -88,10 +87,10 @@ class SweepWriter:
         self.sweep = sweep
         """What the log says, kept as it grows."""
         self._fd = fd
-        _held[_identity(os.fstat(fd))] = self
+        _open_here[_identity(os.fstat(fd))] = self
 
     @classmethod
-    def begin(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
+    def create(cls, log_dir: Path, header: SweepHeader) -> SweepWriter:
         """Make the log of a new sweep.
 
         Raises:
@@ -102,7 +101,7 @@ class SweepWriter:
         path, fd, _ = make_log(log_dir, header)
         writer = cls(path, fd, header, sweep)
         try:
-            refuse_second(log_dir)
+            refuse_another_sweep(log_dir)
         except BaseException:
             writer.close()
             path.unlink()
@@ -135,13 +134,13 @@ class SweepWriter:
                     "compare, so resume it there"
                 )
             writer = cls(path, fd, header, sweep)
-            refuse_second(log_directory_of(path))
+            refuse_another_sweep(log_directory_of(path))
             if os.pread(fd, 1, os.fstat(fd).st_size - 1) != b"\n":
                 # What a power cut tore stays as it is; the next line begins on its own.
                 writer._append(b"\n")
             writer.write(Resumed(wall))
         except BaseException:
-            _let_go(fd)
+            _unlock(fd)
             raise
         return writer
 
@@ -156,7 +155,7 @@ class SweepWriter:
 
     def close(self) -> None:
         """Close the log and drop the lock."""
-        _let_go(self._fd)
+        _unlock(self._fd)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -193,14 +192,14 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
         return _folded(follower)
 
 
-def refuse_second(directory: Path) -> None:
+def refuse_another_sweep(directory: Path) -> None:
     """Refuse a sweep where another one runs.
 
     Raises:
         SweepError: another process runs a sweep of this directory on this machine.
     """
     for path in log_paths(SweepHeader, directory):
-        holder = None if _held_here(path) else _lock_holder(path)
+        holder = None if _writer_here(path) else _lock_holder(path)
         if holder is not None:
             raise SweepError(_running_sentence(path, holder))
 
@@ -222,28 +221,28 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
 
 
 def _read_entry(path: Path) -> SweepEntry:
-    held = _held_here(path)
+    held = _writer_here(path)
     if held is not None:
         return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         # The lock first: an end that is written between the two is then found.
-        status, pid = standing_without_result(follower)
+        status, pid = status_without_result(follower)
         header, sweep = _folded(follower)
     if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed
     return SweepEntry(header, path, sweep, status, pid)
 
 
-def _held_here(path: Path) -> SweepWriter | None:
+def _writer_here(path: Path) -> SweepWriter | None:
     """Return what writes a log, where that is this process."""
     try:
-        return _held.get(_identity(path.stat()))
+        return _open_here.get(_identity(path.stat()))
     except OSError:
         return None
 
 
-def _let_go(fd: int) -> None:
-    _held.pop(_identity(os.fstat(fd)), None)
+def _unlock(fd: int) -> None:
+    _open_here.pop(_identity(os.fstat(fd)), None)
     os.close(fd)
 
 

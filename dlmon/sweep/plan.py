@@ -21,7 +21,7 @@ from dlmon.records import Slot, SweepHeader, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.statistics.repeats import METRICS
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 
 _LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 # What stands before the comma of a number that is written as 1,024.
@@ -73,7 +73,6 @@ class Plan:
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The names of the options that are varied."""
         return tuple(variation.key for variation in self.variations)
 
     def check(self) -> None:
@@ -189,10 +188,10 @@ def combinations_of(
     """Return every combination; the last option varies fastest, the workload slowest."""
     keys = [variation.key for variation in variations]
     choices = list(product(*(variation.values for variation in variations)))
-    told = product(workloads, choices)
+    pairs = product(workloads, choices)
     return tuple(
         Combination(index, workload, dict(zip(keys, values, strict=True)))
-        for index, (workload, values) in enumerate(told)
+        for index, (workload, values) in enumerate(pairs)
     )
 
 
@@ -218,16 +217,16 @@ def read_repeats(text: str) -> int:
 def check_number_of_runs(
     workloads: Sequence[str], variations: Sequence[Variation], repeats: int
 ) -> None:
-    """Refuse what would never end.
+    """Check that there are from 1 to `MAX_RUNS` runs.
 
     Raises:
-        SweepError: there are more than `MOST_RUNS` runs, or none.
+        SweepError: there are more than `MAX_RUNS` runs, or none.
     """
     if repeats < 1:
         raise SweepError(f"--repeat must be at least 1, not {repeats:,}")
     runs = number_of_runs(workloads, variations, repeats)
-    if runs > MOST_RUNS:
-        raise SweepError(f"that would be {runs:,} runs; a sweep has at most {MOST_RUNS:,}")
+    if runs > MAX_RUNS:
+        raise SweepError(f"that would be {runs:,} runs; a sweep has at most {MAX_RUNS:,}")
 
 
 def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> tuple[Slot, ...]:
@@ -261,5 +260,5 @@ def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
     nearest = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
     part = [known for known in keys if key and key in known.split("_")]
-    told = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
-    return f"there is no option {quoted(key)} to vary; {told}"
+    hint = f"did you mean {(part or nearest)[0]}?" if part or nearest else f"use {', '.join(keys)}"
+    return f"there is no option {quoted(key)} to vary; {hint}"

@@ -1,4 +1,4 @@
-"""How far a sweep has come: what was told of its runs, and how each ended. Pure."""
+"""How far a sweep has come: which of its runs have begun, and how each ended. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATUS_OF_FAILURE = {
 
 @dataclass
 class Sweep:
-    """How far a sweep has come: a plan, and what was told since.
+    """How far a sweep has come: its plan, and the events since.
 
     Attributes:
         outcomes: how runs ended.
@@ -80,12 +80,12 @@ class Sweep:
         return len(self.plan.combinations) - len({slot.combination for slot in self.left()})
 
     def is_over(self, slot: Slot) -> bool:
-        """Tell whether a run needs not be made any more."""
+        """Return whether a run needs not be made any more."""
         outcome = self.outcomes.get(slot)
         return outcome is not None and outcome.status != RunStatus.NOT_RUN
 
     def seconds_left(self, running_for_s: float = 0.0) -> float | None:
-        """Return how long the rest will take, None before anything can be told.
+        """Return how long the rest will take, None before any run has completed.
 
         A run takes as long as the earlier ones of its combination, else of its
         workload, else of all.
@@ -120,7 +120,7 @@ class Sweep:
 
 
 def outcome_of(
-    result: Result | None, session: str, took_s: float | None, trouble: str | None = None
+    result: Result | None, session: str, took_s: float | None, problem: str | None = None
 ) -> Outcome:
     """Return how a run ended, from the result of its session.
 
@@ -128,11 +128,11 @@ def outcome_of(
         result: what its log ends with; None where it has none.
         session: its id.
         took_s: from its launch to its end.
-        trouble: why there is no result.
+        problem: why there is no result.
     """
     if result is None:
         return Outcome(
-            RunStatus.NOT_RUN, trouble or "interrupted: it left no result", session, None, took_s
+            RunStatus.NOT_RUN, problem or "interrupted: it left no result", session, None, took_s
         )
     if result.status == Status.COMPLETED:
         return Outcome(RunStatus.COMPLETED, None, session, result, took_s)

@@ -18,25 +18,25 @@ from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
 
 # What a combination is said to be whose runs ended differently: the first of these.
-_TELLING = (
+_STATUS_ORDER = (
     RunStatus.COMPLETED,
     RunStatus.OUT_OF_MEMORY,
     RunStatus.FAILED,
     RunStatus.IMPOSSIBLE,
     RunStatus.NOT_RUN,
 )
-JUDGED_BY = "ms_per_sample"
-"""The metric that tells which combination is the best."""
+RANKING_METRIC = "ms_per_sample"
+"""The metric by which the best combination is found."""
 
 SAME_WORK = ("mode",)
 """What a sample takes is compared only where these are the same: a forward pass does less."""
 
 # These options' values say by themselves what they are.
-_SPEAKING = ("device", "precision", "mode", "backend")
+_SELF_EXPLANATORY = ("device", "precision", "mode", "backend")
 
 
 @dataclass(frozen=True)
-class Row:
+class CombinationRow:
     """What came of one combination.
 
     Attributes:
@@ -52,7 +52,7 @@ class Row:
         samples_per_second: the median throughput over its completed runs.
         cost_usd: the median price of a run, None where no price was given.
         usd_per_million: the median price of a million samples in the steady state: runs
-            may be of different lengths, so theirs tells nothing of what is cheaper.
+            may be of different lengths, so theirs says nothing of what is cheaper.
     """
 
     combination: Combination
@@ -73,7 +73,7 @@ class Row:
         return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
 
 
-def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[Row, ...]:
+def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[CombinationRow, ...]:
     """Return a row for each combination, in the order of the plan.
 
     Args:
@@ -91,7 +91,9 @@ def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[Row, ...]:
     )
 
 
-def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric: str) -> Row:
+def _row(
+    combination: Combination, outcomes: tuple[Outcome | None, ...], metric: str
+) -> CombinationRow:
     ended = [outcome for outcome in outcomes if outcome is not None]
     statuses = {outcome.status for outcome in ended}
     results = [o.result for o in ended if o.status == RunStatus.COMPLETED and o.result is not None]
@@ -103,10 +105,10 @@ def _row(combination: Combination, outcomes: tuple[Outcome | None, ...], metric:
     typical = median(times) if times else None
     timing = "run_seconds" if metric == "run_seconds" else "seconds_per_epoch"
     timings = [getattr(r, timing) for r in results] if metric == timing else []
-    return Row(
+    return CombinationRow(
         combination=combination,
         outcomes=outcomes,
-        status=next((status for status in _TELLING if status in statuses), RunStatus.NOT_RUN),
+        status=next((status for status in _STATUS_ORDER if status in statuses), RunStatus.NOT_RUN),
         reason=_reason(ended, metric),
         metric=metric,
         value=spread.mean if spread is not None and spread.low is not None else typical,
@@ -137,14 +139,14 @@ def _reason(ended: Sequence[Outcome], metric: str) -> str | None:
     return None
 
 
-def judged_rows(sweep: Sweep) -> tuple[Row, ...]:
-    """Return a row for each combination, with the time that the best is found by."""
-    return rows_of(sweep, JUDGED_BY)
+def ranking_rows(sweep: Sweep) -> tuple[CombinationRow, ...]:
+    """Return a row for each combination, with its time by `RANKING_METRIC`."""
+    return rows_of(sweep, RANKING_METRIC)
 
 
-def like_rows(rows: Sequence[Row]) -> list[list[Row]]:
+def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRow]]:
     """Return the rows in groups that did the same work: of one workload, and in one mode."""
-    groups: dict[tuple[Value | None, ...], list[Row]] = {}
+    groups: dict[tuple[Value | None, ...], list[CombinationRow]] = {}
     for row in rows:
         varied = row.combination.varied
         work = (row.combination.workload, *(varied.get(key) for key in SAME_WORK))
@@ -152,39 +154,39 @@ def like_rows(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def shared_text(rows: Sequence[Row]) -> str:
-    """Name what a group of `like_rows` has in common, as far as that is varied."""
+def shared_text(rows: Sequence[CombinationRow]) -> str:
+    """Name what a group of `comparable_groups` has in common, as far as that is varied."""
     combination = rows[0].combination
     keys = [key for key in SAME_WORK if key in combination.varied]
     return label(combination, keys) if keys else ""
 
 
-def best_of(rows: Sequence[Row]) -> Row | None:
+def best_of(rows: Sequence[CombinationRow]) -> CombinationRow | None:
     """Return the row of the least time, None where there is none to compare with another.
 
     Args:
-        rows: a group of `like_rows`, as they are judged.
+        rows: a group of `comparable_groups`, as they are judged.
     """
     timed = [(row.value, row) for row in rows if row.value is not None]
     return min(timed, key=lambda pair: pair[0])[1] if len(timed) > 1 else None
 
 
-def leaders(sweep: Sweep) -> dict[int, Row]:
+def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
     """Return the best of the rows that are like each combination's, by its index."""
-    found: dict[int, Row] = {}
-    for like in like_rows(judged_rows(sweep)):
+    found: dict[int, CombinationRow] = {}
+    for like in comparable_groups(ranking_rows(sweep)):
         best = best_of(like)
         if best is not None:
             found |= {row.combination.index: best for row in like}
     return found
 
 
-def lead(best: Row, other: Row) -> Speedup | None:
-    """Return how many times as fast the best row is as another, None unless it surely is."""
+def speedup_over(best: CombinationRow, other: CombinationRow) -> Speedup | None:
+    """Return how many times as fast the best row is as another, None where that is unclear."""
     return faster(best.spread, other.spread)
 
 
-def of_workload(rows: Sequence[Row], workload: str) -> list[Row]:
+def of_workload(rows: Sequence[CombinationRow], workload: str) -> list[CombinationRow]:
     """Return the rows of one workload."""
     return [row for row in rows if row.combination.workload == workload]
 
@@ -192,13 +194,13 @@ def of_workload(rows: Sequence[Row], workload: str) -> list[Row]:
 def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
     """Name a combination by what is varied in it, or by some of that: `batch 32, cpu`."""
     varied = combination.varied
-    told = [value_text(key, varied[key]) for key in (varied if keys is None else keys)]
-    return ", ".join(told) or combination.workload
+    parts = [value_text(key, varied[key]) for key in (varied if keys is None else keys)]
+    return ", ".join(parts) or combination.workload
 
 
 def value_text(key: str, value: Value) -> str:
     """Name one value of an option: `batch 32`, `cpu`, `threads 4`."""
-    if key in _SPEAKING:
+    if key in _SELF_EXPLANATORY:
         return f"{value}"
     return f"{key_text(key)} {value}"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from dlmon.exit_codes import DONE, FAILED
 from dlmon.launch.job import Job, Started
-from dlmon.launch.lifeline import Launch, launch
+from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LogError, log_directory_of, log_of
 from dlmon.records import Began, Closed, Ended, Event, Outcome, RunStatus, Slot, Status
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import Combination, SweepError
@@ -40,15 +40,15 @@ class SweepRun:
         writer: SweepWriter,
         make_job: Callable[[Combination], Job],
         refusal: Callable[[Combination], str | None],
-        start: Callable[[Job], Launch] = launch,
+        start: Callable[[Job], Lifeline] = launch,
         poll_s: float = POLL_S,
     ) -> None:
         self.writer = writer
-        self.viewer: Viewer | None = None
+        self.follower: SessionFollower | None = None
         """The session that runs, None between two."""
         self.slot: Slot | None = None
         """The current run, be it that its session has yet to start."""
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """Why the sweep could not go on."""
         self.ended = False
         self.on_event: Callable[[Event], None] | None = None
@@ -57,14 +57,13 @@ class SweepRun:
         self._refusal = refusal
         self._start = start
         self._poll_s = poll_s
-        self._launch: Launch | None = None
+        self._lifeline: Lifeline | None = None
         self._begun_at = 0.0
         self._stop_asked = False
         self._stop_after_run = False
 
     @property
     def sweep(self) -> Sweep:
-        """How far the sweep has come."""
         return self.writer.sweep
 
     @property
@@ -74,12 +73,11 @@ class SweepRun:
 
     @property
     def running_for_s(self) -> float:
-        """How long the current run has taken."""
         return time.monotonic() - self._begun_at if self.slot is not None else 0.0
 
     @property
     def stopping(self) -> bool:
-        """Whether the current run was told to stop."""
+        """Whether the current run was asked to stop."""
         return self._stop_asked
 
     @property
@@ -91,10 +89,10 @@ class SweepRun:
     def exit_code(self) -> int:
         """Done when any combination ran, failed when none did or the sweep could not go on."""
         ran = any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values())
-        return DONE if ran and self.trouble is None else FAILED
+        return DONE if ran and self.problem is None else FAILED
 
     async def run(self) -> None:
-        """Make all runs that are left, or those until it is stopped; `trouble` says what failed."""
+        """Make all runs that are left, or those until it is stopped; `problem` says what failed."""
         try:
             self._take_over()
             for slot in self.sweep.left():
@@ -104,17 +102,16 @@ class SweepRun:
             status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
             self._write(Closed(status, time.time()))
         except (LogError, SweepError, OSError) as error:
-            self.trouble = str(error)
+            self.problem = str(error)
         finally:
             self.release()
             self.writer.close()
             self.ended = True
 
     def stop(self) -> None:
-        """Stop the current run, after its batch, and the sweep."""
         self._stop_asked = True
-        if self._launch is not None:
-            self._launch.say(BY_SWEEP)
+        if self._lifeline is not None:
+            self._lifeline.send(BY_SWEEP)
 
     def stop_after_run(self, stop: bool = True) -> None:
         """Let the current run be the last one, or take that back."""
@@ -122,8 +119,8 @@ class SweepRun:
 
     def release(self) -> None:
         """Let go of the session that runs; that stops it."""
-        if self._launch is not None:
-            self._launch.release()
+        if self._lifeline is not None:
+            self._lifeline.release()
 
     def _take_over(self) -> None:
         """Take the end of a run that nobody was there to see, and settle what can't be run.
@@ -156,33 +153,34 @@ class SweepRun:
         """Make one run, from its launch to its end."""
         combination = self.sweep.plan.combinations[slot.combination]
         self.slot, self._begun_at = slot, time.monotonic()
-        self._launch = started = self._start(self._make_job(combination))
+        self._lifeline = started = self._start(self._make_job(combination))
         answer = await asyncio.to_thread(started.answer)
         if isinstance(answer, Started):
             self._write(Began(slot, answer.session, time.time()))
             outcome = await self._follow(Path(answer.log), answer.session)
             self._write(Ended(slot, outcome, time.time()))
         elif not self._stop_asked:
-            status = RunStatus.IMPOSSIBLE if answer.lacking else RunStatus.NOT_RUN
+            status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
             self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
         started.release()
         await self._end_of(started)
-        self._launch, self.slot = None, None
+        self._lifeline, self.slot = None, None
 
     async def _follow(self, log: Path, session: str) -> Outcome:
-        """Follow a session to its end."""
-        self.viewer = viewer = Viewer(log, launch=self._launch)
+        self.follower = follower = SessionFollower(log, launch=self._lifeline)
         try:
             while True:
-                records = viewer.poll()
-                if not viewer.running and not records:
-                    return outcome_of(viewer.result, session, self.running_for_s, viewer.trouble)
+                records = follower.poll()
+                if not follower.running and not records:
+                    return outcome_of(
+                        follower.result, session, self.running_for_s, follower.problem
+                    )
                 await asyncio.sleep(0 if records else self._poll_s)
         finally:
-            self.viewer = None
-            viewer.close()
+            self.follower = None
+            follower.close()
 
-    async def _end_of(self, started: Launch) -> None:
+    async def _end_of(self, started: Lifeline) -> None:
         """Wait until nothing of a session runs any more: the next one would share the machine."""
         for _ in range(_LOOKS_FOR_END):
             if started.process.poll() is not None:

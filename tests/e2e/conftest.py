@@ -45,12 +45,12 @@ def no_process_survives(monkeypatch):
     deadline = time.monotonic() + 10.0
     while (left := marked_processes(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    told = []
+    reported = []
     for pid in left:
         with contextlib.suppress(psutil.NoSuchProcess):
-            told.append(f"{pid} {' '.join(psutil.Process(pid).cmdline())}")
+            reported.append(f"{pid} {' '.join(psutil.Process(pid).cmdline())}")
             os.kill(pid, signal.SIGKILL)
-    assert not told, f"processes survived: {told}"
+    assert not reported, f"processes survived: {reported}"
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ def child(*before: str) -> list[str]:
 
 
 def test_the_cpu_is_measured_and_its_peak_kept(tmp_path: Path):
-    path, told = tmp_path / "calibration.json", []
-    found = calibrate(path, "Some CPU", told.append, child("print('noise on stdout')"))
+    path, reported = tmp_path / "calibration.json", []
+    found = calibrate(path, "Some CPU", reported.append, child("print('noise on stdout')"))
     peak = find_peak(read_peaks(path), "cpu", "Some CPU", "float32")
     assert peak in found.peaks
     # From a single slow core to a machine larger than any.
@@ -28,7 +28,7 @@ def test_the_cpu_is_measured_and_its_peak_kept(tmp_path: Path):
     assert peak.size in (256, 512)
     assert set(peak.versions) == {"python", "tensorflow"}
     assert find_peak(found.peaks, "cpu", "Some CPU", "mixed_bfloat16")
-    assert sum("FLOP/s at" in line for line in told) >= 4
+    assert sum("FLOP/s at" in line for line in reported) >= 4
 
 
 def test_without_any_framework_one_sentence_says_so(tmp_path: Path):

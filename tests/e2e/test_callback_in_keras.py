@@ -49,9 +49,9 @@ def test_keras_opens_each_later_epoch_before_its_first_batch(tmp_path):
     firsts = [record for record in of(records, Batches) if record.first == 0]
     assert [record.opening_us is None for record in firsts] == [True, False, False, False]
     for epoch in of(records, Epoch):
-        told = [record for record in of(records, Batches) if record.epoch == epoch.epoch]
-        opening_us = told[0].opening_us or 0
-        took_us = opening_us + sum(sum(record.dt_us) for record in told)
+        reported = [record for record in of(records, Batches) if record.epoch == epoch.epoch]
+        opening_us = reported[0].opening_us or 0
+        took_us = opening_us + sum(sum(record.dt_us) for record in reported)
         assert took_us == epoch.train_end // 1000 - epoch.begin // 1000
         assert epoch.epoch == 0 or opening_us > 0
     # What lies between `fit` and `evaluate`, and behind that, is neither.

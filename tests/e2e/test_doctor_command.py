@@ -58,8 +58,10 @@ def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tm
 
 def test_what_would_end_a_detached_run_is_told(dlmon):
     environment = {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": "1795185360"}
-    told = findings(dlmon("doctor", "--quick", "--json", environment=environment), "detached runs")
-    assert "job 4711 of Slurm" in told[0]["text"]
+    reported = findings(
+        dlmon("doctor", "--quick", "--json", environment=environment), "detached runs"
+    )
+    assert "job 4711 of Slurm" in reported[0]["text"]
 
 
 def test_quick_asks_no_framework(dlmon):

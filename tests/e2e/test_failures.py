@@ -35,14 +35,14 @@ from dlmon.records import (
     Phase,
     Result,
 )
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 
 MANY = 100_000
 
 
 def batches_told(log):
     """How many batches a log tells of, checking that they follow each other."""
-    told, epoch = 0, 0
+    reported, epoch = 0, 0
     first = 0
     for record in log.records((Batches, BatchSummary)):
         if record.epoch != epoch:
@@ -50,8 +50,8 @@ def batches_told(log):
         count = record.count if isinstance(record, BatchSummary) else len(record.dt_us)
         assert record.first == first, "batches are missing, or told twice"
         first += count
-        told += count
-    return told
+        reported += count
+    return reported
 
 
 def assert_totals(log, *, epochs, steps):
@@ -209,9 +209,11 @@ def test_lost_sensors_are_replaced_and_training_never_notices(start, files, numb
     session.wait_for(Machine)
     lost = session.sensors_pid
     os.kill(lost, number)
-    told = session.wait_for_notice("the sensors ended" if number == signal.SIGKILL else "no sample")
-    assert "again" in told.text
-    session.wait_for(Machine, lambda s: s.t > told.t and s.process and s.process.rss_mib)
+    reported = session.wait_for_notice(
+        "the sensors ended" if number == signal.SIGKILL else "no sample"
+    )
+    assert "again" in reported.text
+    session.wait_for(Machine, lambda s: s.t > reported.t and s.process and s.process.rss_mib)
     assert session.sensors_pid != lost
     wait_until_gone(lost)
     Path(go_on).touch()
@@ -259,8 +261,8 @@ def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
         Machine, lambda s: s.t > lost.t and s.cpu is not None and s.cpu.pct is not None
     )
     reason = "ended (segmentation fault)" if misbehaviour == "crash" else "gave no sample for"
-    (told,) = (text for text in session.notices() if "they go on without the GPUs" in text)
-    assert told.startswith(f"the sensors {reason}")
+    (reported,) = (text for text in session.notices() if "they go on without the GPUs" in text)
+    assert reported.startswith(f"the sensors {reason}")
     driver.says("gpus 1")
     session.wait_for_notice("the sensors reach the GPUs again")
     session.wait_for(Machine, lambda s: s.t > lost.t and gpu_is_read(s))
@@ -426,9 +428,9 @@ def test_garbage_among_the_records_is_refused_and_told_once(start):
     result = session.wait_for_end()
     assert result.status == "completed"
     assert_totals(session, epochs=2, steps=20)
-    told = [text for text in session.notices() if "no record" in text]
-    assert len(told) == 2
-    assert told[1] == f"the workload sent {len(garbage)} lines that are no records"
+    reported = [text for text in session.notices() if "no record" in text]
+    assert len(reported) == 2
+    assert reported[1] == f"the workload sent {len(garbage)} lines that are no records"
 
 
 def test_a_flood_of_output_is_thinned_and_counted(start):
@@ -436,9 +438,9 @@ def test_a_flood_of_output_is_thinned_and_counted(start):
     assert session.wait_for_end().status == "completed"
     lines = session.records(Output)
     left_out = sum(line.left_out or 0 for line in lines)
-    told = [line for line in lines if line.text.startswith("line ")]
+    reported = [line for line in lines if line.text.startswith("line ")]
     assert left_out > 0
-    assert left_out + len(told) == 20_000
+    assert left_out + len(reported) == 20_000
     assert_totals(session, epochs=2, steps=20)
 
 
@@ -512,9 +514,9 @@ def test_a_full_disk_never_stops_training_and_epochs_come_when_there_is_room(
     filler = fill(small_disk)
     Path(go_on).touch()
     eventually(Path(trained).exists, "training to end on a full disk")
-    viewer = Viewer(session.path)
+    viewer = SessionFollower(session.path)
     eventually(
-        lambda: viewer.poll() is not None and viewer.trouble and "is full" in viewer.trouble,
+        lambda: viewer.poll() is not None and viewer.problem and "is full" in viewer.problem,
         "the viewer to say that the disk is full",
     )
     viewer.close()
@@ -579,13 +581,13 @@ def test_a_log_that_can_never_be_written_ends_the_wait_with_the_result_on_stderr
     Path(end).touch()
     assert viewer.exit_code() == 1
     assert log.result is None
-    told = viewer.stderr.splitlines()
+    reported = viewer.stderr.splitlines()
     if as_json:
-        assert told[-1] == f"dlmon: {why}: the result is not recorded"
+        assert reported[-1] == f"dlmon: {why}: the result is not recorded"
         result = json.loads(viewer.stdout)
     else:
-        assert told[-2] == f"dlmon: {why}: the result is not recorded; it is:"
-        result = json.loads(told[-1])
+        assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
+        result = json.loads(reported[-1])
     assert (result["status"], result["epochs"], result["batches"]) == ("completed", 3, 60)
     assert "suspended" not in viewer.stderr
 
@@ -619,9 +621,9 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize(("told", "lose"), LOSSES.items(), ids=LOSSES)
+@pytest.mark.parametrize(("reported", "lose"), LOSSES.items(), ids=LOSSES)
 def test_a_log_that_is_lost_while_it_is_written_goes_on_in_another_file(
-    view, dlmon, log_dir, files, told, lose
+    view, dlmon, log_dir, files, reported, lose
 ):
     go_on = files()
     viewer = view("--json", epochs=3, script={"epoch 1": [["wait_for", go_on]]})
@@ -642,7 +644,7 @@ def test_a_log_that_is_lost_while_it_is_written_goes_on_in_another_file(
     assert rest.wait_for_end().epochs == 3
     # A log of its own: nothing of it needs the first.
     assert [epoch.epoch for epoch in rest.records(Epoch)] == [0, 1, 2]
-    assert f"session.jsonl {told}: the rest is recorded in session-2.jsonl" in rest.notices()
+    assert f"session.jsonl {reported}: the rest is recorded in session-2.jsonl" in rest.notices()
     shown = dlmon("attach", "last", "--plain", "--log-dir", str(log_dir))
     assert shown.returncode == 0
     assert str(second) in shown.stdout
@@ -669,9 +671,9 @@ def test_the_result_of_a_log_that_is_gone_with_its_directory_is_printed(view, fi
     viewer.wait_for_line(f"dlmon: {why}; training goes on")
     Path(go_on).touch()
     assert viewer.exit_code() == 1
-    told = viewer.stderr.splitlines()
-    assert told[-2] == f"dlmon: {why}: the result is not recorded; it is:"
-    assert json.loads(told[-1])["status"] == "completed"
+    reported = viewer.stderr.splitlines()
+    assert reported[-2] == f"dlmon: {why}: the result is not recorded; it is:"
+    assert json.loads(reported[-1])["status"] == "completed"
 
 
 def test_a_full_disk_can_be_given_up_on(start, small_disk, files):

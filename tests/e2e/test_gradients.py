@@ -107,14 +107,14 @@ def computed(request, backend):
     if request.param == "on" and backend == "torch":
         pytest.skip("PyTorch compiles with a compiler of its own")
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", CHILD, request.param],
         capture_output=True,
         text=True,
         env=environment,
     )
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout.splitlines()[-1])
+    assert reported.returncode == 0, reported.stderr
+    return json.loads(reported.stdout.splitlines()[-1])
 
 
 def test_the_gradients_of_every_weight_are_computed_and_right(computed):

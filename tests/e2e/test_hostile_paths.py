@@ -25,7 +25,7 @@ def hostile(tmp_path):
     log.parent.rename(directory / f"session-{NAME}")
     unfinished = write_log(directory, recorded_session("training", session_id="unfinished"))
     unfinished.parent.rename(directory / f"unfinished-{NAME}")
-    SweepWriter.begin(directory, new_header(plan_of(repeats=2), 1, 0.0)).close()
+    SweepWriter.create(directory, new_header(plan_of(repeats=2), 1, 0.0)).close()
     return directory
 
 

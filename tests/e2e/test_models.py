@@ -466,8 +466,8 @@ def test_batches_without_autotuning_are_those_that_keras_cuts():
     assert not feed.x.options().autotune.enabled
     assert (feed.steps, feed.samples, feed.shuffle) == (3, 10, False)
     assert int(feed.x.cardinality()) == 3
-    told = [(x[:, 0].numpy().tolist(), y.numpy().tolist()) for x, y in feed.x]
-    assert told == [([0, 1, 2, 3],) * 2, ([4, 5, 6, 7],) * 2, ([8, 9],) * 2]
+    reported = [(x[:, 0].numpy().tolist(), y.numpy().tolist()) for x, y in feed.x]
+    assert reported == [([0, 1, 2, 3],) * 2, ([4, 5, 6, 7],) * 2, ([8, 9],) * 2]
 
 
 def test_batches_without_autotuning_are_shuffled_anew_each_epoch():
@@ -565,14 +565,14 @@ for dataset in {list(names)}:
         print("told:", error)
 """
     nowhere = "http://127.0.0.1:9"
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | {"KERAS_HOME": str(tmp_path), "https_proxy": nowhere, "no_proxy": ""},
         capture_output=True,
         text=True,
         check=True,
     )
-    sentences = [line for line in told.stdout.splitlines() if line.startswith("told:")]
+    sentences = [line for line in reported.stdout.splitlines() if line.startswith("told:")]
     for name, sentence in zip(names.values(), sentences, strict=True):
         begin = f"told: the {name} data could not be fetched (URL fetch failure on "
         assert sentence.startswith(begin)

@@ -150,19 +150,21 @@ def test_a_python_without_keras_says_what_to_install_there(start_job, make_venv)
 
 
 def test_a_session_can_be_stopped_while_an_interpreter_hangs(start_job, tmp_path):
-    told = tmp_path / "pid"
+    reported = tmp_path / "pid"
     path = tmp_path / "python"
-    path.write_text(f"#!/bin/sh\necho $$ > {told}.part; mv {told}.part {told}; sleep 60\n")
+    path.write_text(
+        f"#!/bin/sh\necho $$ > {reported}.part; mv {reported}.part {reported}; sleep 60\n"
+    )
     path.chmod(0o755)
     began = time.monotonic()
     started = start_job(python=str(path))
-    eventually(told.exists, "the interpreter to be asked")
-    started.say("stop")
+    eventually(reported.exists, "the interpreter to be asked")
+    started.send("stop")
     answer = started.answer()
     assert isinstance(answer, Refused)
     assert "stopped before it began" in answer.reason
     assert time.monotonic() - began < 10
-    assert not is_alive(int(told.read_text()))
+    assert not is_alive(int(reported.read_text()))
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
@@ -225,13 +227,13 @@ def test_doctor_and_the_frameworks_import_nothing_from_the_working_directory(dlm
 
 
 def test_calibration_imports_nothing_from_the_working_directory(tmp_path, hostile):
-    told = []
+    reported = []
 
     def end_once_it_measures(line):
-        told.append(line)
+        reported.append(line)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         calibrate(tmp_path / "calibration.json", None, end_once_it_measures)
-    assert "FLOP/s at" in told[0]
+    assert "FLOP/s at" in reported[0]
     assert hostile.imported == []

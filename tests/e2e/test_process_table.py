@@ -32,21 +32,21 @@ def test_a_busy_process_is_told_with_user_and_command_and_whether_it_is_of_the_r
         sensors.stdin.write(f"watch {run.pid}\n".encode())
         sensors.stdin.flush()
         assert isinstance(decode(sensors.stdout.readline()), Facts)
-        told = {}
-        while other.pid not in told or run.pid not in told:
+        reported = {}
+        while other.pid not in reported or run.pid not in reported:
             record = decode(sensors.stdout.readline())
             assert isinstance(record, Machine)
-            told = {row.pid: row for row in record.processes or ()}
+            reported = {row.pid: row for row in record.processes or ()}
     finally:
         for process in (sensors, run, other):
             process.kill()
             process.communicate()
     for pid, belongs in ((run.pid, True), (other.pid, False)):
-        row = told[pid]
+        row = reported[pid]
         assert row.of_run is belongs
         assert row.user == pwd.getpwuid(os.geteuid()).pw_name
         assert row.command.startswith(sys.executable[:40])
         assert row.threads == 1
         assert row.rss_mib > 0
         assert row.gpus == ()
-    assert told[other.pid].cpu_pct >= 1
+    assert reported[other.pid].cpu_pct >= 1

@@ -33,9 +33,9 @@ def start_job(log_dir):
     launches = []
 
     def begin(workload=SMALL, before=(), **options):
-        told = {**OPTIONS, "workload": workload, **options}
+        reported = {**OPTIONS, "workload": workload, **options}
         command = (*before, *python_command("workloads"))
-        job = Job(workload, command, told, str(log_dir), device="cpu")
+        job = Job(workload, command, reported, str(log_dir), device="cpu")
         launches.append(launch(job))
         return Session(launches[-1])
 
@@ -74,13 +74,13 @@ def test_inference_goes_through_the_samples_once_an_epoch(start_job):
         (0, 15, 60_000, True, {}),
         (1, 15, 60_000, True, {}),
     ]
-    for told in passes:
+    for reported in passes:
         took_us = sum(
             sum(batches.dt_us)
             for batches in session.records(Batches)
-            if batches.epoch == told.epoch
+            if batches.epoch == reported.epoch
         )
-        assert took_us == told.train_end // 1000 - told.begin // 1000
+        assert took_us == reported.train_end // 1000 - reported.begin // 1000
     assert session.records(Evaluation) == []
     assert result.seconds_per_epoch is None
     assert result.why["seconds_per_epoch"] == "inference has no epochs"

@@ -36,12 +36,12 @@ class Heard:
     def __init__(self, **options):
         self.facts, self.samples, self.notices = [], [], []
         self._news = asyncio.Event()
-        keep = [self._keeper(told) for told in (self.facts, self.samples, self.notices)]
+        keep = [self._keeper(reported) for reported in (self.facts, self.samples, self.notices)]
         self.sensing = Sensing(0.1, *keep, **options)
 
-    def _keeper(self, told):
+    def _keeper(self, reported):
         def keep(news):
-            told.append(news)
+            reported.append(news)
             self._news.set()
 
         return keep

@@ -609,10 +609,10 @@ def test_what_crosses_the_nvlinks_is_told_at_the_next_slow_reading(start, driver
     sensors.facts()
     sensors.sample()
     driver.says("gpus 1", "set 0 nvlink_send_kib 1048576")
-    told = sensors.sample_until(lambda known: known.gpus[0].nvlink_send_mib_s)
+    reported = sensors.sample_until(lambda known: known.gpus[0].nvlink_send_mib_s)
     # On a busy machine a reading is late, and its window longer or the next one's shorter.
-    assert told.gpus[0].nvlink_send_mib_s == pytest.approx(1024 / SLOW_TIER_S, rel=0.5)
-    assert told.gpus[0].nvlink_receive_mib_s == 0.0
+    assert reported.gpus[0].nvlink_send_mib_s == pytest.approx(1024 / SLOW_TIER_S, rel=0.5)
+    assert reported.gpus[0].nvlink_receive_mib_s == 0.0
 
 
 def test_a_gpu_that_sleeps_is_not_woken_to_be_looked_at(start, driver, tmp_path):

@@ -50,5 +50,5 @@ def test_a_run_takes_its_defaults_from_there_and_the_command_line_wins(dlmon, co
     options = json.loads(done.stdout)["options"]
     assert (options["epochs"], options["steps"], options["device"]) == (1, 7, "cpu")
     assert Log(the_log_in(kept)).status == "completed"
-    (told,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
-    assert told["workload"] == SMALL
+    (reported,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
+    assert reported["workload"] == SMALL

@@ -30,7 +30,7 @@ from dlmon.records import (
     SessionHeader,
     Validation,
 )
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 
 MANY = 100_000
 
@@ -406,15 +406,15 @@ def test_a_suspended_supervisor_is_told_of_by_the_viewer(start):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     supervisor = session.supervisor_pid
-    viewer = Viewer(session.path)
+    viewer = SessionFollower(session.path)
     suspend(supervisor)
     eventually(
-        lambda: (viewer.poll() or True) and viewer.trouble and "suspended" in viewer.trouble,
+        lambda: (viewer.poll() or True) and viewer.problem and "suspended" in viewer.problem,
         "the viewer to say that nothing comes",
     )
     assert viewer.running
     resume(supervisor)
-    eventually(lambda: viewer.poll() and viewer.trouble is None, "the trouble to be over")
+    eventually(lambda: viewer.poll() and viewer.problem is None, "the trouble to be over")
     viewer.close()
     session.say("stop")
     assert session.wait_for_end().status == "stopped"
@@ -429,8 +429,8 @@ def test_sensors_that_cannot_start_hold_up_no_session(start, tmp_path, monkeypat
     assert "machine" in session.header.why
     assert session.wait_for_end().status == "completed"
     assert len(session.records(Epoch)) == 2
-    told = "the sensors ended (ImportError: psutil is broken)"
-    assert any(told in text for text in session.notices())
+    reported = "the sensors ended (ImportError: psutil is broken)"
+    assert any(reported in text for text in session.notices())
 
 
 def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, log_dir, files):
@@ -449,7 +449,7 @@ def test_a_supervisor_that_is_told_nonsense_says_so_in_one_line(make_job):
     started = launch(make_job(device="toaster"))
     answer = started.answer()
     assert isinstance(answer, Refused)
-    assert (answer.exit_code, answer.lacking) == (2, True)
+    assert (answer.exit_code, answer.permanent) == (2, True)
     assert "toaster" in answer.reason
     eventually(lambda: started.process.poll() is not None, "the supervisor to end")
 
@@ -460,7 +460,7 @@ def test_a_log_directory_that_cannot_be_written_is_nothing_that_the_machine_lack
     (tmp_path / "file").touch()
     answer = launch(make_job(log_dir=str(tmp_path / "file" / "sessions"))).answer()
     assert isinstance(answer, Refused)
-    assert (answer.exit_code, answer.lacking) == (2, False)
+    assert (answer.exit_code, answer.permanent) == (2, False)
 
 
 def test_output_after_the_last_record_is_kept(start):

@@ -27,9 +27,9 @@ LONG = {"epochs": 1, "steps": 4000, "step_s": 0.005}
 class Sweeper:
     """A process that makes a sweep of the scripted workload."""
 
-    def __init__(self, told, folder, *arguments):
+    def __init__(self, reported, folder, *arguments):
         self._folder = folder
-        self.log_dir = Path(told["log_dir"])
+        self.log_dir = Path(reported["log_dir"])
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, str(FAKES / "sweeper.py"), *arguments],
@@ -38,7 +38,7 @@ class Sweeper:
                 stderr=err,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])},
             )
-        self.process.stdin.write(json.dumps(told).encode() + b"\n")
+        self.process.stdin.write(json.dumps(reported).encode() + b"\n")
         self.process.stdin.close()
 
     @property
@@ -83,10 +83,10 @@ def sweeper(log_dir, tmp_path):
     """Return a function that starts a sweep of the scripted workload."""
     started = []
 
-    def start(*arguments, **told):
+    def start(*arguments, **reported):
         folder = tmp_path / f"sweeper-{len(started)}"
         folder.mkdir()
-        started.append(Sweeper({"log_dir": str(log_dir), **told}, folder, *arguments))
+        started.append(Sweeper({"log_dir": str(log_dir), **reported}, folder, *arguments))
         return started[-1]
 
     yield start
@@ -120,9 +120,9 @@ def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
     sweep = one.sweep
     assert statuses(sweep) == {(8,): [RunStatus.COMPLETED] * 2, (16,): [RunStatus.COMPLETED] * 2}
     assert sweep.closed == RunStatus.COMPLETED
-    told = [sweep.outcomes[slot] for slot in sweep.plan.order]
-    assert [outcome.session for outcome in told] == sessions_of(log_dir)
-    assert [outcome.result.options["batch_size"] for outcome in told] == [
+    reported = [sweep.outcomes[slot] for slot in sweep.plan.order]
+    assert [outcome.session for outcome in reported] == sessions_of(log_dir)
+    assert [outcome.result.options["batch_size"] for outcome in reported] == [
         sweep.plan.combinations[slot.combination].varied["batch_size"] for slot in sweep.plan.order
     ]
     entries = list_sessions(log_dir)
@@ -147,13 +147,13 @@ def test_plain_lines_tell_each_run_then_the_table(sweeper):
 def test_json_is_all_that_stdout_gets(sweeper):
     one = sweeper("--json", vary={"batch_size": [8, 16]}, options=QUICK, refused=[16])
     assert one.exit_code() == 0
-    told = json.loads(one.stdout)
-    assert told["log"] == str(one.path)
-    assert [(row["options"]["batch_size"], row["status"]) for row in told["rows"]] == [
+    reported = json.loads(one.stdout)
+    assert reported["log"] == str(one.path)
+    assert [(row["options"]["batch_size"], row["status"]) for row in reported["rows"]] == [
         (8, RunStatus.COMPLETED),
         (16, RunStatus.IMPOSSIBLE),
     ]
-    assert told["rows"][0]["result"]["status"] == "completed"
+    assert reported["rows"][0]["result"]["status"] == "completed"
 
 
 def test_what_cannot_be_run_is_a_row_and_the_sweep_goes_on(sweeper, log_dir):
@@ -245,8 +245,8 @@ def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
     log = one.running_session()
     os.kill(log.supervisor_pid, signal.SIGKILL)
     assert one.exit_code() == 0
-    told = sorted(status for (status,) in statuses(one.sweep).values())
-    assert told == [RunStatus.COMPLETED, RunStatus.NOT_RUN]
+    reported = sorted(status for (status,) in statuses(one.sweep).values())
+    assert reported == [RunStatus.COMPLETED, RunStatus.NOT_RUN]
     assert "interrupted" in one.stdout
     assert len(one.sweep.left()) == 1
     assert one.sweep.closed == "stopped"
@@ -314,23 +314,23 @@ def test_a_real_workload_is_swept_and_what_cannot_be_is_told(dlmon, log_dir):
         *("--json", "--log-dir", str(log_dir)),
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [row["status"] for row in told["rows"]] == [
+    reported = json.loads(done.stdout)
+    assert [row["status"] for row in reported["rows"]] == [
         RunStatus.COMPLETED,
         RunStatus.IMPOSSIBLE,
         RunStatus.IMPOSSIBLE,
         RunStatus.IMPOSSIBLE,
     ]
-    assert told["rows"][0]["result"]["options"]["steps"] == 20
-    assert "there is no GPU" in told["rows"][1]["reason"]
-    assert "from 1 to 60,000" in told["rows"][2]["reason"]
+    assert reported["rows"][0]["result"]["options"]["steps"] == 20
+    assert "there is no GPU" in reported["rows"][1]["reason"]
+    assert "from 1 to 60,000" in reported["rows"][2]["reason"]
     (entry,) = list_sessions(log_dir)
-    assert entry.header.id == told["rows"][0]["runs"][0]["session"]
+    assert entry.header.id == reported["rows"][0]["runs"][0]["session"]
     listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
     (session,) = json.loads(listed.stdout)
-    assert (session["sweep"]["id"], session["sweep"]["combinations_done"]) == (told["sweep"], 4)
-    assert told["sweep"] in dlmon("sessions", "--log-dir", str(log_dir)).stdout
+    assert (session["sweep"]["id"], session["sweep"]["combinations_done"]) == (reported["sweep"], 4)
+    assert reported["sweep"] in dlmon("sessions", "--log-dir", str(log_dir)).stdout
     # Nothing is left of it, and so nothing is run.
-    again = dlmon("sweep", "--resume", told["sweep"], "--log-dir", str(log_dir))
+    again = dlmon("sweep", "--resume", reported["sweep"], "--log-dir", str(log_dir))
     assert again.returncode == 0, again.stderr
     assert len(list_sessions(log_dir)) == 1

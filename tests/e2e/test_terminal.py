@@ -204,8 +204,8 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     shell.wait_for("exit code: 0")
     shell.assert_left_as_it_was()
 
-    (told,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
-    assert (told["session"], told["status"]) == (log.header.id, "running")
+    (reported,) = json.loads(dlmon("sessions", "--json", environment=environment).stdout)
+    assert (reported["session"], reported["status"]) == (log.header.id, "running")
     assert dlmon("stop", "last", environment=environment).returncode == 0
     assert log.wait_for_end().status == "stopped"
 

@@ -99,10 +99,10 @@ class FakeLaunch:
         assert self.may_answer.wait(10)
         return self._answer
 
-    def say(self, word: str) -> None:
+    def send(self, word: str) -> None:
         self.words.append(word)
 
-    def said(self) -> list[Record]:
+    def new_records(self) -> list[Record]:
         return []
 
     def release(self) -> None:

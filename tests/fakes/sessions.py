@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from dlmon.launch.job import Refused
-from dlmon.launch.lifeline import Launch
+from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.follower import LogFollower
@@ -145,17 +145,17 @@ class Log:
 class Session(Log):
     """A session whose lifeline this test holds."""
 
-    def __init__(self, started: Launch):
+    def __init__(self, started: Lifeline):
         answer = started.answer()
         assert not isinstance(answer, Refused), answer
         super().__init__(answer.log)
         self._launch = started
 
     def say(self, word):
-        self._launch.say(word)
+        self._launch.send(word)
 
     def said(self):
-        return self._launch.said()
+        return self._launch.new_records()
 
     def release(self):
         self._launch.release()

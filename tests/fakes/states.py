@@ -35,7 +35,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from tui.app import DlmonApp
 from tui.machine.panel import MachinePanel
 from tui.navigation import Sources
@@ -530,7 +530,7 @@ def staged(
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
         sources = Sources(
-            follow=partial(Viewer, clock=clock), machine=partial(fake_machine, clock=clock)
+            follow=partial(SessionFollower, clock=clock), machine=partial(fake_machine, clock=clock)
         )
         app = DlmonApp(log_dir, **where, settings=Settings(**settings), sources=sources)
         yield Stage(app, view, state, clock)

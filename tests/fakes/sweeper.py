@@ -28,7 +28,7 @@ def main() -> int:
         writer = SweepWriter.resume(Path(told["resume"]), time.time())
     else:
         plan = plan_of(told["vary"], told.get("repeats", 1), metric="step_ms")
-        writer = SweepWriter.begin(log_dir, new_header(plan, 1, time.time()))
+        writer = SweepWriter.create(log_dir, new_header(plan, 1, time.time()))
 
     def make_job(combination):
         varied = dict(combination.varied)

@@ -25,7 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
-from dlmon.instrument.collector import EpochBegin, EpochEnd
+from dlmon.instrument.collector import EpochEnd, EpochStart
 from dlmon.instrument.emitter import Emitter
 from dlmon.records import Failure, Model, Phase, Validation, finite
 from workloads.failure import kind_of
@@ -183,7 +183,7 @@ class Run:
         if epoch:
             self.enter("training")
         begin = time.monotonic_ns()
-        self.emitter.send(EpochBegin(epoch, begin, self.batch_size, samples))
+        self.emitter.send(EpochStart(epoch, begin, self.batch_size, samples))
         self.reach(f"epoch {epoch}")
         scripted = epoch == 0 and any(moment.startswith("step ") for moment in self.script)
         for step in range(self.steps):

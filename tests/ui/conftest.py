@@ -21,7 +21,7 @@ from fakes.screens import (
 )
 
 from dlmon.log.directory import list_sessions
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from tui.app import DlmonApp
 from tui.live.screen import LiveScreen
 from tui.navigation import Sources
@@ -63,11 +63,11 @@ def growing_log(log_dir):
 class ShownSession:
     """A live screen with what stands around it."""
 
-    def __init__(self, log, viewer, launch, ascii, repeatable):
+    def __init__(self, log, follower, launch, ascii, repeatable):
         self.log = log
         self.launch = launch
-        self.viewer = viewer
-        self.screen = LiveScreen(viewer, repeatable)
+        self.follower = follower
+        self.screen = LiveScreen(follower, repeatable)
         self.app = OneScreen(self.screen, ascii)
 
     async def begin(self, pilot):
@@ -91,7 +91,7 @@ class ShownSession:
     async def tick(self):
         self.screen.tick()
         await self.pilot.pause()
-        while self.viewer.read_share is not None:
+        while self.follower.read_share is not None:
             # Slower machines need more than a slice for a log.
             await self.pilot.pause(0.01)
             self.screen.tick()
@@ -137,18 +137,20 @@ def session_screen(growing_log, clock):
     """Return a function that makes the live screen of a log of these records."""
     made = []
 
-    def make(records, *, ours=True, running=True, ascii=False, repeatable=False, follow=Viewer):
+    def make(
+        records, *, ours=True, running=True, ascii=False, repeatable=False, follow=SessionFollower
+    ):
         log = growing_log(records)
         if not running:
             log.drop_lock()
         launch = FakeLaunch() if ours else None
-        viewer = follow(log.path, clock, launch)
-        made.append(ShownSession(log, viewer, launch, ascii, repeatable))
+        follower = follow(log.path, clock, launch)
+        made.append(ShownSession(log, follower, launch, ascii, repeatable))
         return made[-1]
 
     yield make
     for shown in made:
-        shown.viewer.close()
+        shown.follower.close()
 
 
 @pytest.fixture
@@ -178,14 +180,14 @@ def dlmon_app(clock, sensing):
     return partial(DlmonApp, sources=Sources(machine=partial(fake_machine, clock=clock)))
 
 
-class SlowViewer(Viewer):
+class SlowFollower(SessionFollower):
     """Reads a log by one record at a time, and each after the first one only when that is said."""
 
     turns = asyncio.Semaphore(0)
     is_slow = True
 
-    def poll(self, most_s=None):
-        return super().poll(0 if self.is_slow else most_s)
+    def poll(self, max_s=None):
+        return super().poll(0 if self.is_slow else max_s)
 
     async def pause(self):
         if self.is_slow:
@@ -196,25 +198,25 @@ class SlowViewer(Viewer):
 class SlowReading:
     """Says when a slow viewer reads on."""
 
-    def __init__(self, viewer):
-        self.viewer = viewer
-        self.sources = Sources(follow=viewer, machine=fake_machine)
+    def __init__(self, follower):
+        self.follower = follower
+        self.sources = Sources(follow=follower, machine=fake_machine)
 
     def begin(self):
-        self.viewer.turns, self.viewer.is_slow = asyncio.Semaphore(0), True
+        self.follower.turns, self.follower.is_slow = asyncio.Semaphore(0), True
 
     def go_on(self):
-        self.viewer.turns.release()
+        self.follower.turns.release()
 
     def finish(self):
         """Read all that is left, and from now on as ever."""
-        self.viewer.is_slow = False
-        self.viewer.turns.release()
+        self.follower.is_slow = False
+        self.follower.turns.release()
 
 
 @pytest.fixture
 def slow_reading():
-    class OwnViewer(SlowViewer):
+    class OwnViewer(SlowFollower):
         """With turns of this test's own."""
 
     reading = SlowReading(OwnViewer)

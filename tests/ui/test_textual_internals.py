@@ -78,7 +78,7 @@ async def test_what_is_written_gives_the_picture(show_session, written, clock, s
             clock.advance(draw.uniform(0.2, 3))
             text = draw.choice(["漢字", "e\u0301", "plain ", "漢"]) * draw.randint(1, 40)
             if number % 3 == 0:
-                shown.log.write(Output(shown.viewer.now(), "stdout", text))
+                shown.log.write(Output(shown.follower.now(), "stdout", text))
             await shown.tick()
             await shown.press(draw.choice(keys))
             sequence = "".join(sequences)

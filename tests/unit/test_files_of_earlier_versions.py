@@ -9,7 +9,7 @@ import pytest
 
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.records import Slot, decode
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import find_sweep, list_sweeps
 from tui.options.settings import read_settings
 
@@ -37,15 +37,15 @@ def test_its_sessions_are_listed_and_folded(sessions):
         ("mnist-mlp-small", "failed"),
     ]
     assert entries[1].result.error == MEMORY
-    viewer = Viewer(find_session(entries[0].header.id, sessions))
-    while viewer.poll():
+    follower = SessionFollower(find_session(entries[0].header.id, sessions))
+    while follower.poll():
         pass
-    snapshot = viewer.session.snapshot()
+    snapshot = follower.session.snapshot()
     assert snapshot.result == entries[0].result
     assert (len(snapshot.epochs), snapshot.batches) == (2, 80)
     assert snapshot.model.batch_size == 64
-    assert viewer.session.machine.latest.cpu.cores is not None
-    viewer.close()
+    assert follower.session.machine.latest.cpu.cores is not None
+    follower.close()
 
 
 def test_its_sweep_is_listed_and_found(sessions):

@@ -31,7 +31,7 @@ from workloads.catalog import UnknownWorkload, Workload, find
 # Whoever asks for help, or completes a word, pays for none of what starts a run.
 if TYPE_CHECKING:
     from dlmon.launch.job import Started
-    from dlmon.launch.lifeline import Launch
+    from dlmon.launch.lifeline import Lifeline
 
 
 @click.command(short_help="Train a workload and watch it.")
@@ -70,7 +70,7 @@ def run(
     started = launch(make_job(chosen, directory, options))
     if options.detach:
         answer = _started(started)
-        started.say("detach")
+        started.send("detach")
         started.release()
         if as_json:
             print(json.dumps(asdict(answer)))
@@ -102,7 +102,7 @@ def _end_before_start(number: int, frame: object) -> None:
     raise UserError("the run was ended by a signal before it started", FAILED)
 
 
-def _started(started: Launch) -> Started:
+def _started(started: Lifeline) -> Started:
     from dlmon.launch.job import Refused
 
     answer = started.answer()

@@ -145,7 +145,7 @@ def _begun(
     repeats = 1 if repeat is None else read_repeats(repeat)
     plan = make_plan(workload, read_shared_options(texts, configured), vary, repeats, seed)
     refuse_shared_and_varied(texts, plan)
-    return run_of(SweepWriter.begin(directory, new_header(plan, seed, time.time())))
+    return run_of(SweepWriter.create(directory, new_header(plan, seed, time.time())))
 
 
 def _resumed(name: str, directory: Path) -> SweepRun:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compare import (
-    Row,
-    Run,
+    ComparisonRow,
+    MeasuredRun,
     Timing,
     compare,
     cpus_of,
@@ -25,7 +25,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import (
     TITLES,
     WITHOUT_EPOCHS,
-    Lack,
+    Requirement,
     Result,
     SecondsPerEpoch,
     SessionHeader,
@@ -199,7 +199,7 @@ def _computed(header: SessionHeader) -> dict[str, str]:
     }
 
 
-def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
+def factor_of_nearest(rows: Sequence[ComparisonRow], steady: bool) -> str:
     """Return this run against the published number that is nearest to it, or why there is none."""
     this = next((row for row in rows if row.kind == "this"), None)
     if this is None:
@@ -218,7 +218,10 @@ def factor_of_nearest(rows: Sequence[Row], steady: bool) -> str:
 
 
 def factor_of_run_before(
-    rows: Sequence[Row], earlier: Sequence[SessionEntry], names: Mapping[str, str], steady: bool
+    rows: Sequence[ComparisonRow],
+    earlier: Sequence[SessionEntry],
+    names: Mapping[str, str],
+    steady: bool,
 ) -> str:
     """Return this run against the newest earlier one of which that can be told."""
     this = next((row for row in rows if row.kind == "this"), None)
@@ -254,7 +257,7 @@ def difference(badge: str) -> str:
     return f"published: {theirs}; here: {ours}" if ours else f"published: {theirs}"
 
 
-def claim_text(this: Row, other: Row, value: float, name: str) -> str:
+def claim_text(this: ComparisonRow, other: ComparisonRow, value: float, name: str) -> str:
     """Say what may be said of this run beside another.
 
     Args:
@@ -288,7 +291,7 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
     reason = why.get(name, "")
     if status == Status.RUNNING:
         return reason
-    if snapshot.lacking.get(name) == Lack.STEADY_STATE:
+    if snapshot.lacking.get(name) == Requirement.STEADY_STATE:
         return NEVER_STEADY
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"
@@ -344,7 +347,9 @@ def how_to_match(snapshot: Snapshot, room: int) -> str:
     return sentence if len(sentence) <= room else options
 
 
-def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tuple[Row, ...]:
+def comparison_rows(
+    snapshot: Snapshot, earlier: Sequence[SessionEntry]
+) -> tuple[ComparisonRow, ...]:
     """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
     header, model = snapshot.header, snapshot.model
     workload = WORKLOADS.get(header.workload)
@@ -356,7 +361,7 @@ def comparison_rows(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> tupl
     if timing is not None:
         device = model.device if model else None
         cpus = cpus_of(header.options, header.machine)
-        this = Run(
+        this = MeasuredRun(
             label="this run",
             timing=timing,
             session=header.id,

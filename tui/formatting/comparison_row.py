@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlmon.comparison.compare import Row
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published
 from dlmon.comparison.published_devices import PublishedDevice, find_device
 from dlmon.records import Result
@@ -15,7 +15,7 @@ Detail = tuple[str, str]
 """A name and its text."""
 
 
-def row_details(row: Row, result: Result | None = None) -> list[Detail]:
+def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail]:
     """Return names and texts for a row; `result` is that of a run of ours that is over."""
     low, high = row.low, row.high
     known = low is not None and high is not None and low < high

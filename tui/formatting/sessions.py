@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.log.directory import SessionEntry
-from dlmon.records import Lack, Result, Status
+from dlmon.records import Requirement, Result, Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
@@ -17,8 +17,8 @@ from tui.formatting.sweeps import slot_text, swept_text, varied_text
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
-    Lack.STEADY_STATE: "too short for a figure",
-    Lack.MODEL: "ended before training",
+    Requirement.STEADY_STATE: "too short for a figure",
+    Requirement.MODEL: "ended before training",
 }
 
 _NO_RESULT = {

@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.statistics.repeats import LEAST_RUNS, time_of
+from dlmon.statistics.repeats import MIN_RUNS, time_of
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
-    Row,
+    CombinationRow,
     axis_of,
     best_of,
-    judged_rows,
+    best_rows,
+    comparable_groups,
     key_text,
     label,
-    lead,
-    leaders,
-    like_rows,
     of_workload,
+    ranking_rows,
     rows_of,
     shared_text,
+    speedup_over,
     value_text,
 )
 from tui.formatting import units
@@ -69,7 +69,7 @@ class TableRow:
     note: str
 
 
-def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
+def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[Column, ...]:
     """Return the columns of the table; those of which nothing is known go."""
     named = [Column("workload")] if _names_workloads(plan) else []
     numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
@@ -83,7 +83,7 @@ def columns_of(plan: Plan, rows: Sequence[Row]) -> tuple[Column, ...]:
         Column(heading, True),
         Column("samples/s", True),
         *([Column(_PRICE, True)] if any(row.usd_per_million is not None for row in rows) else []),
-        *([Column("best is", True)] if plan.repeats >= LEAST_RUNS else []),
+        *([Column("best is", True)] if plan.repeats >= MIN_RUNS else []),
     )
 
 
@@ -91,8 +91,8 @@ def table_of(
     sweep: Sweep, glyphs: Glyphs = UNICODE
 ) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
-    plan, rows, judged = sweep.plan, rows_of(sweep), judged_rows(sweep)
-    best = leaders(sweep)
+    plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
+    best = best_rows(sweep)
     columns = columns_of(plan, rows)
     priced = any(column.heading == _PRICE for column in columns)
     running = sweep.running.slot.combination if sweep.running is not None else None
@@ -110,7 +110,7 @@ def table_of(
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
             cells.append(_dollars(row.usd_per_million))
-        if plan.repeats >= LEAST_RUNS:
+        if plan.repeats >= MIN_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
         status = RunStatus.RUNNING if is_running else row.status
         told.append(
@@ -123,7 +123,7 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _standing(row: Row, plan: Plan, running: bool) -> str:
+def _standing(row: CombinationRow, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
@@ -134,7 +134,7 @@ def _standing(row: Row, plan: Plan, running: bool) -> str:
     return f"{count} …" if running else count
 
 
-def _time(row: Row, with_unit: bool, glyphs: Glyphs) -> str:
+def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
     if row.value is None:
         return ""
     mark = "~" if row.projected else ""
@@ -146,9 +146,9 @@ def _time(row: Row, with_unit: bool, glyphs: Glyphs) -> str:
     return f"{mark}{number}{f' {spread}' if spread else ''}{unit}"
 
 
-def _lead(leader: Row | None, row: Row, glyphs: Glyphs) -> str:
+def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
-    speedup = None if leader is None else lead(leader, row)
+    speedup = None if leader is None else speedup_over(leader, row)
     return "" if speedup is None else _times(speedup.times, glyphs)
 
 
@@ -161,7 +161,7 @@ def _dollars(value: float | None) -> str:
     return "" if value is None else units.dollars(value).removesuffix(" USD")
 
 
-def _note(row: Row) -> str:
+def _note(row: CombinationRow) -> str:
     if row.reason is not None:
         return row.reason
     return "projected" if row.projected else ""
@@ -184,7 +184,7 @@ def heading_of(metric: str) -> str:
     return _HEADINGS[metric]
 
 
-def spread_text(row: Row, glyphs: Glyphs = UNICODE) -> str:
+def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
     """Write how far the runs agree, ± half of their mean's 95 % interval; else empty."""
     spread = row.spread
     if spread is None or spread.low is None or spread.high is None:
@@ -255,7 +255,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
 
 def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
-    plan, rows = sweep.plan, judged_rows(sweep)
+    plan, rows = sweep.plan, ranking_rows(sweep)
     told: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
@@ -272,10 +272,10 @@ def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     return told
 
 
-def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
+def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
     told = []
-    for like in like_rows(rows):
+    for like in comparable_groups(rows):
         best = best_of(like)
         if best is not None:
             sentence = _best(best, like, sweep.plan, glyphs)
@@ -287,7 +287,7 @@ def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     return told
 
 
-def _best(best: Row, like: Sequence[Row], plan: Plan, glyphs: Glyphs) -> str:
+def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyphs: Glyphs) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
     keys = _told_apart_by(plan)
     assert best.samples_per_second is not None
@@ -295,27 +295,27 @@ def _best(best: Row, like: Sequence[Row], plan: Plan, glyphs: Glyphs) -> str:
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
-    speedup = lead(best, after)
+    speedup = speedup_over(best, after)
     if speedup is not None:
         low, high = f"{speedup.low:.3g}", speedup.high
         reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
         times = _times(speedup.times, glyphs)
         return f"{named}; {times} as fast as {label(after.combination, keys)} ({reach})"
-    if plan.repeats < LEAST_RUNS:
-        return f"{named}; --repeat {LEAST_RUNS} would show how sure that is"
+    if plan.repeats < MIN_RUNS:
+        return f"{named}; --repeat {MIN_RUNS} would show how sure that is"
     return f"{named}; {label(after.combination, keys)} may be as fast"
 
 
-def _memory(rows: Sequence[Row]) -> list[str]:
+def _memory(rows: Sequence[CombinationRow]) -> list[str]:
     """Say where memory ran out."""
     out = [label(row.combination) for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
     return [f"memory ran out at {'; '.join(out)}"] if out else []
 
 
-def _cheapest(rows: Sequence[Row], plan: Plan) -> list[str]:
+def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     """Name the cheapest of the rows that are like each other, where a price was given."""
     told = []
-    for like in like_rows(rows):
+    for like in comparable_groups(rows):
         priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
         if len(priced) > 1:
             cost, row = min(priced, key=lambda pair: pair[0])
@@ -330,14 +330,14 @@ def _told_apart_by(plan: Plan) -> list[str]:
     return [key for key in plan.varied if key not in SAME_WORK]
 
 
-def _with_shared(like: Sequence[Row], sentence: str) -> str:
+def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
     shared = shared_text(like)
     return f"{shared}: {sentence}" if shared else sentence
 
 
 def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
     """Return a sweep as `--json` prints it."""
-    rows, best = rows_of(sweep), {row.combination.index for row in leaders(sweep).values()}
+    rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
     return {
         "sweep": header.id,
         "log": path,
@@ -347,7 +347,7 @@ def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
     }
 
 
-def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
+def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
     spread = row.spread
     typical = _typical_run(row)
     return {
@@ -377,7 +377,7 @@ def _row_json(plan: Plan, row: Row, best: bool) -> dict[str, Any]:
     }
 
 
-def _typical_run(row: Row) -> Outcome | None:
+def _typical_run(row: CombinationRow) -> Outcome | None:
     """Return the run whose time is the middle one; without a time, the last that left a result."""
     told = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
     timed = []

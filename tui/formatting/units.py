@@ -12,7 +12,7 @@ from tui.formatting.glyphs import UNICODE, Glyphs
 
 # The first screen writes no time that is compared, so it doesn't pay for this.
 if TYPE_CHECKING:
-    from dlmon.comparison.compare import Row, Timing
+    from dlmon.comparison.compare import ComparisonRow, Timing
 
 
 def seconds(value: float) -> str:
@@ -31,11 +31,15 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
-def duration(timing: Timing | Row) -> str:
+def duration(timing: Timing | ComparisonRow) -> str:
     """Write the time that runs are compared by, in its unit."""
-    from dlmon.comparison.compare import Row, StepMilliseconds
+    from dlmon.comparison.compare import ComparisonRow, StepMilliseconds
 
-    in_ms = timing.unit == "ms" if isinstance(timing, Row) else isinstance(timing, StepMilliseconds)
+    in_ms = (
+        timing.unit == "ms"
+        if isinstance(timing, ComparisonRow)
+        else isinstance(timing, StepMilliseconds)
+    )
     return milliseconds(timing.value) if in_ms else seconds(timing.value)
 
 
@@ -68,13 +72,13 @@ def time_left(value: float | None) -> str:
     return "" if value is None else f"{clock(value)} left"
 
 
-def band(timing: Timing | Row, glyphs: Glyphs = UNICODE) -> str:
+def band(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
     """Write a time with its band: `9.02 s ± 0.05`, or `~ 9.0 s ± 0.3` for a projection."""
     mark = "~ " if timing.projected else ""
     return f"{mark}{duration(timing)} {spread(timing, glyphs)}".rstrip()
 
 
-def spread(timing: Timing | Row, glyphs: Glyphs = UNICODE) -> str:
+def spread(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
     """Write the band alone: `± 0.05`; empty where there is none."""
     if timing.low is None or timing.high is None:
         return ""

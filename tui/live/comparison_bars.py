@@ -81,7 +81,9 @@ class BarRow:
     alike: bool = True
 
 
-def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[BarRow, ...]:
+def bar_rows(
+    rows: Sequence[comparison.ComparisonRow], names: Mapping[str, str]
+) -> tuple[BarRow, ...]:
     """Return the rows of a comparison as they are drawn; `names` are those of earlier sessions.
 
     A run that has no figure to be compared stands above all others, without a bar.
@@ -112,11 +114,11 @@ def bar_rows(rows: Sequence[comparison.Row], names: Mapping[str, str]) -> tuple[
     return tuple(drawn)
 
 
-def _cost(row: comparison.Row) -> str:
+def _cost(row: comparison.ComparisonRow) -> str:
     return "" if row.cost_usd is None else units.dollars(row.cost_usd)
 
 
-def _fractions(rows: Sequence[comparison.Row]) -> dict[comparison.Row, float]:
+def _fractions(rows: Sequence[comparison.ComparisonRow]) -> dict[comparison.ComparisonRow, float]:
     """Return the length of each bar: of rows that are alike, and only where there are several."""
     alike = [row for row in rows if row.comparable]
     if len(alike) < 2:
@@ -124,7 +126,7 @@ def _fractions(rows: Sequence[comparison.Row]) -> dict[comparison.Row, float]:
     return dict(zip(alike, bar_fractions([row.value for row in alike]), strict=True))
 
 
-def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:
+def is_logarithmic(rows: Sequence[comparison.ComparisonRow]) -> bool:
     """Tell whether the bars of a comparison are longer than in proportion."""
     fractions = _fractions(rows)
     longest = max((row.value for row in fractions), default=0.0)
@@ -133,14 +135,16 @@ def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:
     )
 
 
-def _published_labels(rows: Sequence[comparison.Row]) -> dict[comparison.Row, str]:
+def _published_labels(
+    rows: Sequence[comparison.ComparisonRow],
+) -> dict[comparison.ComparisonRow, str]:
     """Return short names of devices that still tell the rows apart.
 
     What stands in brackets goes, where all of that name have the same there; of
     several measurements of a device, what their frameworks don't share is added.
     """
     devices = {row: units.device(row.label) for row in rows}
-    same_name: dict[str, list[comparison.Row]] = defaultdict(list)
+    same_name: dict[str, list[comparison.ComparisonRow]] = defaultdict(list)
     for row, device in devices.items():
         same_name[device.partition(" (")[0]].append(row)
     labels = {}

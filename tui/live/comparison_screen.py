@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from dlmon.comparison.compare import Row
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.records import Result
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
@@ -31,7 +31,7 @@ class Comparison:
     """
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     names: Mapping[str, str]
     results: Mapping[str, Result]
 
@@ -66,7 +66,7 @@ class ComparisonScreen(BaseScreen):
         super().__init__()
         self._look = look
         self._chosen = chosen
-        self._row: Row | None = None
+        self._row: ComparisonRow | None = None
         self._bars = ComparisonBars(id="bars", classes="panel")
         self._details = ComparisonDetails(id="details")
 
@@ -105,7 +105,7 @@ class ComparisonScreen(BaseScreen):
         result = comparison.results.get(row.session or "")
         self._details.show(drawn[chosen].label, row_details(row, result))
 
-    def _find(self, rows: tuple[Row | None, ...]) -> int:
+    def _find(self, rows: tuple[ComparisonRow | None, ...]) -> int:
         """Return where the chosen row stands now."""
         same = [
             index for index, row in enumerate(rows) if row is not None and _same(row, self._row)
@@ -130,7 +130,7 @@ class ComparisonScreen(BaseScreen):
         self.paint()
 
 
-def _same(row: Row, other: Row | None) -> bool:
+def _same(row: ComparisonRow, other: ComparisonRow | None) -> bool:
     """Tell whether two rows are of the same run, or published number."""
     if other is None or row.kind != other.kind:
         return False

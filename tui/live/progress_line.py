@@ -53,14 +53,14 @@ class ProgressLine(GrowingLines):
         """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
-        self._trouble: str | None = None
+        self._problem: str | None = None
         self._stopping = False
         self._reading = ""
 
     def show(
         self,
         snapshot: Snapshot,
-        trouble: str | None,
+        problem: str | None,
         stopping: bool = False,
         reading: str = "",
     ) -> None:
@@ -68,7 +68,7 @@ class ProgressLine(GrowingLines):
 
         While the log is behind, `reading` says how far it is read, and nothing else is said.
         """
-        self._snapshot, self._trouble, self._stopping = snapshot, trouble, stopping
+        self._snapshot, self._problem, self._stopping = snapshot, problem, stopping
         self._reading = reading
         self.redraw()
 
@@ -80,7 +80,7 @@ class ProgressLine(GrowingLines):
         if self._reading:
             then = f"{self._reading}; what is shown is from {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
-        wrong = self._trouble or _failure(snapshot)
+        wrong = self._problem or _failure(snapshot)
         if wrong:
             return [((line, BAD),) for line in wrapped(wrong, width, height, self.ellipsis)]
         result = snapshot.result

@@ -301,9 +301,9 @@ class LiveScreen(BaseScreen):
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(snapshot, self._standing, reading)
-        running, trouble = self._source.running, self._source.trouble
+        running, problem = self._source.running, self._source.problem
         stopping = self._stop_asked and running
-        self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
+        self.query_one(ProgressLine).show(snapshot, problem, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
         self.query_one(EpochTable).show(snapshot.epochs, running)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)

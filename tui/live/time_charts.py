@@ -49,8 +49,8 @@ class TimeCharts:
         session = self._source.session
         view = replace(
             machine_view(self._source, snapshot),
-            epoch_begins=tuple(session.epoch_begins),
-            stretches=tuple(session.stretches),
+            epoch_starts=tuple(session.epoch_starts),
+            phase_spans=tuple(session.phase_spans),
             cursor=cursor,
             cursor_label=self._cursor_label(axis),
         )
@@ -88,8 +88,8 @@ class TimeCharts:
             columns=columns,
             top=self._top,
             left_labels=("",) if self._top == 0 else (),
-            marks=axis.marks(session.epoch_begins),
-            shades=axis.shades(session.stretches),
+            marks=axis.marks(session.epoch_starts),
+            shades=axis.shades(session.phase_spans),
             reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
             cursor=cursor,
         )
@@ -110,7 +110,7 @@ class TimeCharts:
         """Name the part of the run that is on the charts."""
         run, count = self.run, self.plot_columns
         if self.window.is_paused(run, count):
-            begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
+            begin, end = map(self._clock, (axis.start_ns, axis.end_ns))
             return f"paused at {begin} – {end}, f follows"
         seen = self.window.what_is_seen(run, count)
         return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
@@ -162,7 +162,7 @@ class TimeCharts:
 
     def go_to_begin(self) -> None:
         """Show, or read, where the run began."""
-        self._look(self.window.at_begin(self.run, self.plot_columns))
+        self._look(self.window.at_start(self.run, self.plot_columns))
 
     def go_to_end(self) -> None:
         """Show, or read, where the run is now."""

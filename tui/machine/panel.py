@@ -237,7 +237,7 @@ class MachinePanel(Widget):
     def _run(self) -> Run:
         source = self._source
         column_ns = max(int(source.interval_s * 1e9), 1_000_000_000)
-        return Run(source.begin_ns, source.now(), True, column_ns)
+        return Run(source.start_ns, source.now(), True, column_ns)
 
     def _follow_shape(self, view: MachineView) -> None:
         """Give the parts other places where the machine turns out to have more of them."""

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, Process
+from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, Process
 from tui.formatting.glyphs import Glyphs
 from tui.machine.process_rows import (
     BY_NAME,
@@ -41,8 +41,8 @@ from tui.widgets.rows import Row, Run, fit
 PROCESS_HELP: tuple[tuple[str, str], ...] = (
     (
         "Processes",
-        f"The {MOST_OF_RUN} busiest processes of the run, the {MOST_ON_GPUS} that hold the most "
-        f"on GPUs, and the {MOST_BUSIEST} busiest others of the machine, read every 5 seconds. Of "
+        f"The {MAX_OF_RUN} busiest processes of the run, the {MAX_ON_GPUS} that hold the most "
+        f"on GPUs, and the {MAX_BUSIEST} busiest others of the machine, read every 5 seconds. Of "
         "a session that is over, the last ones that were read.",
     ),
     ("● this run", "A dot marks the training and what it started."),

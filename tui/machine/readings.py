@@ -58,7 +58,7 @@ def show_cpu(
         headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
-        trouble=view.stale,
+        problem=view.stale,
         first=first,
         more=more,
         marked=marked,
@@ -86,7 +86,7 @@ def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
 def _run_columns(view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
     """Return the run's share of all cores over time; nothing where no run was ever watched."""
     series, cores = view.history.run_cpu_pct, view.cores
-    if series.begin_ns is None or cores is None:
+    if series.start_ns is None or cores is None:
         return ()
     return tuple(None if pct is None else pct / cores for pct in axis.columns(series))
 
@@ -114,7 +114,7 @@ def show_gpu(
         headline=_headline(pct),
         level=_busy(pct),
         figures=tuple(told_figures),
-        trouble=view.stale or lost,
+        problem=view.stale or lost,
         first=without or _at(view, units.percent(pct)),
         more=brief_words(others),
         marked=_marked(others),
@@ -141,7 +141,7 @@ def show_memory(
         headline=_headline(share),
         level=in_use.level,
         figures=(in_use, *(figure for figure in others if figure.label == "swap")),
-        trouble=view.stale,
+        problem=view.stale,
         first=_at(view, in_use.text) if known else "",
         note=view.no_gpus,
     )
@@ -149,8 +149,8 @@ def show_memory(
     picture = ChartPicture(
         columns=axis.columns(view.history.memory_mib),
         top=float(top_mib or 1),
-        marks=axis.marks(view.epoch_begins),
-        shades=axis.shades(view.stretches),
+        marks=axis.marks(view.epoch_starts),
+        shades=axis.shades(view.phase_spans),
         left_labels=(f"{top_mib / 1024:.3g}G", "0") if top_mib else ("",),
         reason="" if known else "no reading yet",
         cursor=view.cursor,
@@ -183,8 +183,8 @@ def _percent_picture(
     return ChartPicture(
         columns=axis.columns(series),
         top=100.0,
-        marks=axis.marks(view.epoch_begins),
-        shades=axis.shades(view.stretches),
+        marks=axis.marks(view.epoch_starts),
+        shades=axis.shades(view.phase_spans),
         left_labels=("100%", "50%", "0"),
         reason=reason,
         cursor=view.cursor,

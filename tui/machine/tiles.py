@@ -71,7 +71,7 @@ class Told:
     headline: str = ""
     level: Level = ""
     figures: tuple[Figure, ...] = ()
-    trouble: str = ""
+    problem: str = ""
     first: str = ""
     more: tuple[str, ...] = ()
     marked: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class ChartTile(Chart):
             # Without a headline, what stands first in a border says why there is none.
             reasons = [] if told.headline or not told.first else [told.first]
             words = (*reasons, *brief_words(left_out))
-            right, *more = [told.trouble] if told.trouble else words or [""]
+            right, *more = [told.problem] if told.problem else words or [""]
             below = self._below(told.note)
             self.set_titles(title, below, right=right, more=tuple(more), ruler=self._times(below))
             self._colour_titles(())
@@ -153,14 +153,14 @@ class ChartTile(Chart):
 
     def _tell_in_border(self) -> None:
         told = self._told
-        below = told.note or ("" if told.trouble else told.below)
+        below = told.note or ("" if told.problem else told.below)
         more = told.more if self.outer_size.width >= _WORDS_WIDTH else told.marked
         below = self._below(below, told.name)
         self.set_titles(
             told.title,
             below,
             right=self._trouble_in_title or told.first,
-            more=() if told.trouble else more,
+            more=() if told.problem else more,
             ruler=self._times(below),
         )
         self._colour_titles(told.figures)
@@ -188,7 +188,7 @@ class ChartTile(Chart):
         told = self._told
         above = worst(figure for figure in in_border if figure.text != told.below)
         below = worst(figure for figure in in_border if figure.text == told.below)
-        colours = self._colour("high" if told.trouble else above), self._colour(below)
+        colours = self._colour("high" if told.problem else above), self._colour(below)
         if colours != self._title_colours:
             self._title_colours = colours
             styles = self.styles
@@ -207,7 +207,7 @@ class ChartTile(Chart):
     def _trouble_in_title(self) -> str:
         """The trouble, as far as the title has room for it."""
         told = self._told
-        return without_detail(told.trouble, self.outer_size.width - cell_len(told.title) - 9)
+        return without_detail(told.problem, self.outer_size.width - cell_len(told.title) - 9)
 
     def _below(self, text: str, more: str = "") -> str:
         """Return what has room in the border at the bottom: `more` only where all of it has."""
@@ -264,12 +264,12 @@ class ChartTile(Chart):
         return [*rows, *(((" ", PLAIN), *row) for row in meters)]
 
     def _meters(self, shown: list[Figure], width: int) -> list[Row]:
-        stale = bool(self._told.trouble)
+        stale = bool(self._told.problem)
         return meter_rows(shown, width, self.glyphs, _LABEL, stale=stale)
 
     @property
     def _headline_style(self) -> tuple[str, ...]:
-        return MUTED if self._told.trouble else (_LEVEL_STYLES[self._told.level],)
+        return MUTED if self._told.problem else (_LEVEL_STYLES[self._told.level],)
 
     @property
     def _ordered(self) -> list[Figure]:
@@ -315,7 +315,7 @@ class ChartTile(Chart):
 
     @property
     def _has_large_figures(self) -> bool:
-        return self._side and bool(self._told.figures or not self._told.trouble)
+        return self._side and bool(self._told.figures or not self._told.problem)
 
     def _has_room_above(self, width: int, height: int) -> bool:
         least = self._digits_rows + 1 + _BESIDE_HEIGHT

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dlmon.records import Gpu, GpuFacts, MachineFacts, Model, SessionHeader
 from dlmon.session.machine_history import MachineHistory
-from dlmon.session.snapshot import Stretch
+from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.machine import GPU_READINGS, Figure, gpu_figures
@@ -36,8 +36,8 @@ class MachineView:
     age_s: float | None
     interval_s: float
     gpu_index: int | None = None
-    epoch_begins: tuple[tuple[int, int], ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    epoch_starts: tuple[tuple[int, int], ...] = ()
+    phase_spans: tuple[PhaseSpan, ...] = ()
     cursor: int | None = None
     cursor_label: str = ""
 
@@ -93,7 +93,7 @@ class MachineView:
 
     def energy_j_of(self, gpu: Gpu) -> float | None:
         """Return what a GPU has taken since the run, or this screen, began."""
-        return self.history.gpu_energy_j_since_begin.get(gpu.index)
+        return self.history.gpu_energy_j_since_start.get(gpu.index)
 
     def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings at the cursor, as far as they were kept; now without one."""

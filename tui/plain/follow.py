@@ -15,10 +15,10 @@ from rich.text import Text
 
 from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
-from dlmon.launch.lifeline import Launch
+from dlmon.launch.lifeline import Lifeline
 from dlmon.records import Epoch, Machine, Notice, Phase, Record, Result, Status, to_json
 from dlmon.records.sanitize import shown_path
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.session.session import STEADY_PHASES
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
@@ -39,7 +39,7 @@ STOP_S = 20.0
 LINE_EVERY_S = 10.0
 
 
-def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
+def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
     """Follow a session to its end and return the exit code.
 
     Ctrl-C ends with 130, SIGTERM and SIGHUP with 1: a session of our own is stopped and its
@@ -50,45 +50,45 @@ def follow(path: Path, launch: Launch | None, as_json: bool = False) -> int:
         launch: the supervisor that we hold the lifeline of; None when only attached.
         as_json: print nothing but the result, as JSON.
     """
-    viewer = Viewer(path, launch=launch)
+    follower = SessionFollower(path, launch=launch)
     console = line_console()
     errors = line_console(stderr=True)
     lines: _Lines = _Silence() if as_json else _Steady(console)
     if not as_json and console.is_terminal:
         lines = _Live(console)
     try:
-        code_of_signal = asyncio.run(_Following(viewer, launch, lines, errors).run())
+        code_of_signal = asyncio.run(_Following(follower, launch, lines, errors).run())
     finally:
         lines.close()
-        viewer.close()
+        follower.close()
     if as_json:
-        if viewer.result is not None:
-            print(json.dumps(to_json(viewer.result)))
-        print_trouble(errors, viewer, viewer.snapshot(), is_result_printed=True)
+        if follower.result is not None:
+            print(json.dumps(to_json(follower.result)))
+        print_trouble(errors, follower, follower.snapshot(), is_result_printed=True)
     else:
-        print_outcome(viewer)
+        print_outcome(follower)
     if code_of_signal is not None:
-        if viewer.running and launch is not None:
-            session, log = viewer.session.header.id, shown_path(path)
+        if follower.running and launch is not None:
+            session, log = follower.session.header.id, shown_path(path)
             errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
         return code_of_signal
-    recorded = viewer.why_result_unwritten is None
-    return DONE if viewer.status == Status.COMPLETED and recorded else FAILED
+    recorded = follower.why_result_unwritten is None
+    return DONE if follower.status == Status.COMPLETED and recorded else FAILED
 
 
 class _Following:
     """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
     def __init__(
-        self, viewer: Viewer, launch: Launch | None, lines: _Lines, errors: Console
+        self, follower: SessionFollower, launch: Lifeline | None, lines: _Lines, errors: Console
     ) -> None:
-        self._viewer = viewer
+        self._follower = follower
         self._launch = launch
         self._lines = lines
         self._errors = errors
         self._exit_code: int | None = None
         self._leave_at: float | None = None
-        self._trouble: str | None = None
+        self._problem: str | None = None
 
     async def run(self) -> int | None:
         """Follow to the end; return the exit code of the signal that ended it, if one did."""
@@ -96,14 +96,14 @@ class _Following:
         on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
-            records = self._viewer.poll(SLICE_S)
-            self._lines.show(records, self._viewer)
+            records = self._follower.poll(SLICE_S)
+            self._lines.show(records, self._follower)
             self._tell_trouble()
-            if not self._viewer.running and not records:
+            if not self._follower.running and not records:
                 break
             if self._leave_at is not None and time.monotonic() >= self._leave_at:
                 break
-            is_behind = self._viewer.read_share is not None
+            is_behind = self._follower.read_share is not None
             await asyncio.sleep(0 if records or is_behind else POLL_S)
         if self._launch is not None:
             self._launch.release()
@@ -121,22 +121,22 @@ class _Following:
             self._leave_at = time.monotonic()
             return
         self._leave_at = time.monotonic() + STOP_S
-        self._launch.say(word)
+        self._launch.send(word)
         if exit_code == INTERRUPTED_BY_USER:
             self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 
     def _tell_trouble(self) -> None:
-        trouble = self._viewer.trouble if self._viewer.running else None
-        kind = trouble.partition(" for ")[0] if trouble else None
-        if trouble and kind != self._trouble:
-            self._errors.print(Text(f"dlmon: {trouble}"))
-        self._trouble = kind
+        problem = self._follower.problem if self._follower.running else None
+        kind = problem.partition(" for ")[0] if problem else None
+        if problem and kind != self._problem:
+            self._errors.print(Text(f"dlmon: {problem}"))
+        self._problem = kind
 
 
 class _Lines:
     """Where what happens in a session is told."""
 
-    def show(self, records: list[Record], viewer: Viewer) -> None:
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
         """Tell what is new."""
         raise NotImplementedError
 
@@ -145,7 +145,7 @@ class _Lines:
 
 
 class _Silence(_Lines):
-    def show(self, records: list[Record], viewer: Viewer) -> None:
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
         return
 
 
@@ -163,49 +163,49 @@ class _Steady(_Lines):
         self._beyond_asked = False
         self._next_at = time.monotonic() + LINE_EVERY_S
 
-    def show(self, records: list[Record], viewer: Viewer) -> None:
-        header = viewer.session.header
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        header = follower.session.header
         if not self._begun:
             self._begun = True
             self._print(f"session {header.id}", header.wall)
-            self._print(f"log {shown_path(viewer.path)}", header.wall)
+            self._print(f"log {shown_path(follower.path)}", header.wall)
         for record in records:
-            if self._is_of_extra_epochs(record, viewer):
-                self._take_extra(record, viewer)
+            if self._is_of_extra_epochs(record, follower):
+                self._take_extra(record, follower)
                 continue
-            line = _event(record, viewer)
+            line = _event(record, follower)
             if line is not None or isinstance(record, Result):
-                self._tell_extra(viewer)
+                self._tell_extra(follower)
             if line is not None:
-                self._tell(line, _happened(record), viewer)
-        if not viewer.running:
-            self._tell_extra(viewer)
-        if time.monotonic() >= self._next_at and viewer.running:
+                self._tell(line, _happened(record), follower)
+        if not follower.running:
+            self._tell_extra(follower)
+        if time.monotonic() >= self._next_at and follower.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            told = reading_text(viewer.read_share) or _progress_text(viewer.snapshot())
+            told = reading_text(follower.read_share) or _progress_text(follower.snapshot())
             self._print(told, time.time())
 
-    def _is_of_extra_epochs(self, record: Record, viewer: Viewer) -> bool:
-        model = viewer.session.model
+    def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
+        model = follower.session.model
         if isinstance(record, Epoch):
             return model is not None and record.epoch >= model.epochs
         unseen = (*STEADY_PHASES, "opening")
         return self._beyond_asked and isinstance(record, Phase) and record.name in unseen
 
-    def _take_extra(self, record: Record, viewer: Viewer) -> None:
+    def _take_extra(self, record: Record, follower: SessionFollower) -> None:
         if isinstance(record, Epoch):
             self._beyond_asked = True
             self._extra.append(record)
             if record.end - self._extra[0].begin >= LINE_EVERY_S * 1e9:
-                self._tell_extra(viewer)
+                self._tell_extra(follower)
 
-    def _tell_extra(self, viewer: Viewer) -> None:
+    def _tell_extra(self, follower: SessionFollower) -> None:
         if self._extra:
-            self._tell(_epochs_text(self._extra, viewer), self._extra[-1].end, viewer)
+            self._tell(_epochs_text(self._extra, follower), self._extra[-1].end, follower)
             self._extra = []
 
-    def _tell(self, line: str, t: int, viewer: Viewer) -> None:
-        header = viewer.session.header
+    def _tell(self, line: str, t: int, follower: SessionFollower) -> None:
+        header = follower.session.header
         self._print(line, header.wall + (t - header.t) / 1e9)
         self._next_at = time.monotonic() + LINE_EVERY_S
 
@@ -232,13 +232,13 @@ class _Live(_Steady):
         self._progress.start()
         self._reading = ""
 
-    def show(self, records: list[Record], viewer: Viewer) -> None:
-        super().show(records, viewer)
-        reading = reading_text(viewer.read_share)
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        super().show(records, follower)
+        reading = reading_text(follower.read_share)
         if reading:
             self._show_reading(reading)
             return
-        snapshot = viewer.snapshot()
+        snapshot = follower.snapshot()
         progress = snapshot.progress
         self._progress.update(
             self._task,
@@ -265,18 +265,18 @@ def _happened(record: Record) -> int:
     return record.t if isinstance(record, (Phase, Notice)) else 0
 
 
-def _event(record: Record, viewer: Viewer) -> str | None:
+def _event(record: Record, follower: SessionFollower) -> str | None:
     """Return the line for a record that is worth one."""
     if isinstance(record, Phase):
         if record.name == "opening" and record.epoch is not None:
-            return f"opening {epoch_word(viewer.session.header)} {record.epoch + 1}"
+            return f"opening {epoch_word(follower.session.header)} {record.epoch + 1}"
         return None if record.name in ("validating", "closing") else record.name
     if isinstance(record, Notice):
         return f"notice: {record.text}"
-    return _epochs_text([record], viewer) if isinstance(record, Epoch) else None
+    return _epochs_text([record], follower) if isinstance(record, Epoch) else None
 
 
-def _epochs_text(epochs: list[Epoch], viewer: Viewer) -> str:
+def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     """Say how long consecutive epochs took, and what the last of them ended with."""
     first, last = epochs[0], epochs[-1]
     metrics = "  ".join(
@@ -284,7 +284,7 @@ def _epochs_text(epochs: list[Epoch], viewer: Viewer) -> str:
         for name, value in last.metrics.items()
     )
     took = units.seconds((last.end - first.begin) / 1e9)
-    word = epoch_word(viewer.session.header)
+    word = epoch_word(follower.session.header)
     if first is not last:
         cut_short = not last.whole and all(epoch.steps == last.steps for epoch in epochs)
         each = f" ({last.steps} steps each)" if cut_short else ""
@@ -293,7 +293,7 @@ def _epochs_text(epochs: list[Epoch], viewer: Viewer) -> str:
             f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
         )
     part = "" if last.whole else f" ({last.steps} steps)"
-    model = viewer.session.model
+    model = follower.session.model
     of = max(model.epochs_in_all, last.epoch + 1) if model else "?"
     return f"{word} {last.epoch + 1}/{of} took {took}{part}  {metrics}".rstrip()
 

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dlmon.comparison.compare import Row, missing_part
+from dlmon.comparison.compare import ComparisonRow, missing_part
 from dlmon.log.directory import list_sessions
 from dlmon.records import RunSeconds, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import (
@@ -41,45 +41,45 @@ LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
 
 
-def print_outcome(viewer: Viewer) -> None:
+def print_outcome(follower: SessionFollower) -> None:
     """Print the figures of a session and its comparison, and what went wrong on stderr."""
-    snapshot = viewer.snapshot()
+    snapshot = follower.snapshot()
     console = line_console()
-    _print_summary(console, viewer, snapshot)
+    _print_summary(console, follower, snapshot)
     console.file.flush()
-    print_trouble(line_console(stderr=True), viewer, snapshot)
+    print_trouble(line_console(stderr=True), follower, snapshot)
 
 
 def print_trouble(
-    errors: Console, viewer: Viewer, snapshot: Snapshot, is_result_printed: bool = False
+    errors: Console, follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
 ) -> None:
     """Print what went wrong with a session, or why its result is in no log."""
-    if viewer.why_result_unwritten is not None:
-        errors.print(Text(unrecorded_result(viewer, is_result_printed)))
-    elif viewer.trouble and viewer.status in (Status.INTERRUPTED, Status.UNKNOWN):
-        path = shown_path(viewer.path)
-        errors.print(Text(f"dlmon: {viewer.trouble}; {path} holds what was recorded"))
+    if follower.why_result_unwritten is not None:
+        errors.print(Text(unrecorded_result(follower, is_result_printed)))
+    elif follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
+        path = shown_path(follower.path)
+        errors.print(Text(f"dlmon: {follower.problem}; {path} holds what was recorded"))
     elif snapshot.result is not None and snapshot.result.error:
         _print_failure(errors, snapshot)
 
 
-def unrecorded_result(viewer: Viewer, is_printed: bool = False) -> str:
+def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
     """Say why the result is in no log; with the result, unless that is printed already."""
-    assert viewer.result is not None
-    told = f"dlmon: {viewer.trouble}"
-    return told if is_printed else f"{told}; it is:\n{json.dumps(to_json(viewer.result))}"
+    assert follower.result is not None
+    told = f"dlmon: {follower.problem}"
+    return told if is_printed else f"{told}; it is:\n{json.dumps(to_json(follower.result))}"
 
 
-def _print_summary(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
+def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     console.print()
     table = Table.grid(padding=(0, 2))
-    for name, text in _summary(viewer, snapshot):
+    for name, text in _summary(follower, snapshot):
         table.add_row(Text(name, style="dim"), Text(clean(text, LONGEST_TEXT)))
     print_table(console, table)
-    _print_comparison(console, viewer, snapshot)
+    _print_comparison(console, follower, snapshot)
 
 
-def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
+def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, str]]:
     model, result = snapshot.model, snapshot.result
     why = snapshot.why | (result.why if result is not None else {})
     rows = [("workload", snapshot.header.workload)]
@@ -89,14 +89,14 @@ def _summary(viewer: Viewer, snapshot: Snapshot) -> list[tuple[str, str]]:
     unusual = unusual_settings(snapshot.header.options)
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", viewer.status))
+    rows.append(("status", follower.status))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
     if snapshot.seconds_per_epoch is not None:
         rows.append(("seconds per epoch", _epoch_text(snapshot)))
     elif metric_of(snapshot) != "step_ms":
-        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, viewer.status)})"))
+        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, follower.status)})"))
     if snapshot.samples_per_second is not None:
         rows.append(("throughput", units.throughput(snapshot.samples_per_second)))
     else:
@@ -146,8 +146,8 @@ def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
     return f"{units.band(timing)} (projected{left_out})"
 
 
-def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> None:
-    entries = earlier_sessions(list_sessions(viewer.directory), snapshot.header)
+def _print_comparison(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
+    entries = earlier_sessions(list_sessions(follower.directory), snapshot.header)
     rows = comparison_rows(snapshot, entries)
     if not rows:
         return
@@ -182,12 +182,12 @@ def _print_comparison(console: Console, viewer: Viewer, snapshot: Snapshot) -> N
     print_table(console, table)
 
 
-def _share(row: Row) -> str:
+def _share(row: ComparisonRow) -> str:
     share = peak_share(row.published)[0] if row.published else None
     return "" if share is None else units.share(share)
 
 
-def _cost(row: Row) -> str:
+def _cost(row: ComparisonRow) -> str:
     cost = row.cost_usd
     return "" if cost is None else units.dollars(cost).removesuffix(" USD")
 

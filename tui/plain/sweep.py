@@ -48,8 +48,8 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
     else:
         print_results(run)
     sys.stdout.flush()
-    if run.trouble is not None:
-        errors.print(Text(f"dlmon: {clean(run.trouble)}"))
+    if run.problem is not None:
+        errors.print(Text(f"dlmon: {clean(run.problem)}"))
     sweep = run.sweep
     if sweep.left():
         name = run.writer.header.id

@@ -228,8 +228,8 @@ def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     count = COLUMNS_PER_CELL * SPARK_CELLS
     now_ns = session.header.t + int(snapshot.elapsed_s * 1e9)
     # Whole seconds: the line moves by a column, it doesn't flicker.
-    begin_ns = now_ns // _SPARK_COLUMN_NS * _SPARK_COLUMN_NS - count * _SPARK_COLUMN_NS
-    columns = session.throughput.columns(begin_ns, _SPARK_COLUMN_NS, count)
+    start_ns = now_ns // _SPARK_COLUMN_NS * _SPARK_COLUMN_NS - count * _SPARK_COLUMN_NS
+    columns = session.throughput.columns(start_ns, _SPARK_COLUMN_NS, count)
     known = [column for column in columns if column is not None]
     if not known:
         return ""

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from dlmon.records import RunStatus
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.results import Row, axis_of, judged_rows, key_text, label, leaders, of_workload
+from dlmon.sweep.results import (
+    CombinationRow,
+    axis_of,
+    best_rows,
+    key_text,
+    label,
+    of_workload,
+    ranking_rows,
+)
 from tui.drawing.plot import bar_fractions
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.sweeps import amount, heading_of, spread_text
@@ -34,8 +42,8 @@ class SweepPicture:
 
 def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPicture:
     """Return the picture of one workload's combinations; of all workloads where nothing varies."""
-    plan, rows = sweep.plan, judged_rows(sweep)
-    best = {row.combination.index for row in leaders(sweep).values()}
+    plan, rows = sweep.plan, ranking_rows(sweep)
+    best = {row.combination.index for row in best_rows(sweep).values()}
     if not plan.variations:
         return _bars(rows, best, glyphs)
     rows = tuple(of_workload(rows, workload))
@@ -46,7 +54,7 @@ def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPi
     return _points(plan, possible, axis)
 
 
-def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
+def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPicture:
     others = [key for key in plan.varied if key != axis]
     series: dict[str, list[Point]] = {}
     for row in rows:
@@ -77,7 +85,7 @@ def _points(plan: Plan, rows: Sequence[Row], axis: str) -> SweepPicture:
     )
 
 
-def _bars(rows: Sequence[Row], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
+def _bars(rows: Sequence[CombinationRow], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
     bars = []
     for row in rows:
         told = row.reason or row.status

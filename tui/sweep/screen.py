@@ -196,8 +196,8 @@ class SweepScreen(BaseScreen):
     def _paint_run(self) -> None:
         run, line = self._run, self.query_one(SweepRunLine)
         slot = run.slot
-        if run.trouble is not None:
-            line.show_sentence(run.trouble, wrong=True)
+        if run.problem is not None:
+            line.show_sentence(run.problem, wrong=True)
         elif run.ended:
             left = len(run.sweep.left())
             done = "all runs done" if not left else f"{left} left for --resume"
@@ -205,18 +205,18 @@ class SweepScreen(BaseScreen):
         elif slot is not None:
             plan = run.sweep.plan
             name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
-            viewer = run.viewer
-            if viewer is None:
+            follower = run.follower
+            if follower is None:
                 line.show_run(name, None, None)
             else:
-                line.show_run(name, viewer.session, viewer.snapshot())
+                line.show_run(name, follower.session, follower.snapshot())
 
     @property
     def _standing(self) -> Standing:
         run = self._run
         state = "stopping" if run.stopping else "running"
         if run.ended:
-            state = "failed" if run.trouble is not None else run.sweep.closed or "stopped"
+            state = "failed" if run.problem is not None else run.sweep.closed or "stopped"
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
         return Standing(
             sweep=run.sweep,
@@ -261,8 +261,8 @@ class SweepScreen(BaseScreen):
             return None
         index = row.combination.index
         began = run.sweep.running
-        if began is not None and began.slot.combination == index and run.viewer is not None:
-            return run.viewer.path
+        if began is not None and began.slot.combination == index and run.follower is not None:
+            return run.follower.path
         plan = run.sweep.plan
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))

@@ -159,8 +159,8 @@ class MachineDetail(Wheel, Lines):
     def _body(self, section: Section, view: MachineView, width: int) -> list[Row]:
         room = width - _INDENT
         rows: list[Row] = []
-        if section.trouble:
-            lines = wrapped(section.trouble, room, 3, self.ellipsis)
+        if section.problem:
+            lines = wrapped(section.problem, room, 3, self.ellipsis)
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         in_a_row = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         each = (room - _GAP * (in_a_row - 1)) // in_a_row - _LABEL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dlmon.records import MOST_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts
+from dlmon.records import MAX_ON_GPUS, Gpu, GpuFacts, Machine, MachineFacts
 from tui.formatting import units
 from tui.formatting.machine import (
     BUSY_PCT,
@@ -35,14 +35,14 @@ class Section:
     """One part of a machine: what it is, its figures, and the reasons of what is unknown.
 
     `unknown` holds each reason with the names of all that it is the reason of.
-    A part that tells nothing has its `trouble` in place of them.
+    A part that tells nothing has its `problem` in place of them.
     """
 
     title: str
     about: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
-    trouble: str = ""
+    problem: str = ""
 
 
 def sections(view: MachineView) -> list[Section]:
@@ -50,11 +50,11 @@ def sections(view: MachineView) -> list[Section]:
     machine, facts = view.history.latest, view.facts
     gpus = [gpu_section(view, gpu) for gpu in view.gpus]
     if not gpus:
-        gpus = [Section("GPU", trouble=view.no_gpus or "waiting for the first sample")]
+        gpus = [Section("GPU", problem=view.no_gpus or "waiting for the first sample")]
     if machine is None:
         return gpus
     parts = (
-        _cpu(machine, facts, view.history.cpu_energy_j_since_begin),
+        _cpu(machine, facts, view.history.cpu_energy_j_since_start),
         _memory(machine, facts),
         _run(machine),
         _sensors(machine, facts),
@@ -94,7 +94,7 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     if tells_nothing(gpu):
         energy = _told(_energy(gpu, view.energy_j_of(gpu)))
         left = (replace(energy, label="energy"),) if energy is not None else ()
-        return Section(title, tuple(about), left, trouble=_silence(gpu))
+        return Section(title, tuple(about), left, problem=_silence(gpu))
     why = gpu.why
     if gpu.mig:
         why = {**why, "utilization_pct": "unknown while MIG is on"}
@@ -155,7 +155,7 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
     about = [units.device(facts.cpu_model)] if facts.cpu_model else []
     about += [_cores(facts.cores, facts.physical_cores)] if facts.cores else []
     if cpu is None:
-        return Section("CPU", tuple(about), trouble=machine.why.get("cpu", NOT_READ))
+        return Section("CPU", tuple(about), problem=machine.why.get("cpu", NOT_READ))
     known, why = _Readings(), cpu.why
     known.add("utilisation", _utilization(cpu.pct), why, "pct")
     known.add("temperature", temperature_of_cpu(cpu), why, "temperature_c")
@@ -277,7 +277,7 @@ def _users_of_gpus(machine: Machine, facts: MachineFacts) -> tuple[str, str]:
         count = sum(bool(process.gpus) for process in machine.processes)
         if not count and any("gpus" in process.why for process in machine.processes):
             return "", ""
-        more = " or more" if count >= MOST_ON_GPUS else ""
+        more = " or more" if count >= MAX_ON_GPUS else ""
         return "GPUs used by", f"{processes_text(count)}{more}"
     others = facts.foreign_gpu_processes
     if others is None:

@@ -115,7 +115,6 @@ class AugmentedBatches(keras.utils.PyDataset):
         return shifted_and_flipped(self._x[chosen], self._random), self._y[chosen]
 
     def on_epoch_end(self) -> None:
-        """Shuffle for the next epoch."""
         self._random.shuffle(self._order)
 
 

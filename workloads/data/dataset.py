@@ -25,7 +25,7 @@ class DataError(Exception):
 class Data:
     """A data set as a network is fed it.
 
-    Use `training`, `testing` and `inference`: the arrays alone don't tell how
+    Use `training`, `testing` and `inference`: the arrays alone don't show how
     they are cut into batches.
 
     Attributes:
@@ -156,5 +156,5 @@ def reading(path: Path) -> Iterator[None]:
 
 def one_line(error: Exception) -> str:
     """Return what an error says, in one line of at most 300 characters."""
-    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(told.split())[:300] or type(error).__name__
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split())[:300] or type(error).__name__

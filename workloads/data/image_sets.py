@@ -46,7 +46,6 @@ class ImageSet:
     augmented: bool = False
 
     def fetch(self) -> None:
-        """Have Keras fetch it and check its hash."""
         import keras
 
         getattr(keras.datasets, self.name).load_data()
@@ -96,12 +95,10 @@ class Mnist(ImageSet):
     """Handwritten digits, in one npz archive."""
 
     def find(self, folder: Path) -> Path | None:
-        """Look for the archive."""
         path = folder / "mnist.npz"
         return path if is_there(path) else None
 
     def read(self, path: Path) -> Data:
-        """Read the archive."""
         with reading(path), open_to_read(path, LARGEST_FILE) as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an npz archive, or only a part of one")
@@ -116,7 +113,7 @@ class Cifar10(ImageSet):
     """Small colour images, in five batches for training and one for testing."""
 
     def find(self, folder: Path) -> Path | None:
-        """Look for a folder with any of the batches: a missing one is then told."""
+        """Look for a folder with any of the batches: a missing one is then reported."""
         for name in CIFAR10_FOLDERS:
             batches = (*CIFAR10_BATCHES, CIFAR10_TEST_BATCH)
             if any(is_there(folder / name / batch) for batch in batches):
@@ -124,7 +121,6 @@ class Cifar10(ImageSet):
         return None
 
     def read(self, path: Path) -> Data:
-        """Read the batches in the folder."""
         x_train, y_train = _join([self._read_batch(path / name) for name in CIFAR10_BATCHES])
         x_test, y_test = _join([self._read_batch(path / CIFAR10_TEST_BATCH)])
         return self._data(x_train, y_train, x_test, y_test, origin="real")

@@ -98,16 +98,13 @@ class Imdb:
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """Return (ids,)."""
         return (self.length,)
 
     def find(self, folder: Path) -> Path | None:
-        """Look for the archive."""
         path = folder / "imdb.npz"
         return path if is_there(path) else None
 
     def read(self, path: Path) -> Data:
-        """Read the archive."""
         with reading(path), open_to_read(path, LARGEST_FILE) as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an npz archive, or only a part of one")
@@ -118,7 +115,6 @@ class Imdb:
         return self._data(train, y_train, test, y_test, "real")
 
     def fetch(self) -> None:
-        """Have Keras fetch it and check its hash."""
         import keras
 
         keras.datasets.imdb.load_data()
@@ -232,7 +228,6 @@ class Nietzsche:
         return len(range(0, self.text_length - self.length, self.step))
 
     def find(self, folder: Path) -> Path | None:
-        """Look for the text."""
         path = folder / "nietzsche.txt"
         return path if is_there(path) else None
 

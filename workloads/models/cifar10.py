@@ -26,15 +26,15 @@ def build(workload: Workload) -> keras.Model:
     )
     deep = workload.name == "cifar10-deep-cnn"
     model.compile(
-        optimizer=_waning() if deep else keras.optimizers.Adam(),
+        optimizer=_decaying_rmsprop() if deep else keras.optimizers.Adam(),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
     return model
 
 
-def _waning() -> keras.Optimizer:
-    """Return an optimizer whose learning rate wanes batch by batch."""
+def _decaying_rmsprop() -> keras.Optimizer:
+    """Return an optimizer whose learning rate decays with each batch."""
     # What `decay=1e-6` meant in the optimizers of Keras 2.
-    waning = keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
-    return keras.optimizers.RMSprop(learning_rate=waning)
+    schedule = keras.optimizers.schedules.InverseTimeDecay(1e-4, decay_steps=1, decay_rate=1e-6)
+    return keras.optimizers.RMSprop(learning_rate=schedule)

@@ -1,4 +1,4 @@
-"""The networks that tell whether a film review praises."""
+"""The networks that classify film reviews as positive or negative."""
 
 from __future__ import annotations
 

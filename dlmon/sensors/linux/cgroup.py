@@ -61,7 +61,6 @@ class CgroupProvider:
         self._faults = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the group, and tell what it allows."""
         try:
             mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
             paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
@@ -119,14 +118,14 @@ class CgroupProvider:
 
     def _find_cpu_limit(self, group: Group) -> float:
         limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
-        cores, directory = _tightest(group, limit, "no CPU limit is set")
+        cores, directory = _lowest_limit(group, limit, "no CPU limit is set")
         self._throttle = (directory, str(directory / "cpu.stat"))
         self._cores = cores
         return round(cores, 2)
 
     def _find_memory_limit(self, group: Group, memory_bytes: int) -> int:
         limit = memory_limit_v2 if group.version == 2 else memory_limit_v1
-        allowed, directory = _tightest(group, limit, "no memory limit is set")
+        allowed, directory = _lowest_limit(group, limit, "no memory limit is set")
         if allowed >= memory_bytes:
             raise ValueError("no memory limit is set")
         self._memory = (group.version, directory)
@@ -211,37 +210,37 @@ def find_group(
 
 def cpu_limit_v2(directory: Path) -> float | None:
     """Return the cores that `cpu.max` allows, or None for no limit ("max 100000")."""
-    quota, _, period = _told(directory / "cpu.max", "max 100000").partition(" ")
+    quota, _, period = _text_of(directory / "cpu.max", "max 100000").partition(" ")
     return None if quota == "max" else _positive(quota) / _positive(period)
 
 
 def cpu_limit_v1(directory: Path) -> float | None:
     """Return the cores that `cpu.cfs_quota_us` allows, or None for no limit (-1)."""
-    quota = int(_told(directory / "cpu.cfs_quota_us", "-1"))
-    return None if quota < 0 else quota / _positive(_told(directory / "cpu.cfs_period_us", ""))
+    quota = int(_text_of(directory / "cpu.cfs_quota_us", "-1"))
+    return None if quota < 0 else quota / _positive(_text_of(directory / "cpu.cfs_period_us", ""))
 
 
 def memory_limit_v2(directory: Path) -> int | None:
     """Return the bytes that `memory.max` allows, or None for no limit ("max")."""
-    told = _told(directory / "memory.max", "max")
-    return None if told == "max" else int(told)
+    text = _text_of(directory / "memory.max", "max")
+    return None if text == "max" else int(text)
 
 
 def memory_limit_v1(directory: Path) -> int | None:
     """Return the bytes that `memory.limit_in_bytes` allows; no limit is a number near 2**63."""
-    limit = int(_told(directory / "memory.limit_in_bytes", str(2**63)))
+    limit = int(_text_of(directory / "memory.limit_in_bytes", str(2**63)))
     return None if limit >= 2**62 else limit
 
 
 def swap_limit_v2(directory: Path) -> int | None:
     """Return the bytes that `memory.swap.max` allows, or None for no limit ("max")."""
-    told = _told(directory / "memory.swap.max", "max")
-    return None if told == "max" else int(told)
+    text = _text_of(directory / "memory.swap.max", "max")
+    return None if text == "max" else int(text)
 
 
 def swap_limit_v1(directory: Path) -> int | None:
     """Return the bytes that may be swapped out when memory is full: that limit holds for both."""
-    with_swap = int(_told(directory / "memory.memsw.limit_in_bytes", str(2**63)))
+    with_swap = int(_text_of(directory / "memory.memsw.limit_in_bytes", str(2**63)))
     memory = memory_limit_v1(directory)
     return None if with_swap >= 2**62 or memory is None else max(0, with_swap - memory)
 
@@ -302,7 +301,7 @@ def major_faults(version: int, directory: Path) -> int:
 
 
 def cpu_time_us(directory: Path, cpu_stat: str) -> int:
-    """Return the CPU time of a group in microseconds: version 1 tells it in a file of its own.
+    """Return the CPU time of a group in microseconds: version 1 has it in a file of its own.
 
     Raises:
         OSError: that file can't be read.
@@ -352,7 +351,7 @@ def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
     return tuple(reversed(directories))
 
 
-def _tightest(
+def _lowest_limit(
     group: Group, limit: Callable[[Path], Limit | None], why_none: str
 ) -> tuple[Limit, Path]:
     limits = [(limit(where), where) for where in group.directories]
@@ -366,14 +365,14 @@ def _swap_allowed(group: Group, meminfo: str) -> int | None:
     """Return the MiB that the group may swap out, None where the machine has no more anyway."""
     limit = swap_limit_v2 if group.version == 2 else swap_limit_v1
     try:
-        allowed, _ = _tightest(group, limit, "no swap limit is set")
+        allowed, _ = _lowest_limit(group, limit, "no swap limit is set")
         swap_bytes = _bytes_of("SwapTotal", meminfo)
     except (OSError, ValueError):
         return None
     return allowed // BYTES_IN_MIB if allowed < swap_bytes else None
 
 
-def _told(path: Path, absent: str) -> str:
+def _text_of(path: Path, absent: str) -> str:
     """Return a file's text; the outermost group has no limit files."""
     try:
         return kernel_files.read(path).strip()

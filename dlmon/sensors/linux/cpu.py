@@ -15,7 +15,7 @@ from dlmon.sensors.provider import Reading
 from dlmon.sensors.rates import Rates
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
-_MOST_CLOCKS = 16
+_MAX_CLOCKS = 16
 _MODEL_KEYS = ("model name", "cpu model", "cpu")
 # Drivers of the CPU's own sensors, and the label of the one that stands for the whole package.
 _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
@@ -39,7 +39,6 @@ class CpuProvider:
         self._temperatures: list[str] = []
 
     def facts(self) -> MachineFacts:
-        """Tell the model, how many cores there are, and how busy they were."""
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
         asked: dict[str, Callable[[], Any]] = {
@@ -109,7 +108,7 @@ class CpuProvider:
 
     def _clock_files(self) -> list[str]:
         policies = sorted((self._root / "sys/devices/system/cpu/cpufreq").glob("policy*"))
-        step = -(-len(policies) // _MOST_CLOCKS) or 1
+        step = -(-len(policies) // _MAX_CLOCKS) or 1
         return [str(policy / "scaling_cur_freq") for policy in policies[::step]]
 
     def _temperature_files(self) -> list[str]:
@@ -149,8 +148,8 @@ def stolen(times: Sequence[Any]) -> float | None:
 
     None where the system doesn't count them.
     """
-    told = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
-    return sum(told) if told else None
+    counted = [steal for of_core in times if (steal := getattr(of_core, "steal", None)) is not None]
+    return sum(counted) if counted else None
 
 
 def utilisation(

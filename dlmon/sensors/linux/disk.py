@@ -34,12 +34,11 @@ class DiskProvider:
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the disks; there is nothing to tell of them."""
+        """Find the disks; there is no fact to report."""
         self._disks = physical_disks(self._devices)
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read the rates since the call before."""
         try:
             if not self._disks:
                 raise ValueError("no physical disk was found")

@@ -28,7 +28,6 @@ class MemoryProvider:
         self._counted = Rates()
 
     def facts(self) -> MachineFacts:
-        """Tell how much memory and swap there is."""
         try:
             memory_mib = psutil.virtual_memory().total // BYTES_IN_MIB
         except _ERRORS as error:

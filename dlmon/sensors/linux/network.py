@@ -26,12 +26,11 @@ class NetworkProvider:
         self._moved = Rates()
 
     def facts(self) -> MachineFacts:
-        """Find the interfaces; there is nothing to tell of them."""
+        """Find the interfaces; there is no fact to report."""
         self._hardware = hardware_interfaces(self._devices)
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read the rates since the call before."""
         try:
             received, sent = bytes_moved(kernel_files.read(self._counters), self._hardware)
             received_s, sent_s = self._moved.per_second(t, received, sent)

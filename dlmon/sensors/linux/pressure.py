@@ -37,11 +37,9 @@ class PressureProvider:
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
-        """Read nothing: that is done in the slow tier."""
         return Reading()
 
     def slow(self, t: int) -> Reading:
-        """Read the share of time since the call before."""
         values: dict[str, float] = {}
         why: dict[str, str] = {}
         for resource, path in self._files.items():

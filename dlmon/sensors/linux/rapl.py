@@ -19,7 +19,7 @@ DENIED = "denied: only root may read the CPU's energy counter"
 NO_COUNTER = "this system has no energy counter of the CPU"
 READ_TOO_SELDOM = "read too seldom to know how often the energy counter began again"
 # More than any package draws; a counter can't have gone around sooner than at this power.
-_MOST_PACKAGE_W = 1000
+_MAX_PACKAGE_W = 1000
 _FIELDS = ("energy_j", "power_w")
 
 
@@ -36,7 +36,7 @@ class Package:
         """Read the counter and add the turns that it has made since it was first read.
 
         Raises:
-            OSError, ValueError: it can't be read, or tells no number.
+            OSError, ValueError: it can't be read, or holds no number.
         """
         now_uj = int(kernel_files.read(self.counter))
         if now_uj < self.last_uj:
@@ -58,7 +58,7 @@ class EnergyProvider:
         """Whether it can't be read for want of a right."""
 
     def facts(self) -> MachineFacts:
-        """Find the packages; no fact is told of them."""
+        """Find the packages; there is no fact to report."""
         try:
             self._packages = find_packages(self._root)
             self._why = None if self._packages else NO_COUNTER
@@ -79,7 +79,7 @@ class EnergyProvider:
             self._taken = Rates()
             return _unknown(_words(error))
         last_t, self._last_t = self._last_t, t
-        if last_t is not None and t - last_t > self._surely_known_ns():
+        if last_t is not None and t - last_t > self._shortest_wrap_ns():
             self._taken = Rates()
             return _unknown(READ_TOO_SELDOM)
         energy_j = round(energy_uj / 1e6, 1)
@@ -90,12 +90,11 @@ class EnergyProvider:
         return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
 
     def slow(self, t: int) -> Reading:
-        """Read nothing more."""
         return Reading()
 
-    def _surely_known_ns(self) -> float:
-        """Return for how long no counter can go around unseen."""
-        return min(package.range_uj for package in self._packages) * 1e3 / _MOST_PACKAGE_W
+    def _shortest_wrap_ns(self) -> float:
+        """Return the shortest time in which a counter could wrap around."""
+        return min(package.range_uj for package in self._packages) * 1e3 / _MAX_PACKAGE_W
 
 
 def find_packages(root: Path) -> list[Package]:

@@ -23,14 +23,14 @@ from dlmon.sensors.nvidia.queries import (
     STATES,
     UNDER_MIG,
     WORDS,
-    Question,
+    Query,
     Reader,
     words,
 )
 
-_EVERYTHING = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
-_READINGS = (*(question.name for question in _EVERYTHING), *NVLINK_NAMES)
-_BUS_ID = next(question for question in FACTS if question.name == "bus_id")
+_ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
+_READINGS = (*(query.name for query in _ALL_QUERIES), *NVLINK_NAMES)
+_BUS_ID = next(query for query in FACTS if query.name == "bus_id")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Missing:
 LOST = Missing("lost", GpuState.LOST)
 ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)
 MAY_SLEEP = Missing("asleep or not: which GPU sleeps is not known", GpuState.ASLEEP)
-LET_GO = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
+RELEASED = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE)
 
 
 def missing_by(error: Exception) -> Missing:
@@ -63,7 +63,7 @@ class Device:
     handle: Any = None
     missing: Missing = LOST
     is_asleep: bool = False
-    has_told_facts: bool = False
+    has_reported_facts: bool = False
     is_due: bool = False
     """Its next reading is of everything: it is new, or it was away."""
     answered: bool = False
@@ -78,7 +78,7 @@ class Device:
     @property
     def is_lost(self) -> bool:
         """Whether it can't be asked, and not for having been left to sleep."""
-        return self.handle is None and self.missing not in (ASLEEP, LET_GO)
+        return self.handle is None and self.missing not in (ASLEEP, RELEASED)
 
     @property
     def can_be_asked(self) -> bool:
@@ -86,7 +86,6 @@ class Device:
         return self._why_not_asked() is None
 
     def attach(self, nvml: Any, handle: Any, uuid: str | None) -> None:
-        """Ask through `handle` from now on."""
         self.handle, self.uuid = handle, uuid or self.uuid
         self.is_asleep, self.is_due = False, True
         self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
@@ -99,8 +98,8 @@ class Device:
         """Ask no more; `missing` says why not."""
         self.handle, self.missing = None, missing
 
-    def heed(self, asleep: frozenset[str]) -> None:
-        """Ask it, or not, by whether its bus id is among those of the sleeping cards."""
+    def set_asleep(self, asleep: frozenset[str]) -> None:
+        """Note whether its bus id is among those of the sleeping cards, which are not asked."""
         was_asleep = self.is_asleep
         may_be_any = self.bus_id is None and self.handle is None and self.missing == ASLEEP
         self.is_asleep = bool(asleep) if may_be_any else self.bus_id in asleep
@@ -108,20 +107,19 @@ class Device:
             self.is_due, self._measured = True, {}
 
     def facts(self, nvml: Any) -> GpuFacts:
-        """Ask what does not change."""
         values, why = self._answers(nvml, FACTS)
-        # It may have been lost in between, and then has yet to be told.
-        self.has_told_facts = self.can_be_asked
+        # It may have been lost in between, and then has yet to be reported.
+        self.has_reported_facts = self.can_be_asked
         values.setdefault("name", "NVIDIA GPU")
         return GpuFacts(index=self.index, **values, state=self._state, why=why)
 
-    def read(self, nvml: Any, questions: tuple[Question, ...], slow: bool = False) -> Gpu:
-        """Ask `questions`, and of its links if `slow`; of everything where that is due."""
+    def read(self, nvml: Any, queries: tuple[Query, ...], slow: bool = False) -> Gpu:
+        """Ask `queries`, and of its links if `slow`; of everything where that is due."""
         if self.is_due:
-            questions, slow, self.is_due = _EVERYTHING, True, False
+            queries, slow, self.is_due = _ALL_QUERIES, True, False
         if slow:
-            questions += self._nvlinks.questions
-        values, why = self._answers(nvml, questions)
+            queries += self._nvlinks.queries
+        values, why = self._answers(nvml, queries)
         not_asked = self._why_not_asked()
         self.answered = bool(values) and not_asked is None
         if not_asked is not None:
@@ -134,26 +132,26 @@ class Device:
             self._settled.clear()
         return Gpu(index=self.index, **values, state=GpuState.ANSWERS, why=why)
 
-    def measure(self, nvml: Any, questions: tuple[Question, ...]) -> None:
-        """Ask what takes too long for a reading; the next readings tell these answers."""
-        self._measured = {question.name: self._ask(nvml, question) for question in questions}
+    def measure(self, nvml: Any, queries: tuple[Query, ...]) -> None:
+        """Ask what takes too long for a reading; the next readings have these answers."""
+        self._measured = {query.name: self._ask(nvml, query) for query in queries}
 
     def processes(self, nvml: Any) -> dict[int, int | None] | Missing:
-        """Return the MiB that each process holds here, or why none are told."""
+        """Return the MiB that each process holds here, or why that is unknown."""
         compute = self._ask(nvml, COMPUTE)
         if self._mig and compute == Missing(WORDS[NO_PERMISSION]):
             compute = self._ask(nvml, OF_INSTANCES)
         graphics = self._ask(nvml, GRAPHICS)
-        lists = [told for told in (compute, graphics) if not isinstance(told, Missing)]
+        lists = [found for found in (compute, graphics) if not isinstance(found, Missing)]
         if not lists:
             missing: Missing = compute
             return missing
-        return memory_by_pid(process for told in lists for process in told)
+        return memory_by_pid(process for found in lists for process in found)
 
     def computing_pids(self, nvml: Any) -> Iterable[int] | Missing:
-        """Return the processes that compute here, or why they are not told."""
-        told = self._ask(nvml, COMPUTE)
-        return told if isinstance(told, Missing) else {process.pid for process in told}
+        """Return the processes that compute here, or why they are unknown."""
+        found = self._ask(nvml, COMPUTE)
+        return found if isinstance(found, Missing) else {process.pid for process in found}
 
     @property
     def _state(self) -> GpuState:
@@ -166,35 +164,35 @@ class Device:
         return self.missing if self.handle is None else None
 
     def _answers(
-        self, nvml: Any, questions: tuple[Question, ...]
+        self, nvml: Any, queries: tuple[Query, ...]
     ) -> tuple[dict[str, Any], dict[str, str]]:
         values: dict[str, Any] = {}
         why: dict[str, str] = {}
-        for question in questions:
-            answer = self._measured.get(question.name)
+        for query in queries:
+            answer = self._measured.get(query.name)
             if answer is None:
-                answer = self._ask(nvml, question)
+                answer = self._ask(nvml, query)
             if isinstance(answer, Missing):
-                why[question.name] = answer.reason
+                why[query.name] = answer.reason
             else:
-                values[question.name] = answer
+                values[query.name] = answer
         return values, why
 
-    def _ask(self, nvml: Any, question: Question) -> Any:
+    def _ask(self, nvml: Any, query: Query) -> Any:
         """Return the answer; which call gives it, if any does, is found out once."""
         not_asked = self._why_not_asked()
         if not_asked is not None:
             return not_asked
-        if self._mig and question.name in NOT_UNDER_MIG:
+        if self._mig and query.name in NOT_UNDER_MIG:
             return Missing(UNDER_MIG)
-        settled = self._settled.get(question.name)
+        settled = self._settled.get(query.name)
         if isinstance(settled, Missing):
             return settled
         missing = Missing("not supported")
-        for reader in (settled,) if settled is not None else question.readers:
+        for reader in (settled,) if settled is not None else query.readers:
             try:
                 value = reader(nvml, self.handle)
-                question.check(value)
+                query.check(value)
             except nvml.NVMLError as error:
                 missing = missing_by(error)
                 if error.value in LIFE_CYCLE:
@@ -209,7 +207,7 @@ class Device:
             except ValueError as error:
                 return Missing(str(error))
             else:
-                self._settled[question.name] = reader
+                self._settled[query.name] = reader
                 return value
-        self._settled[question.name] = missing
+        self._settled[query.name] = missing
         return missing

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Question
+from dlmon.sensors.nvidia.queries import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Query
 from dlmon.sensors.rates import Rates, mib_per_second
 
 # A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
@@ -25,10 +25,10 @@ class NvLinks:
         self._active = 0
         self._asked = 0
         self._received, self._sent = Rates(), Rates()
-        self.questions = (
-            Question("nvlinks", (self._count_active,)),
-            Question("nvlink_receive_mib_s", (self._receive_mib_s,), largest=1e8),
-            Question("nvlink_send_mib_s", (self._send_mib_s,), largest=1e8),
+        self.queries = (
+            Query("nvlinks", (self._count_active,)),
+            Query("nvlink_receive_mib_s", (self._receive_mib_s,), largest=1e8),
+            Query("nvlink_send_mib_s", (self._send_mib_s,), largest=1e8),
         )
 
     def _count_active(self, nvml: Any, gpu: Any) -> int:
@@ -48,17 +48,17 @@ class NvLinks:
     def _rate(self, nvml: Any, gpu: Any, counter: int, rates: Rates) -> float:
         if not self._active:
             raise ValueError("no NVLink is active")
-        (told,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
-        if told.nvmlReturn:
-            raise nvml.NVMLError(told.nvmlReturn)
-        kib = told.value.ullVal
+        (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
+        if field.nvmlReturn:
+            raise nvml.NVMLError(field.nvmlReturn)
+        kib = field.value.ullVal
         if kib >= _NOT_AVAILABLE:
             raise ValueError("the driver reported an impossible value")
         (kib_s,) = rates.per_second(self._clock(), kib)
         return mib_per_second(kib_s * _BYTES_IN_KIB)
 
 
-NVLINK_NAMES = tuple(question.name for question in NvLinks().questions)
+NVLINK_NAMES = tuple(query.name for query in NvLinks().queries)
 
 
 def existing_links(nvml: Any, gpu: Any) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import Question
+from dlmon.sensors.nvidia.queries import Query
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 _NOT_FOUND = 6
@@ -14,7 +14,7 @@ _NOT_AVAILABLE = 2**64 - 1
 
 
 def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
-    """Ask each MIG instance: of the whole GPU, only a privileged user is told."""
+    """Ask each MIG instance: only a privileged user gets those of the whole GPU."""
     found: list[Any] = []
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
@@ -29,25 +29,25 @@ def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
 
 
 # By version: pynvml's calls without one raise an error of another kind on an older driver.
-COMPUTE = Question(
+COMPUTE = Query(
     "compute processes",
     (
         lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses_v3(gpu),
         lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses_v2(gpu),
     ),
 )
-GRAPHICS = Question(
+GRAPHICS = Query(
     "graphics processes",
     (
         lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(gpu),
         lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses_v2(gpu),
     ),
 )
-OF_INSTANCES = Question("processes of the MIG instances", (_of_instances,))
+OF_INSTANCES = Query("processes of the MIG instances", (_of_instances,))
 
 
 def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
-    """Return the MiB that each process holds, None where untold.
+    """Return the MiB that each process holds, None where unknown.
 
     One that computes and draws stands in both of NVML's lists with all it holds;
     one on several MIG instances stands there once for each.
@@ -56,8 +56,8 @@ def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
     for process in processes:
         place = (process.pid, process.gpuInstanceId, process.computeInstanceId)
         used = process.usedGpuMemory
-        is_told = used is not None and used < _NOT_AVAILABLE
-        held[place] = used if is_told else held.get(place)
+        is_known = used is not None and used < _NOT_AVAILABLE
+        held[place] = used if is_known else held.get(place)
     by_pid: dict[int, int | None] = {}
     for (pid, _, _), used in held.items():
         before = by_pid.get(pid, 0)

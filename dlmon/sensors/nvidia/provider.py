@@ -17,7 +17,7 @@ from typing import Any
 
 from dlmon.records import ANY, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.device import ASLEEP, LET_GO, LOST, Device, Missing, missing_by
+from dlmon.sensors.nvidia.device import ASLEEP, LOST, RELEASED, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FAST,
@@ -27,11 +27,11 @@ from dlmon.sensors.nvidia.queries import (
     PCIE_LATER,
     PCIE_LEFT_OUT,
     SLOW,
-    Question,
+    Query,
     cuda_version,
     words,
 )
-from dlmon.sensors.nvidia.runtime_power import Rests, RuntimePower
+from dlmon.sensors.nvidia.runtime_power import ReleaseSchedule, RuntimePower
 from dlmon.sensors.provider import GpuProcess, Reading
 
 LIBRARY = "libnvidia-ml.so.1"
@@ -39,7 +39,7 @@ FIRST_PAUSE_NS = 1_000_000_000
 LONGEST_PAUSE_NS = 60_000_000_000
 
 # Beyond so many GPUs, their energy each second would make a record too large.
-_MOST_ENERGY_EACH_INTERVAL = 4
+_MAX_ENERGY_EACH_INTERVAL = 4
 _UNKNOWN_WITHOUT_NVML = ("gpus", "driver", "cuda", "foreign_gpu_processes")
 
 
@@ -52,13 +52,13 @@ class NoNvml(Exception):
 
 
 class NvidiaProvider:
-    """Every GPU that NVML tells of.
+    """Every GPU that NVML reports.
 
     Args:
         load: returns the `pynvml` module.
         pcie: measure what crosses their PCIe links too.
         wake: which GPU is about to be used, and so may be woken: NVML's number, or "any".
-        in_use: tells whether a run is watched, which may use a GPU at any time.
+        in_use: returns whether a run is watched, which may use a GPU at any time.
         power: which of them are asleep.
     """
 
@@ -76,7 +76,7 @@ class NvidiaProvider:
         self._wake = wake
         self._in_use = in_use
         self._power = power or RuntimePower()
-        self._rests = Rests()
+        self._release = ReleaseSchedule()
         self._nvml: Any = None
         self._initialised = False
         self._devices: list[Device] = []
@@ -85,80 +85,80 @@ class NvidiaProvider:
         self._reopen_at = 0
         self._pause_ns = FIRST_PAUSE_NS
         self._unmeasured: list[Device] = []
-        self._unreached = False
+        self._unreachable = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
 
     def facts(self) -> MachineFacts:
-        """Start NVML and tell the GPUs, the driver, and who else uses the GPUs."""
-        self._power.look_for_cards()
-        self._power.look()
+        """Start NVML and return the GPUs, the driver, and how many processes use the GPUs."""
+        self._power.find_cards()
+        self._power.update()
         if self._power.all_asleep and self._wake is None:
             self._why, self._waits_for_waking = ASLEEP, True
         else:
-            self._begin()
+            self._load_and_open()
         if self._why is not None:
             return _no_facts(self._why)
         for device in self._devices:
             device.is_due = False
         facts = self._gpu_facts()
         foreign = self._computing_processes()
-        self._note_losses()
+        self._report_losses()
         if isinstance(foreign, Missing):
             return replace(facts, why={**facts.why, "foreign_gpu_processes": foreign.reason})
         return replace(facts, foreign_gpu_processes=foreign)
 
     def later_facts(self) -> MachineFacts | None:
-        """Tell the GPUs anew if one was found since they were told last, else None."""
-        if all(device.has_told_facts or not device.can_be_asked for device in self._devices):
+        """Return the GPUs again if one was found since they were last returned, else None."""
+        if all(device.has_reported_facts or not device.can_be_asked for device in self._devices):
             return None
         return self._gpu_facts()
 
     def notices(self) -> list[str]:
         """Return a sentence for each loss and each return of GPUs since the last call."""
-        self._note_losses()
+        self._report_losses()
         notices, self._notices = self._notices, []
         return notices
 
     def fast(self, t: int) -> Reading:
         """Read utilisation, memory, power, temperature, clock, throttle reasons; of few, energy."""
-        self._power.look()
+        self._power.update()
         for device in self._devices:
-            device.heed(self._power.asleep)
-        self._bring_up(t)
-        questions = (*FAST, *PCIE_LATER) if self._pcie else FAST
-        reading = self._read((*questions, *ENERGY) if self._few() else questions)
+            device.set_asleep(self._power.asleep)
+        self._reconnect(t)
+        queries = (*FAST, *PCIE_LATER) if self._pcie else FAST
+        reading = self._read((*queries, *ENERGY) if self._has_few_gpus() else queries)
         if self._all_answer():
             self._pause_ns = FIRST_PAUSE_NS
-        self._note_losses()
+        self._report_losses()
         return reading
 
     def slow(self, t: int) -> Reading:
         """Read limits, errors and links, and who is on the GPUs; of many GPUs, energy too."""
-        self._power.look_for_cards()
-        questions = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
+        self._power.find_cards()
+        queries = (MIG, *SLOW, *(() if self._pcie else PCIE_LEFT_OUT))
         if self._pcie and not self._unmeasured:
             self._unmeasured = list(self._devices)
-        reading = self._read(questions if self._few() else questions + ENERGY, slow=True)
+        reading = self._read(queries if self._has_few_gpus() else queries + ENERGY, slow=True)
         if not self._devices:
             return reading
         processes, why = self._processes()
-        if self._rests.begins(t, self._idle(processes)):
-            self._shut_down(LET_GO)
+        if self._release.should_release(t, self._idle(processes)):
+            self._shut_down(RELEASED)
         return replace(reading, gpu_processes=processes, why=why)
 
-    def afterwards(self) -> None:
+    def read_deferred(self) -> None:
         """Measure one GPU's PCIe link, each in its turn, if they are to be measured."""
         if self._unmeasured:
             self._unmeasured.pop(0).measure(self._nvml, PCIE)
 
-    def _few(self) -> bool:
-        return len(self._devices) <= _MOST_ENERGY_EACH_INTERVAL
+    def _has_few_gpus(self) -> bool:
+        return len(self._devices) <= _MAX_ENERGY_EACH_INTERVAL
 
-    def _read(self, questions: tuple[Question, ...], slow: bool = False) -> Reading:
+    def _read(self, queries: tuple[Query, ...], slow: bool = False) -> Reading:
         if self._why is not None and not self._devices:
             return _no_reading(self._why)
-        gpus = tuple(d.read(self._nvml, questions, slow) for d in self._devices)
+        gpus = tuple(d.read(self._nvml, queries, slow) for d in self._devices)
         return Reading(gpus=gpus, gpus_state=GpuState.ANSWERS)
 
     def _gpu_facts(self) -> MachineFacts:
@@ -180,34 +180,34 @@ class NvidiaProvider:
     def _computing_processes(self) -> int | Missing:
         pids: set[int] = set()
         for device in self._devices:
-            told = device.computing_pids(self._nvml)
-            if not isinstance(told, Missing):
-                pids.update(told)
+            listed = device.computing_pids(self._nvml)
+            if not isinstance(listed, Missing):
+                pids.update(listed)
             elif device.handle is not None:
-                return told
+                return listed
         if self._devices and _may_be_hidden(pids):
             return Missing(kernel_files.who_hides_processes())
         return len(pids)
 
     def _processes(self) -> tuple[tuple[GpuProcess, ...] | None, dict[str, str]]:
-        """Return what the GPUs that tell it tell, or the first one's reason if none does."""
+        """Return the processes of the GPUs that report them, or the first reason if none does."""
         found: list[GpuProcess] = []
         reasons: list[str] = []
         for device in self._devices:
-            told = device.processes(self._nvml)
-            if isinstance(told, Missing):
-                reasons.append(told.reason)
+            listed = device.processes(self._nvml)
+            if isinstance(listed, Missing):
+                reasons.append(listed.reason)
             else:
-                found += [GpuProcess(device.index, pid, mib) for pid, mib in told.items()]
+                found += [GpuProcess(device.index, pid, mib) for pid, mib in listed.items()]
         if len(reasons) < len(self._devices) and not _may_be_hidden(found):
             return tuple(found), {}
-        some_told = len(reasons) < len(self._devices)
+        some_known = len(reasons) < len(self._devices)
         return None, {
-            "gpu_processes": kernel_files.who_hides_processes() if some_told else reasons[0]
+            "gpu_processes": kernel_files.who_hides_processes() if some_known else reasons[0]
         }
 
     def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
-        """Tell whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
+        """Return whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
         unused = (
             processes == ()
             and not self._in_use()
@@ -217,17 +217,17 @@ class NvidiaProvider:
 
     # ---- the driver's life cycle ----
 
-    def _bring_up(self, t: int) -> None:
+    def _reconnect(self, t: int) -> None:
         """Reach what can be reached by now: GPUs that woke, or that were lost."""
         if self._power.asleep:
-            self._rests.fell_asleep()
+            self._release.fell_asleep()
         if self._power.all_asleep or (self._nvml is None and not self._waits_for_waking):
             return
         if self._waits_for_waking:
             self._waits_for_waking = False
-            self._begin()
-        elif self._rests.until is not None:
-            if self._rests.is_over(t, at_once=self._in_use()):
+            self._load_and_open()
+        elif self._release.until is not None:
+            if self._release.is_over(t, at_once=self._in_use()):
                 self._open()
         elif self._all_answer():
             for device in self._devices:
@@ -243,7 +243,7 @@ class NvidiaProvider:
     def _all_answer(self) -> bool:
         return self._why is None and not any(device.is_lost for device in self._devices)
 
-    def _begin(self) -> None:
+    def _load_and_open(self) -> None:
         try:
             self._nvml = self._load()
         except NoNvml as error:
@@ -256,7 +256,7 @@ class NvidiaProvider:
             device.detach(missing)
         if self._initialised:
             self._initialised = False
-            # A driver that is gone can't be shut down either; starting it again will tell.
+            # A driver that is gone can't be shut down either; starting it again will show.
             with suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()
 
@@ -269,7 +269,7 @@ class NvidiaProvider:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:
             self._why = missing_by(error)
-            self._unreached = not self._devices
+            self._unreachable = not self._devices
             for device in self._devices:
                 device.detach(self._why)
             return
@@ -288,14 +288,14 @@ class NvidiaProvider:
         """Return the bus ids of NVML's GPUs, which it counts in the order of these."""
         if len(self._power.cards) == count:
             return self._power.cards
-        # In a container Linux may tell of more cards than NVML.
+        # In a container Linux may list more cards than NVML.
         if len(self._devices) == count:
             by_number = sorted(self._devices, key=lambda device: device.nvml_index)
             return [device.bus_id for device in by_number]
         return [None] * count
 
     def _may_wake(self, nvml_index: int) -> bool:
-        """Tell whether a run needs this GPU: by its number, or as the first where all sleep."""
+        """Return whether a run needs this GPU: by its number, or as the first where all sleep."""
         first = nvml_index == 0 and self._power.all_asleep
         return self._wake == str(nvml_index) or (self._wake == ANY and first)
 
@@ -334,7 +334,7 @@ class NvidiaProvider:
         self._devices.append(new)
         return new
 
-    def _note_losses(self) -> None:
+    def _report_losses(self) -> None:
         by_reason: dict[str, list[int]] = {}
         for device in self._devices:
             if device.is_lost and device.index not in self._lost:
@@ -346,30 +346,27 @@ class NvidiaProvider:
         back = [
             device.index
             for device in self._devices
-            if device.answered and (self._unreached or device.index in self._lost)
+            if device.answered and (self._unreachable or device.index in self._lost)
         ]
         if back:
-            self._unreached = False
+            self._unreachable = False
             self._notices.append(f"{_named(back)}: back")
             self._lost.difference_update(back)
 
 
 class NoGpus:
-    """Stands in where NVML must not be asked, as after it hung."""
+    """Replaces `NvidiaProvider` where NVML must not be asked, as after it hung."""
 
     def __init__(self, why: str) -> None:
         self._why = Missing(why, GpuState.LOST)
 
     def facts(self) -> MachineFacts:
-        """Tell why nothing is known of the GPUs."""
         return _no_facts(self._why)
 
     def fast(self, t: int) -> Reading:
-        """Tell the same."""
         return _no_reading(self._why)
 
     def slow(self, t: int) -> Reading:
-        """Read nothing."""
         return Reading()
 
 

@@ -55,7 +55,7 @@ THROTTLE_WORDS = {
     0x400: "reliability limit",
 }
 
-# NVML does not tell them of a GPU that is divided (nvml.h, of each of these calls).
+# NVML does not report them for a GPU that is divided (nvml.h, of each of these calls).
 NOT_UNDER_MIG = frozenset({"utilization_pct", "encoder_pct", "decoder_pct"})
 UNDER_MIG = "not reported while MIG is on"
 
@@ -67,7 +67,7 @@ Reader = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """A field, the calls that answer it (the newest first), and the range of its true values."""
 
     name: str
@@ -125,7 +125,7 @@ def _memory_v1(nvml: Any, gpu: Any) -> Any:
 
 
 def _own_memory(memory: Any) -> Any:
-    """Refuse the zeros that boards sharing the machine's memory tell."""
+    """Refuse the zeros that boards sharing the machine's memory report."""
     if not memory.total:
         raise ValueError("this GPU has no memory of its own")
     return memory
@@ -139,13 +139,13 @@ def _ecc_errors(nvml: Any, gpu: Any, kind: int) -> Any:
     return nvml.nvmlDeviceGetTotalEccErrors(gpu, kind, nvml.NVML_VOLATILE_ECC)
 
 
-def _unanswered(name: str, reason: str) -> Question:
-    """Return a question that is not put to NVML; `reason` says why."""
+def _unanswered(name: str, reason: str) -> Query:
+    """Return a query that is not sent to NVML; `reason` says why."""
 
     def refuse(nvml: Any, gpu: Any) -> float:
         raise ValueError(reason)
 
-    return Question(name, (refuse,))
+    return Query(name, (refuse,))
 
 
 def _pcie_mib_s(nvml: Any, gpu: Any, direction: int) -> float:
@@ -153,9 +153,9 @@ def _pcie_mib_s(nvml: Any, gpu: Any, direction: int) -> float:
 
 
 FACTS = (
-    Question("name", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu)),)),
-    Question("uuid", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu)),)),
-    Question(
+    Query("name", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu)),)),
+    Query("uuid", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu)),)),
+    Query(
         "memory_mib",
         (
             lambda nvml, gpu: _memory_v2(nvml, gpu).total // BYTES_IN_MIB,
@@ -163,11 +163,11 @@ FACTS = (
         ),
         largest=_MIB_LARGEST,
     ),
-    Question(
+    Query(
         "bus_id",
         (lambda nvml, gpu: sysfs_bus_id(_text(nvml.nvmlDeviceGetPciInfo_v3(gpu).busId)),),
     ),
-    Question(
+    Query(
         "slowdown_c",
         (
             lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureThreshold(
@@ -177,25 +177,25 @@ FACTS = (
         largest=250,
         smallest=1,
     ),
-    Question(
+    Query(
         "sm_max_mhz",
         (lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),),
         largest=_MHZ_LARGEST,
         smallest=1,
     ),
-    Question(
+    Query(
         "memory_max_mhz",
         (lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_MEM),),
         largest=_MHZ_LARGEST,
         smallest=1,
     ),
-    Question(
+    Query(
         "pcie_max_generation",
         (lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),),
         largest=16,
         smallest=1,
     ),
-    Question(
+    Query(
         "pcie_max_width",
         (lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),),
         largest=64,
@@ -203,12 +203,12 @@ FACTS = (
     ),
 )
 FAST = (
-    Question(
+    Query(
         "utilization_pct",
         (lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,),
         largest=100,
     ),
-    Question(
+    Query(
         "memory_used_mib",
         (
             lambda nvml, gpu: _memory_v2(nvml, gpu).used // BYTES_IN_MIB,
@@ -216,12 +216,12 @@ FAST = (
         ),
         largest=_MIB_LARGEST,
     ),
-    Question(
+    Query(
         "power_w",
         (lambda nvml, gpu: round(nvml.nvmlDeviceGetPowerUsage(gpu) / 1000, 1),),
         largest=_W_LARGEST,
     ),
-    Question(
+    Query(
         "temperature_c",
         (
             lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureV(gpu, nvml.NVML_TEMPERATURE_GPU),
@@ -229,12 +229,12 @@ FAST = (
         ),
         largest=250,
     ),
-    Question(
+    Query(
         "sm_mhz",
         (lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),),
         largest=_MHZ_LARGEST,
     ),
-    Question(
+    Query(
         "throttle",
         (
             lambda nvml, gpu: throttle_reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
@@ -243,57 +243,57 @@ FAST = (
     ),
 )
 ENERGY = (
-    Question(
+    Query(
         "energy_j",
         (lambda nvml, gpu: round(nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, 1),),
         largest=1e13,
     ),
 )
-MIG = Question(
+MIG = Query(
     "mig",
     (lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE,),
 )
 SLOW = (
-    Question(
+    Query(
         "power_limit_w",
         (lambda nvml, gpu: round(nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000, 1),),
         largest=_W_LARGEST,
     ),
-    Question(
+    Query(
         "memory_mhz",
         (lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),),
         largest=_MHZ_LARGEST,
     ),
     # In percent of the speed it is meant to run at, which it may exceed.
-    Question("fan_pct", (lambda nvml, gpu: nvml.nvmlDeviceGetFanSpeed(gpu),), largest=200),
-    Question(
+    Query("fan_pct", (lambda nvml, gpu: nvml.nvmlDeviceGetFanSpeed(gpu),), largest=200),
+    Query(
         "ecc_corrected",
         (lambda nvml, gpu: _ecc_errors(nvml, gpu, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),),
         largest=LARGEST,
     ),
-    Question(
+    Query(
         "ecc_uncorrected",
         (lambda nvml, gpu: _ecc_errors(nvml, gpu, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),),
         largest=LARGEST,
     ),
-    Question(
+    Query(
         "pcie_generation",
         (lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),),
         largest=16,
         smallest=1,
     ),
-    Question(
+    Query(
         "pcie_width",
         (lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),),
         largest=64,
         smallest=1,
     ),
-    Question(
+    Query(
         "encoder_pct",
         (lambda nvml, gpu: nvml.nvmlDeviceGetEncoderUtilization(gpu)[0],),
         largest=100,
     ),
-    Question(
+    Query(
         "decoder_pct",
         (lambda nvml, gpu: nvml.nvmlDeviceGetDecoderUtilization(gpu)[0],),
         largest=100,
@@ -301,16 +301,16 @@ SLOW = (
 )
 # Each of the two holds up its caller for 20 ms (nvml.h).
 PCIE = (
-    Question(
+    Query(
         "pcie_receive_mib_s",
         (lambda nvml, gpu: _pcie_mib_s(nvml, gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),),
         largest=1e6,
     ),
-    Question(
+    Query(
         "pcie_send_mib_s",
         (lambda nvml, gpu: _pcie_mib_s(nvml, gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),),
         largest=1e6,
     ),
 )
-PCIE_LEFT_OUT = tuple(_unanswered(question.name, "measured only with --pcie") for question in PCIE)
-PCIE_LATER = tuple(_unanswered(question.name, "not measured yet") for question in PCIE)
+PCIE_LEFT_OUT = tuple(_unanswered(query.name, "measured only with --pcie") for query in PCIE)
+PCIE_LATER = tuple(_unanswered(query.name, "not measured yet") for query in PCIE)

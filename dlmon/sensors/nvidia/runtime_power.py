@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs are asleep, as Linux tells: to read that wakes none of them.
+"""Which NVIDIA GPUs are asleep, by Linux's files: to read these wakes none of them.
 
 Linux's runtime power management turns a GPU off that nobody uses, if its
 `power/control` is "auto" and the driver can (NVIDIA's README, "PCI-Express
@@ -20,7 +20,7 @@ _DISPLAY_CLASS = "0x03"
 FIRST_IDLE_NS = 10_000_000_000
 LONGEST_IDLE_NS = 640_000_000_000
 # How long it is then left alone: one falls asleep some seconds after its last user went.
-REST_NS = 30_000_000_000
+RELEASE_NS = 30_000_000_000
 
 
 class RuntimePower:
@@ -29,14 +29,14 @@ class RuntimePower:
     def __init__(self, root: Path | None = None) -> None:
         root = ROOT if root is None else root
         self._driver = root / "sys/bus/pci/drivers/nvidia"
-        self._told_by_driver = root / "proc/driver/nvidia/gpus"
+        self._of_driver = root / "proc/driver/nvidia/gpus"
         self._statuses: dict[str, str] = {}
         self.cards: tuple[str, ...] = ()
         """Every card's bus id, in NVML's order."""
         self.asleep: frozenset[str] = frozenset()
         """Those that were suspended when they were looked at last."""
 
-    def look_for_cards(self) -> None:
+    def find_cards(self) -> None:
         """Find the cards, and which of them Linux may suspend."""
         try:
             entries = [entry.name for entry in self._driver.iterdir()]
@@ -50,7 +50,7 @@ class RuntimePower:
             if self._text(self._driver / card / "power/control") != "on"
         }
 
-    def look(self) -> None:
+    def update(self) -> None:
         """See which cards are suspended now."""
         self.asleep = frozenset(
             card for card, status in self._statuses.items() if self._text(status) == "suspended"
@@ -62,7 +62,7 @@ class RuntimePower:
         return bool(self.cards) and len(self.asleep) == len(self.cards)
 
     def may_fall_asleep(self) -> bool:
-        """Tell whether any card that is awake would be suspended if nobody used it."""
+        """Return whether any card that is awake would be suspended if nobody used it."""
         awake = self._statuses.keys() - self.asleep
         return any(self._sleeps_when_unused(card) for card in awake)
 
@@ -70,7 +70,7 @@ class RuntimePower:
         return self._text(self._driver / entry / "class").startswith(_DISPLAY_CLASS)
 
     def _sleeps_when_unused(self, card: str) -> bool:
-        for line in self._text(self._told_by_driver / card / "power").splitlines():
+        for line in self._text(self._of_driver / card / "power").splitlines():
             name, _, status = line.partition(":")
             if name == "Runtime D3 status":
                 return status.strip().startswith("Enabled")
@@ -84,7 +84,7 @@ class RuntimePower:
             return ""
 
 
-class Rests:
+class ReleaseSchedule:
     """When to let go of an idle GPU, and for how long.
 
     A GPU that stays awake although it was let go of has another user, so that
@@ -95,10 +95,10 @@ class Rests:
         self._idle_since: int | None = None
         self._patience_ns = FIRST_IDLE_NS
         self.until: int | None = None
-        """The end of the present rest."""
+        """The end of the present release."""
 
-    def begins(self, t: int, idle: bool) -> bool:
-        """Take note whether the GPUs are idle at `t`, and return whether a rest begins now."""
+    def should_release(self, t: int, idle: bool) -> bool:
+        """Take note whether the GPUs are idle at `t`, and return whether to release them now."""
         if not idle:
             self._idle_since = None
             return False
@@ -108,11 +108,11 @@ class Rests:
             return False
         self._idle_since = None
         self._patience_ns = min(2 * self._patience_ns, LONGEST_IDLE_NS)
-        self.until = t + REST_NS
+        self.until = t + RELEASE_NS
         return True
 
     def is_over(self, t: int, at_once: bool = False) -> bool:
-        """Return whether the rest has lasted its time, and end it then, or `at_once`."""
+        """Return whether the release has lasted its time, and end it then, or `at_once`."""
         if self.until is None or (t < self.until and not at_once):
             return False
         self.until = None

@@ -1,4 +1,4 @@
-"""Ask what may never answer: whose a process is, by a directory server, or what it was called with.
+"""Look up what may never answer: a process's user, by a directory server, or its command.
 
 A process that hangs in a driver can keep everybody waiting who reads its command,
 and a name server that is down whoever asks for a name. The sampling must not wait.
@@ -12,14 +12,14 @@ from typing import Generic, TypeVar
 
 PATIENCE_S = 0.02
 # No more threads than these are given to questions that nobody answers.
-MOST_UNANSWERED = 8
+MAX_UNANSWERED = 8
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 
-class Answers(Generic[Key, Answer]):
-    """Answers to questions, each asked once, in a thread of its own."""
+class TimedLookups(Generic[Key, Answer]):
+    """Looks up each key once, in a thread of its own."""
 
     def __init__(self, ask: Callable[[Key], Answer], patience_s: float = PATIENCE_S) -> None:
         self._ask = ask
@@ -27,10 +27,10 @@ class Answers(Generic[Key, Answer]):
         self._known: dict[Key, Answer] = {}
         self._unanswered: dict[Key, threading.Thread] = {}
 
-    def of(self, keys: Iterable[Key]) -> dict[Key, Answer]:
-        """Return the answers that there are; those to other questions than `keys` are forgotten.
+    def get(self, keys: Iterable[Key]) -> dict[Key, Answer]:
+        """Return the answers known so far; those of keys that are not in `keys` are forgotten.
 
-        It waits for each new question no longer than the patience.
+        Waits for each new key no longer than `patience_s`.
         """
         wanted = set(keys)
         for key, thread in list(self._unanswered.items()):
@@ -39,7 +39,7 @@ class Answers(Generic[Key, Answer]):
         for key in self._known.keys() - wanted:
             del self._known[key]
         for key in wanted - self._known.keys() - self._unanswered.keys():
-            if len(self._unanswered) >= MOST_UNANSWERED:
+            if len(self._unanswered) >= MAX_UNANSWERED:
                 break
             thread = threading.Thread(target=self._answer, args=(key,), daemon=True)
             try:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from dlmon.sensors import kernel_files
 
 BUSY_PCT = 1
-# A large machine has thousands of processes that do nothing: so many of them are read at one look,
+# A large machine has thousands of processes that do nothing: so many of them are read at a time,
 # those that were not read for the longest time.
-MOST_IDLE = 500
+MAX_IDLE = 500
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat tells. A process is its pid and `started`: pids are used again."""
+    """The fields of /proc/PID/stat. A process is its pid and `started`: pids are used again."""
 
     name: str
     running: bool
@@ -28,8 +28,8 @@ class Stat(NamedTuple):
     rss_pages: int
 
 
-class Look(NamedTuple):
-    """A process at one time, and the percent of a core it took since the look before, if any."""
+class CpuSample(NamedTuple):
+    """A process at one time, and the percent of a core it took since the sample before, if any."""
 
     stat: Stat
     t: int
@@ -37,56 +37,56 @@ class Look(NamedTuple):
 
 
 class Scan:
-    """All processes as they were at the last look, the one read longest ago first."""
+    """All processes as they were read last, the one read longest ago first."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc = proc
-        self.looks: dict[int, Look] = {}
-        self.why: str | None = "no look was taken yet"
+        self.samples: dict[int, CpuSample] = {}
+        self.why: str | None = "not read yet"
         """Why nothing is known of any process, if so."""
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
 
-    def look(self, t: int, fresh: Mapping[int, Stat]) -> None:
+    def update(self, t: int, fresh: Mapping[int, Stat]) -> None:
         """Read the processes, but for those that were read just now: these are `fresh`."""
         try:
             there = set(kernel_files.numbered(self.proc))
         except OSError as error:
-            self.looks, self.why = {}, kernel_files.reason(error)
+            self.samples, self.why = {}, kernel_files.reason(error)
             return
         self.why = None
-        for pid in self.looks.keys() - there:
-            del self.looks[pid]
+        for pid in self.samples.keys() - there:
+            del self.samples[pid]
         for pid in self._due(there - fresh.keys()):
             self.find(pid, t)
         for pid, stat in fresh.items():
             self._note(pid, stat, t)
 
-    def find(self, pid: int, t: int) -> Look | None:
+    def find(self, pid: int, t: int) -> CpuSample | None:
         """Read one process; None when there is none, or it can't be read."""
         try:
             stat = read_stat(self.proc, pid)
         except (OSError, ValueError):
-            self.looks.pop(pid, None)
+            self.samples.pop(pid, None)
             return None
         return self._note(pid, stat, t)
 
     def _due(self, pids: set[int]) -> Iterable[int]:
         idle: list[int] = []
         due: list[int] = []
-        for pid, look in self.looks.items():
+        for pid, sample in self.samples.items():
             if pid in pids:
-                is_idle = look.cpu_pct is not None and look.cpu_pct < BUSY_PCT
+                is_idle = sample.cpu_pct is not None and sample.cpu_pct < BUSY_PCT
                 (idle if is_idle else due).append(pid)
-        return [*(pids - self.looks.keys()), *due, *idle[:MOST_IDLE]]
+        return [*(pids - self.samples.keys()), *due, *idle[:MAX_IDLE]]
 
-    def _note(self, pid: int, stat: Stat, t: int) -> Look:
-        before = self.looks.pop(pid, None)
+    def _note(self, pid: int, stat: Stat, t: int) -> CpuSample:
+        before = self.samples.pop(pid, None)
         cpu_pct = None
         if before is not None and before.stat.started == stat.started and t > before.t:
             spent_s = max(0, stat.ticks - before.stat.ticks) / self._ticks_per_s
             cpu_pct = round(100 * spent_s / ((t - before.t) / 1e9))
-        look = self.looks[pid] = Look(stat, t, cpu_pct)
-        return look
+        sample = self.samples[pid] = CpuSample(stat, t, cpu_pct)
+        return sample
 
 
 def read_all(proc: str) -> dict[int, Stat]:
@@ -109,7 +109,7 @@ def read_stat(proc: str, pid: int) -> Stat:
 
     Raises:
         OSError: there is none, or it can't be read.
-        ValueError: what is told can't be understood.
+        ValueError: its text can't be understood.
     """
     return parse_stat(kernel_files.read(f"{proc}/{pid}/stat"))
 

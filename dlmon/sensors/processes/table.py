@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dlmon.host import is_wsl
-from dlmon.records import MOST_BUSIEST, MOST_OF_RUN, MOST_ON_GPUS, GpuState, Process
+from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
-from dlmon.sensors.processes.lookups import Answers
-from dlmon.sensors.processes.stat import BUSY_PCT, Look
+from dlmon.sensors.processes.lookups import TimedLookups
+from dlmon.sensors.processes.stat import BUSY_PCT, CpuSample
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import GpuProcess, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
@@ -26,17 +26,16 @@ WINDOWS_PID = "the driver reports Windows' pid, which WSL can't see"
 HAS_ENDED = "the process has ended, but the driver still lists it"
 HIDDEN = "this system hides other users' processes"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
-UNTOLD = "not reported by the driver"
-# These begin the reasons for no GPUs that leave no doubt that nothing runs on one.
+NOT_REPORTED = "not reported by the driver"
 ON_GPUS = ("gpus", "gpu_memory_mib")
 FROM_PROC = ("user", "command", "cpu_pct", "rss_mib", "threads")
 
 
-class Named(NamedTuple):
-    """A process whose command is asked for; what differs in any part is asked for again.
+class ProcessKey(NamedTuple):
+    """The key of a command lookup: what differs in any part is looked up again.
 
     A process may first be seen between fork and exec, when it has its parent's
-    command still: so it is asked at its second look too, and when its name changed.
+    command still: so it is asked at its second sample too, and when its name changed.
     """
 
     pid: int
@@ -45,12 +44,12 @@ class Named(NamedTuple):
     seen_before: bool
 
 
-class ProcessTable:
-    """Rows for who computes here, and with what.
+class ProcessTableReader:
+    """Reads the rows of the process table.
 
-    A driver tells pids of the first namespace. Where `same_pids` is false, they mean
-    nothing here: what a row holds then is what the driver told, and no more, and of
-    the processes seen here nothing is known on GPUs that are used.
+    A driver lists pids of the first namespace. Where `same_pids` is false, they mean
+    nothing here: a row of the driver's then has nothing else, and which of the processes
+    seen here use a GPU is unknown.
     """
 
     def __init__(
@@ -68,16 +67,16 @@ class ProcessTable:
         self._foreign_pid = WINDOWS_PID if in_wsl else HOSTS_PID
         self._exists = exists or _exists
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-        self._commands = Answers(self._command)
-        self._users = Answers(user_name or _user_name)
+        self._commands = TimedLookups(self._command)
+        self._users = TimedLookups(user_name or _user_name)
 
     def read(self, t: int, reading: Reading) -> Reading:
-        """Return the rows, of the tree's look at `t` and the GPU processes in `reading`."""
+        """Return the rows, from the scan at `t` and the GPU processes in `reading`."""
         if self._scan.why is not None:
             return Reading(why={"processes": self._scan.why})
         on_gpus = memory_by_gpu(reading.gpu_processes or ())
         most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
-        shown_on_gpus = most_memory[:MOST_ON_GPUS]
+        shown_on_gpus = most_memory[:MAX_ON_GPUS]
         here = self._of_run()
         if self._same_pids:
             here += [pid for pid in shown_on_gpus if pid not in here]
@@ -87,56 +86,61 @@ class ProcessTable:
             rows = [_holding(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows]
         elif on_gpus:
             why = dict.fromkeys((*FROM_PROC, "of_run"), self._foreign_pid)
-            rows = _untold_on_gpus(rows, self._foreign_pid)
+            rows = _without_gpus(rows, self._foreign_pid)
             rows += [_holding(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
-        untold = _why_untold(reading)
-        if untold is not None:
-            rows = _untold_on_gpus(rows, untold)
+        unknown = _why_gpus_unknown(reading)
+        if unknown is not None:
+            rows = _without_gpus(rows, unknown)
         return Reading(processes=tuple(rows))
 
     def _of_run(self) -> list[int]:
-        members = [pid for pid in self._tree.members if pid in self._scan.looks]
-        return sorted(members, key=self._most_cpu)[:MOST_OF_RUN]
+        members = [pid for pid in self._tree.members if pid in self._scan.samples]
+        return sorted(members, key=self._most_cpu)[:MAX_OF_RUN]
 
     def _busiest(self, chosen: Collection[int]) -> list[int]:
         busy = [
             pid
-            for pid, look in self._scan.looks.items()
-            if look.stat.running
-            and look.cpu_pct is not None
-            and look.cpu_pct >= BUSY_PCT
+            for pid, sample in self._scan.samples.items()
+            if sample.stat.running
+            and sample.cpu_pct is not None
+            and sample.cpu_pct >= BUSY_PCT
             and pid not in chosen
             and pid not in self._tree.members
         ]
-        return sorted(busy, key=self._most_cpu)[:MOST_BUSIEST]
+        return sorted(busy, key=self._most_cpu)[:MAX_BUSIEST]
 
     def _most_cpu(self, pid: int) -> tuple[int, int]:
-        return -(self._scan.looks[pid].cpu_pct or 0), pid
+        return -(self._scan.samples[pid].cpu_pct or 0), pid
 
     def _rows(self, pids: Collection[int], t: int) -> list[Process]:
-        looks = {pid: self._scan.looks.get(pid) or self._scan.find(pid, t) for pid in pids}
+        samples = {pid: self._scan.samples.get(pid) or self._scan.find(pid, t) for pid in pids}
         named = {
-            pid: Named(pid, look.stat.started, look.stat.name, look.cpu_pct is not None)
-            for pid, look in looks.items()
-            if look is not None
+            pid: ProcessKey(pid, sample.stat.started, sample.stat.name, sample.cpu_pct is not None)
+            for pid, sample in samples.items()
+            if sample is not None
         }
         uids = {pid: uid for pid in named if (uid := self._uid(pid)) is not None}
-        commands = self._commands.of(named.values())
-        users = self._users.of(uids.values())
+        commands = self._commands.get(named.values())
+        users = self._users.get(uids.values())
         return [
             self._unseen(pid)
-            if look is None
-            else self._row(pid, look, uids.get(pid), users, commands.get(named[pid]))
-            for pid, look in looks.items()
+            if sample is None
+            else self._row(pid, sample, uids.get(pid), users, commands.get(named[pid]))
+            for pid, sample in samples.items()
         ]
 
     def _row(
-        self, pid: int, look: Look, uid: int | None, users: dict[int, str], command: str | None
+        self,
+        pid: int,
+        sample: CpuSample,
+        uid: int | None,
+        users: dict[int, str],
+        command: str | None,
     ) -> Process:
         why: dict[str, str] = {}
         if command is None:
             why["command"] = NO_ANSWER
-        if look.cpu_pct is None:
+        if sample.cpu_pct is None:
             why["cpu_pct"] = "no earlier reading yet"
         if uid is None:
             why["user"] = "the process has ended"
@@ -144,15 +148,15 @@ class ProcessTable:
             pid=pid,
             user=None if uid is None else users.get(uid, str(uid)),
             command=command,
-            cpu_pct=look.cpu_pct,
-            rss_mib=look.stat.rss_pages * self._page_bytes // BYTES_IN_MIB,
-            threads=look.stat.threads,
+            cpu_pct=sample.cpu_pct,
+            rss_mib=sample.stat.rss_pages * self._page_bytes // BYTES_IN_MIB,
+            threads=sample.stat.threads,
             of_run=pid in self._tree.members if self._tree.watching else None,
             why=why,
         )
 
     def _unseen(self, pid: int) -> Process:
-        """Return what is known of a process that a driver tells of and /proc doesn't."""
+        """Return what is known of a process that a driver lists and /proc doesn't."""
         reason = HIDDEN if self._exists(pid) else HAS_ENDED
         return Process(pid, why=dict.fromkeys((*FROM_PROC, "of_run"), reason))
 
@@ -163,24 +167,24 @@ class ProcessTable:
         except OSError:
             return None
 
-    def _command(self, process: Named) -> str:
-        """Read what a process was called with; its name, as `ps` writes it, where nothing is told.
+    def _command(self, process: ProcessKey) -> str:
+        """Read a process's command line; where that is empty, its name in brackets, as `ps` does.
 
-        Only kernel threads and processes that are ending tell nothing.
+        It is empty for kernel threads and processes that are ending.
         """
         path = f"{self._scan.proc}/{process.pid}/cmdline"
         try:
-            told = kernel_files.beginning(path, 8 * COMMAND_CHARACTERS)
+            cmdline = kernel_files.beginning(path, 8 * COMMAND_CHARACTERS)
         except OSError:
-            told = b""
-        words = told.decode("utf-8", "replace").replace("\0", " ").strip()
-        return clean(words or f"[{process.name}]", COMMAND_CHARACTERS)
+            cmdline = b""
+        text = cmdline.decode("utf-8", "replace").replace("\0", " ").strip()
+        return clean(text or f"[{process.name}]", COMMAND_CHARACTERS)
 
 
-def memory_by_gpu(told: Iterable[GpuProcess]) -> dict[int, dict[int, int | None]]:
+def memory_by_gpu(processes: Iterable[GpuProcess]) -> dict[int, dict[int, int | None]]:
     """Return for each pid the memory in MiB that it holds on each of its GPUs."""
     held: dict[int, dict[int, int | None]] = {}
-    for process in told:
+    for process in processes:
         held.setdefault(process.pid, {})[process.gpu_index] = process.memory_mib
     return held
 
@@ -193,24 +197,24 @@ def total_mib(held: dict[int, int | None]) -> int | None:
 
 def _holding(row: Process, held: dict[int, int | None]) -> Process:
     memory_mib = total_mib(held)
-    why = row.why if memory_mib is not None else {**row.why, "gpu_memory_mib": UNTOLD}
+    why = row.why if memory_mib is not None else {**row.why, "gpu_memory_mib": NOT_REPORTED}
     return replace(row, gpus=tuple(sorted(held)), gpu_memory_mib=memory_mib, why=why)
 
 
-def _why_untold(reading: Reading) -> str | None:
-    """Say why nobody tells who is on the GPUs; None where that is told, or there is none."""
+def _why_gpus_unknown(reading: Reading) -> str | None:
+    """Return why it is unknown who is on the GPUs; None where that is known, or there is none."""
     if reading.gpus:
         return None if reading.gpu_processes is not None else reading.why.get("gpu_processes")
     return None if reading.gpus_state == GpuState.NO_DRIVER else reading.why.get("gpus")
 
 
-def _untold_on_gpus(rows: Iterable[Process], reason: str) -> list[Process]:
+def _without_gpus(rows: Iterable[Process], reason: str) -> list[Process]:
     why = dict.fromkeys(ON_GPUS, reason)
     return [replace(row, why=row.why | why) for row in rows]
 
 
 def _exists(pid: int) -> bool:
-    """Tell whether there is such a process, even where /proc hides it (proc(5), hidepid)."""
+    """Return whether there is such a process, even where /proc hides it (proc(5), hidepid)."""
     if pid < 1:
         return False
     try:

@@ -40,7 +40,6 @@ class ProcessProvider:
 
     @property
     def members(self) -> Mapping[int, Stat]:
-        """The processes of the tree, as they were read last."""
         return self._members
 
     def watch(self, pid: int, t: int) -> None:
@@ -58,18 +57,17 @@ class ProcessProvider:
         self._root, self._leads_session = pid, root.session == pid
         self._members = {pid: root}
         self._t = t
-        # Not by a look of the scan: one so soon after another has no window to take a rate over.
+        # Not by an update of the scan: one so soon after another has no window to take a rate over.
         self._find_members(read_all(self._proc))
         self._find_busiest(t)
 
     def unwatch(self) -> None:
-        """Read no tree any more."""
         self._forget()
         self.watching = False
         self._nothing = Reading(why={"process": "no process is watched"})
 
     def facts(self) -> MachineFacts:
-        """Tell nothing: no process is known before `watch`."""
+        """Return nothing: no process is known before `watch`."""
         return MachineFacts()
 
     def fast(self, t: int) -> Reading:
@@ -92,10 +90,10 @@ class ProcessProvider:
 
     def slow(self, t: int) -> Reading:
         """Look for new descendants, and for the thread that was busiest since the call before."""
-        self.scan.look(t, self._members)
+        self.scan.update(t, self._members)
         if not self._members:
             return Reading()
-        self._find_members({pid: look.stat for pid, look in self.scan.looks.items()})
+        self._find_members({pid: sample.stat for pid, sample in self.scan.samples.items()})
         busiest = self._find_busiest(t)
         if busiest is None:
             why = {"busiest_thread_pct": "no earlier reading yet"}
@@ -139,7 +137,7 @@ class ProcessProvider:
         self._members.update({pid: others[pid] for pid in found})
 
     def _find_busiest(self, t: int) -> float | None:
-        """Return the busiest thread's percent of a core since the last look, or None at first."""
+        """Return the busiest thread's percent of a core since the last call, or None at first."""
         ticks: dict[tuple[int, int], int] = {}
         for pid in self._members:
             try:

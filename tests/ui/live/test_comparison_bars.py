@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
 
-from dlmon.comparison.compare import Row
+from dlmon.comparison.compare import ComparisonRow
 from tui.formatting.glyphs import use_glyphs
 from tui.live.comparison_bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
@@ -287,7 +287,7 @@ async def test_a_wide_row_has_room_for_more():
 
 
 def published(label, value, **options):
-    return Row(label, "seconds_per_epoch", "published", value, year=2017, **options)
+    return ComparisonRow(label, "seconds_per_epoch", "published", value, year=2017, **options)
 
 
 def test_published_rows_are_named_shortly_but_told_apart():
@@ -317,7 +317,7 @@ def test_published_rows_are_named_shortly_but_told_apart():
 def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
     bars = bar_rows(
         [
-            Row("this run", "seconds_per_epoch", "this", 8.0),
+            ComparisonRow("this run", "seconds_per_epoch", "this", 8.0),
             published("GTX 1060", 16.0),
             published("K80", 4.0, comparable=False, badges=("batch 32, not 64", "float16")),
         ],
@@ -332,7 +332,7 @@ def test_only_rows_that_are_alike_have_bars_and_all_that_differs_is_named():
 
 
 def test_a_run_that_nothing_is_like_has_no_bar():
-    this = Row("this run", "seconds_per_epoch", "this", 8.0)
+    this = ComparisonRow("this run", "seconds_per_epoch", "this", 8.0)
     other = published("K80", 800.0, comparable=False, badges=("batch 32, not 64",))
     assert [row.fraction for row in bar_rows([this, other], {})] == [None, None]
     assert not is_logarithmic([this, other])
@@ -347,8 +347,12 @@ def test_a_run_without_a_figure_stands_above_the_published_rows():
 
 
 def test_runs_of_ours_are_named_by_when_they_were_and_marked_where_they_are_projected():
-    this = Row("this run", "seconds_per_epoch", "this", 9.0, projected=True, badges=("projected",))
-    before = Row("GPU", "seconds_per_epoch", "earlier", 8.0, session="a", badges=("batch 32",))
+    this = ComparisonRow(
+        "this run", "seconds_per_epoch", "this", 9.0, projected=True, badges=("projected",)
+    )
+    before = ComparisonRow(
+        "GPU", "seconds_per_epoch", "earlier", 8.0, session="a", badges=("batch 32",)
+    )
     bars = bar_rows([before, this], {"a": "run of 14:56"})
     assert [row.label for row in bars] == ["run of 14:56", "this run"]
     assert [row.value for row in bars] == ["8.00 s", "~9.00 s"]

@@ -470,11 +470,11 @@ def test_in_the_last_epoch_there_is_one_time_left():
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "trouble", "text"),
+    ("snapshot", "problem", "text"),
     [(FAILED, None, f"failed: {FAILED.result.error}"), (TRAINING, DISK_FULL, DISK_FULL)],
 )
-def test_what_went_wrong_is_told_in_full_at_80_columns(snapshot, trouble, text):
-    rows = shown(ProgressLine(), snapshot, trouble, width=78, height=3)
+def test_what_went_wrong_is_told_in_full_at_80_columns(snapshot, problem, text):
+    rows = shown(ProgressLine(), snapshot, problem, width=78, height=3)
     assert " ".join(rows) == text
     assert len(rows) == 2
 
@@ -483,8 +483,8 @@ async def test_the_line_grows_for_what_went_wrong_and_shrinks_when_it_is_over():
     app = PanelApp(ProgressLine())
     async with app.run_test(size=(80, 24)) as pilot:
         heights = []
-        for trouble in (None, DISK_FULL, None):
-            app.panel.show(TRAINING, trouble)
+        for problem in (None, DISK_FULL, None):
+            app.panel.show(TRAINING, problem)
             await pilot.pause()
             await pilot.pause()
             heights.append(app.panel.size.height)

@@ -139,7 +139,7 @@ async def test_a_session_that_falls_silent_says_so(show_session, clock):
 async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_session):
     records = recorded_session("training")
     async with show_session(records, size=NARROW) as shown:
-        last = shown.viewer.session.last_t
+        last = shown.follower.session.last_t
         shown.log.write(Notice(last, "throttling began: power limit"))
         await shown.tick()
         assert shown.rows("ProgressLine")[0].startswith("▲ throttling began: power limit")
@@ -255,7 +255,7 @@ async def test_a_stall_is_told_beside_the_throughput(show_session):
     last = max(record.t for record in records if isinstance(record, Batches))
     stall = Batches(1, 250, 100, last + 1_000_000_000, (1_000_000,))
     async with show_session([*records, stall], size=NARROW) as shown:
-        assert shown.viewer.snapshot().stalls == 1
+        assert shown.follower.snapshot().stalls == 1
         assert shown.titles("#throughput")[0].endswith("1 stall")
 
 
@@ -265,7 +265,7 @@ async def test_the_headline_says_how_many_stalls_were_at_the_start_of_an_epoch(s
     stall = Batches(1, 250, 100, last + 1_000_000_000, (1_000_000,))
     opened = Batches(2, 0, 100, last + 4_000_000_000, (20_000,), opening_us=2_000_000)
     async with show_session([*records, stall, opened]) as shown:
-        assert shown.viewer.snapshot().stalls == 2
+        assert shown.follower.snapshot().stalls == 2
         text = "\n".join(shown.rows("EpochHeadline"))
         assert "2 stalls, 1 at the start of an epoch" in text
 
@@ -333,7 +333,7 @@ async def test_more_gpus_than_there_is_room_for_are_counted(show_session):
 
 async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_session):
     async with show_session(recorded_session("training", gpus=2), size=NARROW) as shown:
-        t = shown.viewer.session.last_t + 1_000_000_000
+        t = shown.follower.session.last_t + 1_000_000_000
         why = {"utilization_pct": "lost: fallen off the bus"}
         shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50), Gpu(1, why=why))))
         await shown.tick()
@@ -344,7 +344,7 @@ async def test_a_gpu_without_a_reading_shows_the_reason_in_its_place(show_sessio
 
 async def test_gpus_that_are_lost_while_training_say_so_in_their_own_chart(show_session):
     async with show_session(recorded_session("training")) as shown:
-        t = shown.viewer.session.last_t + 1_000_000_000
+        t = shown.follower.session.last_t + 1_000_000_000
         lost = "lost: the sensors gave no sample for 3 s"
         shown.log.write(Machine(t, 0.0, why={"gpus": lost}))
         await shown.tick()
@@ -365,7 +365,7 @@ async def test_readings_that_are_too_old_say_how_old(show_session):
     async with show_session(recorded_session("training", silent_s=12), size=NARROW) as shown:
         assert shown.titles("#cpu")[0].endswith(" stale 12 s")
         assert shown.titles("#gpu")[0].endswith(" stale 12 s")
-        t = shown.viewer.session.last_t + 1_000_000_000
+        t = shown.follower.session.last_t + 1_000_000_000
         shown.log.write(Machine(t, 0.0, gpus=(Gpu(0, utilization_pct=50),)))
         await shown.tick()
         assert "stale" not in shown.text
@@ -596,7 +596,7 @@ async def test_the_question_goes_away_when_the_session_ends_meanwhile(show_sessi
 async def test_nothing_is_read_or_left_twice_once_the_screen_was_left(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("d", "d", "q")
-        shown.viewer.poll = None
+        shown.follower.poll = None
         await shown.tick()
         shown.screen.paint()
         assert shown.left == [False]
@@ -674,7 +674,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
     slow_reading.finish()
     *records, result = recorded_session(status="completed")
     middle = len(records) // 2
-    async with show_session(records[:middle], follow=slow_reading.viewer) as shown:
+    async with show_session(records[:middle], follow=slow_reading.follower) as shown:
         assert "training  epoch 2/3" in shown.rows("TopLine")[0]
         slow_reading.begin()
         shown.log.write(*records[middle:], result)
@@ -690,7 +690,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
         slow_reading.finish()
         while "completed" not in shown.rows("TopLine")[0]:
             await shown.pilot.pause(0.01)
-        assert shown.viewer.snapshot().epochs[-1].epoch == 2
+        assert shown.follower.snapshot().epochs[-1].epoch == 2
 
 
 async def test_nothing_is_repainted_while_nothing_changes(show_session, monkeypatch):
@@ -709,7 +709,7 @@ async def test_under_another_screen_it_reads_on_and_is_painted_once_it_is_seen_a
         before = shown.rows("TopLine")
         shown.log.write(last)
         await shown.tick()
-        assert shown.viewer.status == "completed"
+        assert shown.follower.status == "completed"
         assert shown.rows("TopLine") == before
         shown.app.pop_screen()
         await shown.pilot.pause()
@@ -732,7 +732,7 @@ async def test_a_passing_second_repaints_only_the_clock(show_session, monkeypatc
 async def test_one_more_line_of_output_repaints_the_output_alone(show_session, monkeypatch):
     async with show_session(recorded_session("training")) as shown:
         drawn = watch_lines(monkeypatch)
-        shown.log.write(Output(shown.viewer.session.last_t, "stdout", "hello"))
+        shown.log.write(Output(shown.follower.session.last_t, "stdout", "hello"))
         await shown.tick()
         assert drawn == [("OutputPane", 3)]
 

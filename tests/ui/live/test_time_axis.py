@@ -154,7 +154,7 @@ async def test_the_title_names_the_column_that_is_read_where_the_cursors_is_not_
             shown.screen._charts.run, shown.screen._charts.plot_columns
         )
         assert axis.end_ns <= at
-        end_s = (axis.end_ns - shown.viewer.session.header.t) // 1_000_000_000
+        end_s = (axis.end_ns - shown.follower.session.header.t) // 1_000_000_000
         assert instants(shown) == {f"{(end_s - 1) // 60:02}:{(end_s - 1) % 60:02}"}
 
 
@@ -288,7 +288,7 @@ async def test_dragging_moves_all_charts_together(show_session):
         after = shown.screen._charts.window.axis(
             shown.screen._charts.run, shown.screen._charts.plot_columns
         )
-        assert before.begin_ns - after.begin_ns == 20 * before.column_ns
+        assert before.start_ns - after.start_ns == 20 * before.column_ns
         assert cursors(shown) == {None}
         assert "paused" in seen(shown)
 
@@ -372,8 +372,8 @@ async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
 
 async def test_new_readings_are_shown_while_the_axis_stands(show_session):
     async with show_session(recorded_session("training")) as shown:
-        t = shown.viewer.session.last_t + 1
-        shown.log.write(Machine(t, 0.0, cpu=shown.viewer.session.machine.latest.cpu, gpus=()))
+        t = shown.follower.session.last_t + 1
+        shown.log.write(Machine(t, 0.0, cpu=shown.follower.session.machine.latest.cpu, gpus=()))
         await shown.tick()
         assert shown.titles("#gpu")[0].startswith("Memory")
 

@@ -306,7 +306,7 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
 def swept(log_dir):
     """Return a sweep of two batch sizes of which one was run, among two other sessions."""
     header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 2.5 * HOUR_S)
-    writer = SweepWriter.begin(log_dir, header)
+    writer = SweepWriter.create(log_dir, header)
     write(log_dir, "before", 3)
     write(log_dir, "a-run", 2, workload="mnist-mlp-small", step_us=700)
     write(log_dir, "after")
@@ -321,7 +321,7 @@ def swept(log_dir):
 def swept_twice(log_dir):
     """Return a sweep of two runs with another session between them, and one before it."""
     header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 2.5 * HOUR_S)
-    writer = SweepWriter.begin(log_dir, header)
+    writer = SweepWriter.create(log_dir, header)
     write(log_dir, "before", 3)
     for number, hours_ago in enumerate((2, 0)):
         write(log_dir, f"run-{number}", hours_ago, workload="mnist-mlp-small", step_us=700)

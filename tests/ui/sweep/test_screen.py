@@ -21,7 +21,7 @@ import dlmon.sweep.log
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
-from dlmon.session.follower import Viewer
+from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.runner import SweepRun
@@ -79,15 +79,15 @@ class StillRun(SweepRun):
     def tell(self, event):
         self._write(event)
 
-    def begin(self, viewer):
+    def begin(self, follower):
         """Let the next run be under way."""
         self.slot = self.sweep.left()[0]
-        self.viewer = viewer
-        if viewer is not None:
-            self.tell(Began(self.slot, viewer.session.header.id, 0.0))
+        self.follower = follower
+        if follower is not None:
+            self.tell(Began(self.slot, follower.session.header.id, 0.0))
 
     def end(self, status=RunStatus.COMPLETED):
-        self.slot = self.viewer = None
+        self.slot = self.follower = None
         self.tell(Closed(status, 2.0))
         self.over.set()
 
@@ -136,7 +136,7 @@ def make_run(log_dir):
 
     def make(vary=BATCHES, repeats=1, **plan):
         header = new_header(plan_of(vary, repeats, **plan), 1, 1_795_186_560.0)
-        writers.append(SweepWriter.begin(log_dir, header))
+        writers.append(SweepWriter.create(log_dir, header))
         return StillRun(writers[-1])
 
     yield make
@@ -151,11 +151,11 @@ def training(growing_log, clock):
     records = of_this_boot(recorded_session("training", workload=SMALL, step_us=2_000))
     log = growing_log(records)
     clock.now_ns = folded(records).last_t
-    viewer = Viewer(log.path, clock)
-    while viewer.poll():
+    follower = SessionFollower(log.path, clock)
+    while follower.poll():
         continue
-    yield viewer
-    viewer.close()
+    yield follower
+    follower.close()
 
 
 @pytest.fixture
@@ -396,10 +396,10 @@ async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show
 async def test_why_a_sweep_could_not_go_on_is_told(make_run, show):
     run = make_run()
     async with show(run) as shown:
-        run.trouble = "the sweep can't be recorded any more: the disk is full"
+        run.problem = "the sweep can't be recorded any more: the disk is full"
         run.over.set()
         await shown.settle()
-        assert run.trouble in shown.text
+        assert run.problem in shown.text
         assert "failed" in shown.text.splitlines()[0]
 
 
@@ -417,7 +417,7 @@ async def in_app(run, size=(120, 40), **sources):
 async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, training, clock):
     run = make_run()
     run.begin(training)
-    async with in_app(run, follow=partial(Viewer, clock=clock)) as (app, pilot):
+    async with in_app(run, follow=partial(SessionFollower, clock=clock)) as (app, pilot):
         sweep = app.screen
         before = sweep.query_one("#table").region
         await pilot.press("enter")
@@ -637,7 +637,7 @@ async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run,
     def refuse(directory, own=None):
         raise SweepError("another sweep is running already (process 7)")
 
-    monkeypatch.setattr(dlmon.sweep.log, "refuse_second", refuse)
+    monkeypatch.setattr(dlmon.sweep.log, "refuse_another_sweep", refuse)
     async with at_home() as (app, pilot, runs):
         await pilot.press(*"threads=1,2", "enter")
         await pilot.pause()

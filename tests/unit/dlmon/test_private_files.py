@@ -72,7 +72,7 @@ def test_a_folder_of_our_own_may_be_no_link(tmp_path):
 def test_a_session_and_a_sweep_are_private_with_all_folders_above_them(tmp_path, umask):
     log_dir = tmp_path / "state" / "dlmon" / "sessions"
     LogWriter(log_dir, recorded_session()[0]).close()
-    SweepWriter.begin(log_dir, new_header(plan_of(repeats=2), 1, 0.0)).close()
+    SweepWriter.create(log_dir, new_header(plan_of(repeats=2), 1, 0.0)).close()
     assert modes_below(tmp_path) == ({"0o700"}, {"0o600"})
 
 

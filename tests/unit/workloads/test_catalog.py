@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.catalog import (
-    MOST_EPOCHS,
-    MOST_STEPS,
-    MOST_THREADS,
+    MAX_EPOCHS,
+    MAX_STEPS,
+    MAX_THREADS,
     WORKLOADS,
     UnknownWorkload,
     find,
@@ -25,8 +25,10 @@ SMALL = WORKLOADS["mnist-mlp-small"]
 def test_opens_without_keras_and_numpy():
     heavy = "{'keras', 'tensorflow', 'numpy', 'textual'}"
     code = f"import sys, workloads.catalog; print(*sorted({heavy} & sys.modules.keys()))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == []
+    reported = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert reported.stdout.split() == []
 
 
 PARAMETERS = {
@@ -159,9 +161,9 @@ def test_finds_a_workload_by_its_name(name):
     ],
 )
 def test_a_misspelt_name_suggests_the_nearest(name, nearest):
-    with pytest.raises(UnknownWorkload) as told:
+    with pytest.raises(UnknownWorkload) as reported:
         find(name)
-    assert str(told.value) == f'there is no workload "{name}"; did you mean {nearest}?'
+    assert str(reported.value) == f'there is no workload "{name}"; did you mean {nearest}?'
 
 
 @given(name=st.sampled_from([*WORKLOADS]), position=st.integers(0, 100))
@@ -173,9 +175,9 @@ def test_any_one_missing_letter_is_forgiven(name, position):
 
 @pytest.mark.parametrize("name", ["", "banana", "transformer"])
 def test_a_name_like_no_other_lists_all(name):
-    with pytest.raises(UnknownWorkload) as told:
+    with pytest.raises(UnknownWorkload) as reported:
         find(name)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f'there is no workload "{name}"; choose from {", ".join(PARAMETERS)}'
     )
 
@@ -213,9 +215,9 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
 
 @given(
     batch_size=st.none() | st.integers(1, SMALL.samples),
-    epochs=st.none() | st.integers(1, MOST_EPOCHS),
-    steps=st.none() | st.integers(1, MOST_STEPS),
-    threads=st.none() | st.integers(1, MOST_THREADS),
+    epochs=st.none() | st.integers(1, MAX_EPOCHS),
+    steps=st.none() | st.integers(1, MAX_STEPS),
+    threads=st.none() | st.integers(1, MAX_THREADS),
 )
 def test_options_that_can_be_run_are_not_refused(batch_size, epochs, steps, threads):
     refused = refuse_options(

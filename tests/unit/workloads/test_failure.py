@@ -120,10 +120,10 @@ OUT_OF_MEMORY = {
 
 @pytest.mark.parametrize(("error", "device", "says"), OUT_OF_MEMORY.values(), ids=OUT_OF_MEMORY)
 def test_a_lack_of_memory_is_told_with_the_batch_size_and_which_memory(error, device, says):
-    told = in_words(error, 4096, device)
-    assert told.startswith(says)
+    reported = in_words(error, 4096, device)
+    assert reported.startswith(says)
     assert kind_of(error) == FailureKind.OUT_OF_MEMORY
-    assert "\n" not in told
+    assert "\n" not in reported
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_network_that_xla_cannot_compile_says_what_to_do():
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError(), "ValueError"),
         (ValueError("\n  \n"), "ValueError"),
@@ -163,5 +163,5 @@ def test_a_network_that_xla_cannot_compile_says_what_to_do():
         (ValueError("x" * 9999), f"ValueError: {'x' * 500}"),
     ],
 )
-def test_only_the_first_line_of_an_error_is_told(error, told):
-    assert one_line(error) == told
+def test_only_the_first_line_of_an_error_is_told(error, reported):
+    assert one_line(error) == reported

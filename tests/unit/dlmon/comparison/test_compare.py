@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dlmon.comparison.compare import (
     KINDS,
-    Row,
-    Run,
+    ComparisonRow,
+    MeasuredRun,
     compare,
     cpus_of,
     factor,
@@ -48,7 +48,7 @@ def run_s(value, projected=False):
 
 
 def this_run(value=9.02, **changes):
-    run = Run(label="NVIDIA GeForce GTX 1060", timing=epoch_s(value), session="this")
+    run = MeasuredRun(label="NVIDIA GeForce GTX 1060", timing=epoch_s(value), session="this")
     return replace(run, **changes)
 
 
@@ -583,7 +583,7 @@ def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
 
 
 def test_a_finished_run_is_read_from_its_result():
-    assert run_of("seconds_per_epoch", result(12.0), header()) == Run(
+    assert run_of("seconds_per_epoch", result(12.0), header()) == MeasuredRun(
         label="AMD Ryzen 7 5800X", timing=epoch_s(12.0), session="earlier", year=2025
     )
     assert run_of("run_seconds", result()) is None
@@ -615,10 +615,15 @@ def test_a_measured_epoch_needs_no_steady_state():
 
 
 def test_a_run_is_not_compared_with_itself_nor_with_another_metric():
-    this = Row("this", "seconds_per_epoch", "this", 2.0)
+    this = ComparisonRow("this", "seconds_per_epoch", "this", 2.0)
     assert factor(this, this, steady=True) is None
-    assert factor(this, Row("other", "run_seconds", "published", 4.0), steady=True) is None
-    assert factor(this, Row("other", "seconds_per_epoch", "published", 4.0), steady=True) == 2
+    assert (
+        factor(this, ComparisonRow("other", "run_seconds", "published", 4.0), steady=True) is None
+    )
+    assert (
+        factor(this, ComparisonRow("other", "seconds_per_epoch", "published", 4.0), steady=True)
+        == 2
+    )
 
 
 # Whatever comes in
@@ -664,7 +669,9 @@ RESULTS = st.builds(
     data=DATA,
     wall=st.none() | NUMBERS,
 )
-RUNS = st.builds(Run, label=st.text(max_size=3), timing=EPOCH_S | RUN_S, session=st.just("this"))
+RUNS = st.builds(
+    MeasuredRun, label=st.text(max_size=3), timing=EPOCH_S | RUN_S, session=st.just("this")
+)
 MACHINES = st.builds(
     MachineFacts,
     cpu_pct=st.none() | NUMBERS,

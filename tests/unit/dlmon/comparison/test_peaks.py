@@ -100,9 +100,9 @@ def test_a_broken_file_says_what_to_do(path, text):
 )
 def test_a_peak_with_a_wrong_field_breaks_the_file(path, name, value):
     write_peaks(path, [CPU])
-    told = json.loads(path.read_text())
-    told["peaks"][0][name] = value
-    path.write_text(json.dumps(told))
+    reported = json.loads(path.read_text())
+    reported["peaks"][0][name] = value
+    path.write_text(json.dumps(reported))
     with pytest.raises(CalibrationError):
         read_peaks(path)
 
@@ -123,9 +123,9 @@ def test_foreign_text_is_cleaned(path):
 
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists))
-def test_any_file_is_peaks_or_one_sentence(tmp_path_factory, told):
+def test_any_file_is_peaks_or_one_sentence(tmp_path_factory, reported):
     path = tmp_path_factory.getbasetemp() / "any.json"
-    path.write_bytes(told if isinstance(told, bytes) else json.dumps(told).encode())
+    path.write_bytes(reported if isinstance(reported, bytes) else json.dumps(reported).encode())
     with pytest.raises(CalibrationError):
         read_peaks(path)
 

@@ -45,12 +45,12 @@ def test_the_sentence_holds_no_control_characters():
 
 @given(st.text() | st.from_regex(r"[0-9.]*(/cpu)?", fullmatch=True))
 def test_any_text_is_a_price_or_a_sentence(text):
-    told = ""
+    reported = ""
     try:
         price = parse_price(text)
     except ValueError as refused:
-        price, told = None, str(refused)
-    assert 0 < price.usd_per_hour < math.inf if price else "is no price" in told
+        price, reported = None, str(refused)
+    assert 0 < price.usd_per_hour < math.inf if price else "is no price" in reported
 
 
 def test_the_machine_costs_the_same_however_many_cpus_it_uses():

@@ -174,8 +174,8 @@ def test_the_resnets_with_another_stride_say_how_many_more_operations_that_is(na
     for row in published(name):
         theirs = "jcjohnson" in row.source
         forward = theirs and row.metric == "forward_ms"
-        told = ("forward in training mode",) if forward else ()
-        assert row.remarks == ((badge, *told) if theirs else ())
+        reported = ("forward in training mode",) if forward else ()
+        assert row.remarks == ((badge, *reported) if theirs else ())
 
 
 def test_a_resnet_with_another_stride_wears_its_badge_and_still_compares():

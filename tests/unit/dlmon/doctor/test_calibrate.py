@@ -22,8 +22,8 @@ def path(tmp_path: Path) -> Path:
 
 def child(*lines: object, ending: str = "") -> list[str]:
     """Return the command of a child that tells these lines, and then runs `ending`."""
-    told = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    return [sys.executable, "-c", f"for line in {told!r}: print(line, flush=True)\n{ending}"]
+    reported = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return [sys.executable, "-c", f"for line in {reported!r}: print(line, flush=True)\n{ending}"]
 
 
 VERSIONS = {"type": "versions", "versions": {"tensorflow": "2.21.0"}}
@@ -34,9 +34,9 @@ PEAK = {"type": "peak", **MEASURED, "flop_s": 1.86e11}
 
 def test_the_childs_peaks_are_kept_beside_those_of_other_devices(path):
     write_peaks(path, [GPU, CPU])
-    told: list[str] = []
-    found = calibrate(path, "Some CPU", told.append, child(VERSIONS, RATE, PEAK))
-    assert told == ["Some CPU, float32: 150 GFLOP/s at 2,048 × 2,048"]
+    reported: list[str] = []
+    found = calibrate(path, "Some CPU", reported.append, child(VERSIONS, RATE, PEAK))
+    assert reported == ["Some CPU, float32: 150 GFLOP/s at 2,048 × 2,048"]
     (peak,) = found.peaks
     assert replace(peak, wall=CPU.wall) == CPU
     assert peak.wall > CPU.wall
@@ -54,15 +54,15 @@ def test_a_broken_file_is_replaced(path):
 def test_a_precision_that_is_left_out_is_told():
     skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
     found = measure_peaks("Some CPU", str, child(PEAK, skipped))
-    assert found.complaints == ("Some CPU, float16: not here",)
+    assert found.problems == ("Some CPU, float16: not here",)
 
 
 def test_lines_that_are_not_understood_are_told_and_harm_nothing():
     lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
     found = measure_peaks("Some CPU", str, child(*lines))
     assert len(found.peaks) == 1
-    assert [text.partition(":")[0] for text in found.complaints] == ["not understood"] * 3
-    assert not any("\x1b" in text for text in found.complaints)
+    assert [text.partition(":")[0] for text in found.problems] == ["not understood"] * 3
+    assert not any("\x1b" in text for text in found.problems)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_child_without_a_peak_says_why(path, command, why):
 
 def test_what_was_measured_before_the_child_died_is_kept(path):
     found = calibrate(path, None, str, child(PEAK, ending="import os; os.abort()"))
-    assert found.complaints == ("it ended with signal 6",)
+    assert found.problems == ("it ended with signal 6",)
     assert read_peaks(path) == found.peaks
 
 
@@ -92,20 +92,20 @@ def test_a_child_that_takes_too_long_is_ended():
     slow = child(PEAK, ending="import time; time.sleep(600)")
     found = measure_peaks("Some CPU", str, slow, deadline_s=2)
     assert isinstance(found, Calibration)
-    assert found.complaints == ("it took more than 2 s and was ended",)
+    assert found.problems == ("it took more than 2 s and was ended",)
 
 
 def test_no_child_outlives_a_listener_that_fails():
-    told: list[str] = []
+    reported: list[str] = []
 
     def stop(text: str) -> None:
-        told.append(text)
+        reported.append(text)
         raise KeyboardInterrupt
 
     own_pid = "import json, os, time; rate['precision'] = str(os.getpid()); print(json.dumps(rate))"
     program = f"rate = {RATE!r}; {own_pid}; os.close(1); time.sleep(600)"
     with pytest.raises(KeyboardInterrupt):
         measure_peaks("Some CPU", stop, [sys.executable, "-u", "-c", program])
-    pid = int(told[0].split(":")[0].removeprefix("Some CPU, "))
+    pid = int(reported[0].split(":")[0].removeprefix("Some CPU, "))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -160,11 +160,11 @@ def test_what_would_end_a_detached_run_is_told_last(tmp_path: Path):
 
 def test_foreign_text_is_cleaned_and_cut(tmp_path: Path):
     findings = look(tmp_path, directory=tmp_path / "a\x1b[31m\u202eb" / ("x" * 200) / ("y" * 200))
-    told = "".join(finding.text for finding in findings.values())
-    assert told.isprintable()
+    reported = "".join(finding.text for finding in findings.values())
+    assert reported.isprintable()
     chosen = {"CUDA_VISIBLE_DEVICES": "0," * 5000}
-    told = look(tmp_path, WITH_GPU, environment=chosen)["visible devices"].text
-    assert len(told) == LONGEST_TEXT
+    reported = look(tmp_path, WITH_GPU, environment=chosen)["visible devices"].text
+    assert len(reported) == LONGEST_TEXT
 
 
 def test_a_cpu_limit_is_told(tmp_path: Path):

@@ -28,17 +28,19 @@ def logind(root: Path, name: str, *lines: str) -> None:
     write(root, name, "\n".join(["[Login]", *lines, ""]))
 
 
-def told(root: Path, environment: dict[str, str] | None = None, user: str = "ada") -> list[Finding]:
+def reported(
+    root: Path, environment: dict[str, str] | None = None, user: str = "ada"
+) -> list[Finding]:
     return list(what_ends_runs(root, environment or {}, user))
 
 
 def ends(root: Path, user: str = "ada") -> str:
-    (finding,) = told(root, user=user)
+    (finding,) = reported(root, user=user)
     return "" if finding.state == "ok" else finding.text
 
 
 def test_where_nothing_ends_it_one_line_says_so(tmp_path: Path):
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert (finding.state, finding.next_step) == ("ok", None)
     assert "goes on" in finding.text
 
@@ -49,7 +51,7 @@ def test_where_nothing_ends_it_one_line_says_so(tmp_path: Path):
 def test_kill_user_processes_ends_it_at_logout(tmp_path: Path):
     systemd(tmp_path)
     logind(tmp_path, "etc/systemd/logind.conf", "KillUserProcesses=yes")
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert finding.state == "warning"
     assert finding.text == (
         "Logging out ends a detached run: KillUserProcesses of logind.conf is yes."
@@ -128,7 +130,7 @@ def test_only_some_users_may_be_named(tmp_path: Path):
 def test_a_desktops_terminal_ends_with_the_last_logout_unless_the_user_lingers(tmp_path: Path):
     systemd(tmp_path, MANAGER)
     logind(tmp_path, "etc/systemd/logind.conf", "KillUserProcesses=no")
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert "user manager" in finding.text
     assert finding.next_step == "loginctl enable-linger"
     write(tmp_path, "var/lib/systemd/linger/ada")
@@ -157,7 +159,7 @@ def test_without_systemd_its_files_mean_nothing(tmp_path: Path):
 
 def test_a_slurm_job_ends_it_by_a_time(tmp_path: Path, utc):
     slurm = {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": "1795185360"}
-    (finding,) = told(tmp_path, slurm)
+    (finding,) = reported(tmp_path, slurm)
     assert finding.text == (
         "This is job 4711 of Slurm: a detached run ends with the job, on 2026-11-20 at 14:36 at "
         "the latest."
@@ -167,7 +169,7 @@ def test_a_slurm_job_ends_it_by_a_time(tmp_path: Path, utc):
 
 @pytest.mark.parametrize("end", ["", "soon", "99999999999999999999", "²", "999999999999"])
 def test_an_end_that_is_no_time_is_left_out(tmp_path: Path, end):
-    (finding,) = told(tmp_path, {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": end})
+    (finding,) = reported(tmp_path, {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": end})
     assert finding.text.endswith("ends with the job.")
 
 
@@ -180,12 +182,12 @@ def test_an_end_that_is_no_time_is_left_out(tmp_path: Path, end):
     ],
 )
 def test_other_batch_systems_end_it_too(tmp_path: Path, environment, name):
-    (finding,) = told(tmp_path, environment)
+    (finding,) = reported(tmp_path, environment)
     assert name in finding.text
 
 
 def test_a_job_id_of_something_else_is_no_batch_job(tmp_path: Path):
-    assert told(tmp_path, {"JOB_ID": "9"})[0].state == "ok"
+    assert reported(tmp_path, {"JOB_ID": "9"})[0].state == "ok"
 
 
 @pytest.mark.parametrize(
@@ -194,20 +196,20 @@ def test_a_job_id_of_something_else_is_no_batch_job(tmp_path: Path):
 )
 def test_by_ssh_in_a_job_the_control_group_tells(tmp_path: Path, group):
     systemd(tmp_path, group)
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert "job 4711 of Slurm" in finding.text
 
 
 def test_in_a_job_the_login_manager_has_no_say(tmp_path: Path):
     systemd(tmp_path)
     logind(tmp_path, "etc/systemd/logind.conf", "KillUserProcesses=yes")
-    (finding,) = told(tmp_path, {"SLURM_JOB_ID": "4711"})
+    (finding,) = reported(tmp_path, {"SLURM_JOB_ID": "4711"})
     assert "Slurm" in finding.text
 
 
 def test_a_container_ends_it(tmp_path: Path):
     write(tmp_path, ".dockerenv")
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert finding.state == "warning"
     assert "ends when the container does" in finding.text
     assert "volume" in finding.next_step
@@ -215,14 +217,14 @@ def test_a_container_ends_it(tmp_path: Path):
 
 def test_a_container_in_a_job_is_ended_by_both(tmp_path: Path):
     write(tmp_path, ".dockerenv")
-    assert len(told(tmp_path, {"SLURM_JOB_ID": "4711"})) == 2
+    assert len(reported(tmp_path, {"SLURM_JOB_ID": "4711"})) == 2
 
 
 def test_windows_ends_it_once_and_not_as_a_container(tmp_path: Path):
     write(tmp_path, "proc/sys/kernel/osrelease", "5.15-microsoft-standard-WSL2")
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026532201]")
-    (finding,) = told(tmp_path)
+    (finding,) = reported(tmp_path)
     assert "WSL" in finding.text
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dlmon.doctor.device_files import DeviceFiles
 from dlmon.doctor.finding import Finding
-from dlmon.doctor.framework_gpus import compare_sight, visible_gpus
+from dlmon.doctor.framework_gpus import compare_gpus, visible_gpus
 from dlmon.doctor.frameworks import Framework
 from dlmon.records import GpuFacts, MachineFacts
 
@@ -30,7 +30,7 @@ def compare(
     files: DeviceFiles = FILES,
     environment: dict[str, str] | None = None,
 ) -> list[Finding]:
-    return list(compare_sight(frameworks, machine, environment or {}, files))
+    return list(compare_gpus(frameworks, machine, environment or {}, files))
 
 
 def why(framework: Framework, **rest) -> Finding:
@@ -199,7 +199,7 @@ def test_where_cuda_goes_by_other_files_none_is_missed():
     ],
 )
 def test_a_missing_driver_library(framework, complaint):
-    complaining = replace(framework, complaints=(complaint, "failed call to cuInit"))
+    complaining = replace(framework, problems=(complaint, "failed call to cuInit"))
     assert "libcuda.so.1" in why(complaining).text
     assert "libcuda1" in why(complaining).next_step
     in_container = why(complaining, files=replace(FILES, in_container=True))
@@ -210,8 +210,8 @@ def test_a_missing_driver_library(framework, complaint):
 
 def test_missing_cuda_libraries_are_named():
     names = ["libcudnn.so.9", "libcufft.so.11", "libcublas.so.12", "libcusparse.so.12"]
-    complaints = [f"Could not load dynamic library '{name}'; dlerror: …" for name in names]
-    found = why(replace(TENSORFLOW, complaints=(*complaints, "Cannot dlopen some GPU libraries.")))
+    problems = [f"Could not load dynamic library '{name}'; dlerror: …" for name in names]
+    found = why(replace(TENSORFLOW, problems=(*problems, "Cannot dlopen some GPU libraries.")))
     assert (
         "does not find CUDA's libraries (libcudnn.so.9, libcufft.so.11, libcublas.so.12, …)"
         in found.text
@@ -220,14 +220,14 @@ def test_missing_cuda_libraries_are_named():
 
 
 def test_jax_without_its_libraries():
-    found = why(replace(JAX, complaints=("Unable to load cuDNN. Is it installed?",)))
+    found = why(replace(JAX, problems=("Unable to load cuDNN. Is it installed?",)))
     assert "does not find CUDA's libraries" in found.text
     assert "'jax[cuda12]'" in found.next_step
 
 
 def test_for_any_other_reason_its_own_words_stand():
-    complaints = ("It was slow.", "failed call to cuInit: CUDA_ERROR_UNKNOWN", "Falling back.")
-    found = why(replace(TENSORFLOW, complaints=complaints))
+    problems = ("It was slow.", "failed call to cuInit: CUDA_ERROR_UNKNOWN", "Falling back.")
+    found = why(replace(TENSORFLOW, problems=problems))
     assert "it says “failed call to cuInit: CUDA_ERROR_UNKNOWN”" in found.text
     assert "dmesg" in found.next_step
     assert "does not say why" in why(TENSORFLOW).text
@@ -235,10 +235,10 @@ def test_for_any_other_reason_its_own_words_stand():
 
 def test_a_framework_that_could_not_be_asked_comes_last_with_a_step():
     broken = Framework("tensorflow", why="ImportError: numpy.core")
-    alike, told = compare(broken, seeing(TORCH, ""))
+    alike, reported = compare(broken, seeing(TORCH, ""))
     assert alike.state == "ok"
-    assert told.text == "TensorFlow can't tell which GPUs it sees: ImportError: numpy.core."
-    assert told.next_step == "Run `python -c 'import tensorflow'` to see all that it says."
+    assert reported.text == "TensorFlow could not report its GPUs: ImportError: numpy.core."
+    assert reported.next_step == "Run `python -c 'import tensorflow'` to see all that it says."
 
 
 def test_a_cpu_without_the_instructions_of_the_build_is_told():

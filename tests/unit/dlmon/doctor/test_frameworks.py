@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import is_alive
 
-from dlmon.doctor.frameworks import Framework, ask_framework, is_installed, telling_lines
+from dlmon.doctor.frameworks import Framework, ask_framework, error_lines, is_installed
 
 TENSORFLOW = """
 import os, sys
@@ -66,8 +66,8 @@ def ask(tmp_path: Path):
         for name, text in modules.items():
             (tmp_path / name).mkdir()
             (tmp_path / name / "__init__.py").write_text(text)
-        told = {**os.environ, "PYTHONPATH": str(tmp_path), **environment}
-        return ask_framework(next(iter(modules)), told, deadline_s)
+        reported = {**os.environ, "PYTHONPATH": str(tmp_path), **environment}
+        return ask_framework(next(iter(modules)), reported, deadline_s)
 
     return write_and_ask
 
@@ -79,7 +79,7 @@ def test_tensorflow_tells_its_build_its_gpus_and_what_it_did_not_find(ask):
         gpus=("H100", "H100"),
         platform="cuda",
         cuda="12.5.1",
-        complaints=(
+        problems=(
             "Could not load dynamic library 'libcudnn.so.9'; dlerror: libcudnn.so.9: cannot open "
             "shared object file",
             "Cannot dlopen some GPU libraries. Please make sure that they are there.",
@@ -89,31 +89,38 @@ def test_tensorflow_tells_its_build_its_gpus_and_what_it_did_not_find(ask):
 
 def test_a_tensorflow_without_cuda_says_so(ask):
     cpu = TENSORFLOW.replace('"is_cuda_build": True', '"is_cuda_build": False')
-    told = ask({"tensorflow": cpu})
-    assert (told.platform, told.cuda, told.gpus) == (None, None, ())
+    reported = ask({"tensorflow": cpu})
+    assert (reported.platform, reported.cuda, reported.gpus) == (None, None, ())
 
 
 def test_jax_tells_its_plugin_and_why_it_reaches_no_gpu(ask):
-    told = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
-    assert (told.version, told.platform, told.cuda, told.gpus) == ("0.7.1", "cuda", "13", ())
-    assert told.complaints == ("Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",)
+    reported = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
+    assert (reported.version, reported.platform, reported.cuda, reported.gpus) == (
+        "0.7.1",
+        "cuda",
+        "13",
+        (),
+    )
+    assert reported.problems == (
+        "Unable to initialize backend 'cuda': CUDA_ERROR_NO_DEVICE (more)",
+    )
 
 
 def test_a_jax_without_a_plugin_is_built_for_the_cpu_alone(ask):
-    told = ask({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"})
-    assert (told.platform, told.cuda, told.complaints) == (None, None, ())
+    reported = ask({"jax": JAX, "jaxlib": "__version__ = '0.7.1'"})
+    assert (reported.platform, reported.cuda, reported.problems) == (None, None, ())
 
 
 def test_an_old_jax_tells_cuda_in_the_version_of_its_library(ask):
-    told = ask({"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"}, GPUS="1")
-    assert (told.platform, told.cuda, told.gpus) == ("cuda", "12", ("H100",))
+    reported = ask({"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"}, GPUS="1")
+    assert (reported.platform, reported.cuda, reported.gpus) == ("cuda", "12", ("H100",))
 
 
 def test_torch_tells_its_build_and_its_warnings(ask):
-    told = ask({"torch": TORCH})
-    assert (told.version, told.platform, told.cuda) == ("2.8.0+cu128", "cuda", "12.8")
-    assert told.gpus == ()
-    assert "too old (found version 11040)" in told.complaints[0]
+    reported = ask({"torch": TORCH})
+    assert (reported.version, reported.platform, reported.cuda) == ("2.8.0+cu128", "cuda", "12.8")
+    assert reported.gpus == ()
+    assert "too old (found version 11040)" in reported.problems[0]
 
 
 def test_torch_counts_its_gpus(ask):
@@ -121,8 +128,8 @@ def test_torch_counts_its_gpus(ask):
 
 
 def test_torch_for_the_cpu_says_so(ask):
-    told = ask({"torch": TORCH}, TORCH="2.8.0+cpu")
-    assert (told.platform, told.cuda) == (None, None)
+    reported = ask({"torch": TORCH}, TORCH="2.8.0+cpu")
+    assert (reported.platform, reported.cuda) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +143,10 @@ def test_torch_for_the_cpu_says_so(ask):
     ],
 )
 def test_a_framework_that_can_not_be_asked_says_why(ask, module, why):
-    told = ask({"torch": module})
-    assert (told.version, told.gpus) == (None, None)
-    assert why in told.why
-    assert told.why.isprintable()
+    reported = ask({"torch": module})
+    assert (reported.version, reported.gpus) == (None, None)
+    assert why in reported.why
+    assert reported.why.isprintable()
 
 
 def test_a_framework_that_answers_and_then_hangs_has_answered(ask):
@@ -155,8 +162,8 @@ def test_a_framework_that_hangs_is_ended_with_all_that_it_started(ask, tmp_path:
         f"open({str(pid_file)!r}, 'w').write(str(child.pid))\n"
         "time.sleep(1000)"
     )
-    told = ask({"torch": hangs}, deadline_s=2.0)
-    assert told.why == "it did not answer within 2 s"
+    reported = ask({"torch": hangs}, deadline_s=2.0)
+    assert reported.why == "it did not answer within 2 s"
     assert is_gone(int(pid_file.read_text()))
 
 
@@ -208,14 +215,14 @@ def test_a_folder_of_a_frameworks_name_is_no_framework(tmp_path: Path, monkeypat
     ],
 )
 def test_the_marks_of_logs_are_left_out(line):
-    assert telling_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
+    assert error_lines(f"noise\n{line}\n{line}\n") == ("failed call to cuInit: X",)
 
 
 def test_tensorrt_is_missed_by_nobody():
-    assert telling_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
+    assert error_lines("x.cc:1] Could not load dynamic library 'libnvinfer.so.8'; dlerror") == ()
 
 
 def test_words_without_end_are_cut():
-    told = telling_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
-    assert len(told) == 8
-    assert max(map(len, told)) == 200
+    reported = error_lines("\n".join(f"cuInit {number} {'x' * 5000}" for number in range(100)))
+    assert len(reported) == 8
+    assert max(map(len, reported)) == 200

@@ -38,10 +38,10 @@ def doctor(monkeypatch, tmp_path, capsys):
 
 
 def test_without_a_home_directory_all_but_the_calibration_is_told(doctor, no_home):
-    exit_code, told, complaint = doctor()
+    exit_code, reported, complaint = doctor()
     assert (exit_code, complaint) == (0, "")
-    assert SILENT in told
-    assert "calibration" not in told
+    assert SILENT in reported
+    assert "calibration" not in reported
 
 
 def test_without_a_home_directory_nothing_is_calibrated(doctor, no_home, monkeypatch):
@@ -59,9 +59,9 @@ def test_each_installed_framework_is_asked(doctor):
 
 def test_quick_asks_no_framework(doctor, monkeypatch):
     monkeypatch.setattr(examination, "ask_framework", lambda module: pytest.fail("it asked"))
-    exit_code, told, _ = doctor("--quick")
+    exit_code, reported, _ = doctor("--quick")
     assert exit_code == 0
-    assert "frameworks" not in told
+    assert "frameworks" not in reported
 
 
 def test_no_framework_is_let_wake_a_gpu_that_sleeps(doctor, monkeypatch):

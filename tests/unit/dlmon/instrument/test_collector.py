@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from dlmon.instrument import collector as emit
 from dlmon.instrument.collector import (
     BatchCollector,
-    EpochBegin,
     EpochEnd,
     EpochOpened,
+    EpochStart,
     Pause,
     step_quantiles,
 )
@@ -20,7 +20,7 @@ BEGIN = 7_000_000_123
 
 
 def begin(epoch=0, t=BEGIN, batch_size=10, samples=100, stride=1):
-    return EpochBegin(epoch, t, batch_size, samples, stride)
+    return EpochStart(epoch, t, batch_size, samples, stride)
 
 
 def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
@@ -50,7 +50,7 @@ def steady_after(*epochs, capped=True, samples=100):
     queue = deque()
     t = BEGIN
     for number, took_ms in enumerate(epochs):
-        queue.append(EpochBegin(number, t, 10, samples, capped=capped))
+        queue.append(EpochStart(number, t, 10, samples, capped=capped))
         for index, ms in enumerate(took_ms):
             t += ms * MS
             queue.append((index, t))
@@ -268,8 +268,8 @@ def test_the_first_batch_of_each_fit_ends_its_compile_phase():
         [Phase(2, "training"), begin(epoch=1), *ends(10), end(epoch=1)],
         [Phase(3, "compiling"), begin(t=later), *ends(10, since=later), end()],
     )
-    told = [record for record in records if isinstance(record, Phase)]
-    assert told == [
+    reported = [record for record in records if isinstance(record, Phase)]
+    assert reported == [
         Phase(1, "compiling"),
         Phase(BEGIN // 1000 * 1000 + 20 * MS, "training"),
         Phase(2, "training"),
@@ -279,9 +279,9 @@ def test_the_first_batch_of_each_fit_ends_its_compile_phase():
 
 
 def test_the_compile_phase_turns_into_the_phase_that_its_epoch_names():
-    mark = EpochBegin(0, BEGIN, 10, 100, phase="predicting")
-    told = collect([Phase(1, "compiling"), mark, *ends(10), end()])
-    assert [record.name for record in told if isinstance(record, Phase)] == [
+    mark = EpochStart(0, BEGIN, 10, 100, phase="predicting")
+    reported = collect([Phase(1, "compiling"), mark, *ends(10), end()])
+    assert [record.name for record in reported if isinstance(record, Phase)] == [
         *("compiling", "predicting"),
     ]
 
@@ -319,15 +319,15 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     flushes = [arrived[start : start + 12] for start in range(0, 500, 12)]
     flushes[0] = [begin(samples=4_995), *flushes[0]]
     flushes[-1] = [*flushes[-1], end()]
-    *told, epoch = collect(*flushes)
-    kept = [record for record in told if isinstance(record, Batches)]
-    summaries = [record for record in told if isinstance(record, BatchSummary)]
+    *reported, epoch = collect(*flushes)
+    kept = [record for record in reported if isinstance(record, Batches)]
+    summaries = [record for record in reported if isinstance(record, BatchSummary)]
     assert 50 <= sum(count_of(record) for record in kept) < 50 + 12
     # 20 ms a batch: 50 in a second, told with the flush that completes it.
     assert all(50 <= summary.count <= 62 for summary in summaries[:-1])
-    assert sum(count_of(record) for record in told) == epoch.steps == 500
-    assert sum(samples_of(record) for record in told) == epoch.samples == 4_995
-    assert sum(time_of(record) for record in told) == 500 * 20_000
+    assert sum(count_of(record) for record in reported) == epoch.steps == 500
+    assert sum(samples_of(record) for record in reported) == epoch.samples == 4_995
+    assert sum(time_of(record) for record in reported) == 500 * 20_000
     assert all(record.step_us == (20_000,) * 7 for record in summaries)
     assert summaries[-1].t_last == epoch.train_end
 
@@ -337,12 +337,12 @@ def test_a_full_pipe_coalesces_batches_and_counts_them(monkeypatch):
     collector = BatchCollector()
     arrived = ends(100)
     flushes = [[begin(samples=1_000), *arrived[:20]], arrived[20:60], [*arrived[60:], end()]]
-    *told, epoch = collect(*flushes, coalesce=True, collector=collector)
-    singles = sum(count_of(record) for record in told if isinstance(record, Batches))
+    *reported, epoch = collect(*flushes, coalesce=True, collector=collector)
+    singles = sum(count_of(record) for record in reported if isinstance(record, Batches))
     assert collector.coalesced == 100 - singles
     assert collector.coalesced >= 60
-    assert sum(count_of(record) for record in told) == epoch.steps == 100
-    assert sum(samples_of(record) for record in told) == 1_000
+    assert sum(count_of(record) for record in reported) == epoch.steps == 100
+    assert sum(samples_of(record) for record in reported) == 1_000
 
 
 def test_a_full_pipe_holds_few_batches_however_many_epochs_pass(monkeypatch):
@@ -374,7 +374,7 @@ def test_a_reader_that_has_caught_up_gets_single_times_again(monkeypatch):
 
 def opened(after_ms, epoch=1, **options):
     """Return what is queued of an epoch that is opened within so long, and its ten batches."""
-    mark = EpochBegin(epoch, BEGIN, 10, 100, follows=True, **options)
+    mark = EpochStart(epoch, BEGIN, 10, 100, follows=True, **options)
     at = BEGIN + after_ms * MS
     return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
 
@@ -412,11 +412,11 @@ def test_a_long_opening_is_a_phase_of_its_own():
 def test_a_long_opening_is_told_while_it_lasts_and_once():
     collector = BatchCollector()
     mark, *rest = opened(after_ms=2_100)
-    told = []
+    reported = []
     for number in range(8):
         collector.take(deque([] if number else [mark]), now=BEGIN + number * 100 * MS)
-        told.append([record.name for record in collector.records()])
-    assert told == [[], [], [], ["opening"], [], [], [], []]
+        reported.append([record.name for record in collector.records()])
+    assert reported == [[], [], [], ["opening"], [], [], [], []]
     assert phases_of(collect(rest, collector=collector)) == [
         Phase(BEGIN + 2_100 * MS, "training"),
     ]
@@ -445,7 +445,7 @@ def summarised(monkeypatch, *epochs, capped=False):
     monkeypatch.setattr(emit, "KEPT_BATCHES", 0)
     queue, t = [], BEGIN
     for number, (opening_ms, took_ms) in enumerate(epochs):
-        mark = EpochBegin(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
+        mark = EpochStart(number, t, 10, 10 * len(took_ms), capped=capped, follows=number > 0)
         queue.append(mark)
         t += opening_ms * MS
         if number:
@@ -469,16 +469,20 @@ def test_a_summary_of_mostly_stalls_knows_a_usual_step_from_before(monkeypatch):
 
 
 def test_an_opening_is_in_no_steps_of_a_summary(monkeypatch):
-    _, told = summarised(monkeypatch, (0, [20] * 100), (700, [20] * 100))
-    assert (told.opening_us, told.first_us, told.time_us) == (700_000, 20_000, 2_000_000)
-    assert told.step_us == (20_000,) * 7
+    _, reported = summarised(monkeypatch, (0, [20] * 100), (700, [20] * 100))
+    assert (reported.opening_us, reported.first_us, reported.time_us) == (
+        700_000,
+        20_000,
+        2_000_000,
+    )
+    assert reported.step_us == (20_000,) * 7
 
 
 def test_in_an_epoch_cut_short_the_first_batch_of_a_summary_is_no_stall(monkeypatch):
     epochs = ((0, [20] * 100), (700, [300] + [20] * 98 + [300]))
     for capped, stalls in ((True, 1), (False, 2)):
-        _, told = summarised(monkeypatch, *epochs, capped=capped)
-        assert (told.first_us, told.stalls) == (300_000, stalls)
+        _, reported = summarised(monkeypatch, *epochs, capped=capped)
+        assert (reported.first_us, reported.stalls) == (300_000, stalls)
 
 
 EPOCHS = st.lists(
@@ -524,8 +528,8 @@ def test_no_batch_is_lost_or_told_twice(epochs, random, waiting, kept):
             if not congested or not queue:
                 records.extend(collector.records(finish=not queue))
     check_order(records)
-    told = [record for record in records if isinstance(record, Epoch)]
-    assert [(epoch.steps, epoch.samples) for epoch in told] == expected
+    reported = [record for record in records if isinstance(record, Epoch)]
+    assert [(epoch.steps, epoch.samples) for epoch in reported] == expected
     assert sum(isinstance(record, Notice) for record in records) == len(epochs)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import dlmon
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.minimum_time import LeastTime
+from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
 
 MS = 1_000_000
@@ -147,15 +147,15 @@ class Trainer:
         callback.set_model(self)
         self.stop_predicting = False
         self.reach("predict begin", callback.on_predict_begin)
-        told = []
+        reported = []
 
         def batch_ended(batch, logs):
-            told.append(self.predict_function())
-            callback.on_predict_batch_end(batch, {"outputs": told[-1]})
+            reported.append(self.predict_function())
+            callback.on_predict_batch_end(batch, {"outputs": reported[-1]})
 
         self.loop("predict", self.steps, batch_ended, "stop_predicting")
         self.reach("predict end", callback.on_predict_end)
-        return told
+        return reported
 
     def loop(self, kind, steps, batch_ended, stop_flag, batch_begun=None):
         stride = self.steps_per_execution
@@ -227,8 +227,8 @@ def test_training_begins_when_the_first_batch_has_ended(build):
     trainer = Trainer()
     emitter, callback = build(trainer)
     trainer.fit(callback)
-    told = emitter.of(Phase)
-    assert told[:2] == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
+    reported = emitter.of(Phase)
+    assert reported[:2] == [Phase(1_000 * MS, "compiling"), Phase(1_020 * MS, "training")]
 
 
 def test_validation_is_timed_from_its_begin_to_its_end(build):
@@ -344,9 +344,9 @@ def test_a_metric_that_is_not_finite_is_null_with_its_reason(build):
     trainer.fit(callback)
     trainer.evaluate(callback, 2)
     reasons = {"loss": "NaN", "norm": "infinite", "odd": "not a single number"}
-    for told in (*emitter.of(Epoch), *emitter.of(Evaluation)):
-        assert told.metrics == {"loss": None, "accuracy": 0.5, "norm": None, "odd": None}
-        assert told.why == reasons
+    for reported in (*emitter.of(Epoch), *emitter.of(Evaluation)):
+        assert reported.metrics == {"loss": None, "accuracy": 0.5, "norm": None, "odd": None}
+        assert reported.why == reasons
 
 
 def test_a_second_fit_compiles_trains_and_counts_from_its_own_begin(build):
@@ -535,34 +535,34 @@ class Asked:
 
     def __init__(self, epochs):
         self.epochs = epochs
-        self.told = []
+        self.reported = []
 
-    def goes_on(self, ended, train_ns):
-        self.told.append((ended, train_ns))
+    def should_continue(self, ended, train_ns):
+        self.reported.append((ended, train_ns))
         return ended < self.epochs
 
 
 def test_training_ends_with_the_epoch_that_is_told_to_be_the_last(build):
     trainer = Trainer(steps=4, validation_steps=3)
-    least_time = Asked(3)
-    emitter, callback = build(trainer, least_time=least_time)
+    minimum_time = Asked(3)
+    emitter, callback = build(trainer, minimum_time=minimum_time)
     trainer.fit(callback, epochs=1_000)
     assert [epoch.whole for epoch in emitter.of(Epoch)] == [True] * 3
     # Validation is no training.
-    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    assert minimum_time.reported == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
 
 
 def test_the_time_of_training_is_that_of_its_own_epoch(build):
     trainer = Trainer(steps=4, validation_steps=3)
-    least_time = Asked(4)
-    _, callback = build(trainer, least_time=least_time)
+    minimum_time = Asked(4)
+    _, callback = build(trainer, minimum_time=minimum_time)
     trainer.fit(callback, epochs=1_000, validation_freq=3)
-    assert [train_ns for _, train_ns in least_time.told] == [80 * MS] * 4
+    assert [train_ns for _, train_ns in minimum_time.reported] == [80 * MS] * 4
 
 
 def test_a_stop_ends_training_whatever_the_least_time(build):
     trainer = Trainer()
-    emitter, callback = build(trainer, least_time=Asked(1_000))
+    emitter, callback = build(trainer, minimum_time=Asked(1_000))
     trainer.meanwhile["train 1"] = lambda: setattr(emitter, "stop_requested", True)
     trainer.fit(callback, epochs=1_000)
     (epoch,) = emitter.of(Epoch)
@@ -570,7 +570,7 @@ def test_a_stop_ends_training_whatever_the_least_time(build):
 
 
 def test_keras_prints_the_epochs_that_were_asked_for_and_counts_to_them(callbacks):
-    progress = callbacks.AskedEpochs(2)
+    progress = callbacks.RequestedEpochs(2)
     assert progress.async_safe
     progress.set_params({"verbose": 2, "epochs": 100_002, "steps": 4})
     for epoch in range(5):
@@ -588,7 +588,7 @@ def build_inference(callbacks):
         options = {
             "batch_size": 10,
             "samples_per_pass": 10 * trainer.steps,
-            "least_time": LeastTime(emitter, MODEL, 0),
+            "minimum_time": MinimumTime(emitter, MODEL, 0),
             **options,
         }
         return emitter, callbacks.InferenceCallback(emitter, clock=trainer.clock, **options)
@@ -614,12 +614,12 @@ def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference
 
 def test_after_each_pass_of_inference_it_is_known_whether_another_follows(build_inference):
     trainer = Trainer(steps=4)
-    least_time = Asked(3)
-    _, callback = build_inference(trainer, least_time=least_time)
-    while callback.goes_on:
+    minimum_time = Asked(3)
+    _, callback = build_inference(trainer, minimum_time=minimum_time)
+    while callback.should_continue:
         trainer.predict(callback)
         trainer.now += 500 * MS
-    assert least_time.told == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
+    assert minimum_time.reported == [(1, 80 * MS), (2, 80 * MS), (3, 80 * MS)]
 
 
 def test_the_first_batch_of_inference_ends_the_compile_phase(build_inference):

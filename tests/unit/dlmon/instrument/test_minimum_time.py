@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlmon.instrument.minimum_time import MOST_EXTRA_EPOCHS, LeastTime
+from dlmon.instrument.minimum_time import MAX_EXTRA_EPOCHS, MinimumTime
 from dlmon.records import Model
 
 ASKED = 2
@@ -18,19 +18,19 @@ class Training:
         self.steady_an_epoch_us = steady_an_epoch_us
         self.warm_up_us = warm_up_us
         self.trained = 0
-        self.told = []
+        self.reported = []
 
     def send(self, record):
-        self.told.append((self.trained, record.extra_epochs))
+        self.reported.append((self.trained, record.extra_epochs))
 
     def steady_left_us(self, steady_us):
         return max(0, self.warm_up_us + steady_us - self.trained * self.steady_an_epoch_us)
 
     def run(self, seconds):
-        least_time = LeastTime(self, MODEL, seconds)
-        for ended in range(1, least_time.most_epochs + 1):
+        minimum_time = MinimumTime(self, MODEL, seconds)
+        for ended in range(1, minimum_time.max_epochs + 1):
             self.trained = ended
-            if not least_time.goes_on(ended, 1_000_000_000):
+            if not minimum_time.should_continue(ended, 1_000_000_000):
                 break
         return self.trained
 
@@ -39,18 +39,18 @@ class Training:
 def test_the_epochs_that_were_asked_for_are_enough_where_they_last_long_enough(seconds):
     training = Training()
     assert training.run(seconds) == ASKED
-    assert training.told == []
+    assert training.reported == []
 
 
 def test_without_a_least_time_no_other_epoch_can_follow():
-    assert LeastTime(Training(), MODEL, 0).most_epochs == ASKED
+    assert MinimumTime(Training(), MODEL, 0).max_epochs == ASKED
 
 
 def test_more_follow_until_the_steady_state_has_lasted_long_enough():
     training = Training()
     assert training.run(7) == 7
     # How many is known once those that were asked for have ended.
-    assert training.told == [(ASKED, 5)]
+    assert training.reported == [(ASKED, 5)]
 
 
 def test_the_warm_up_comes_on_top():
@@ -60,24 +60,24 @@ def test_the_warm_up_comes_on_top():
 def test_an_estimate_that_was_too_low_is_mended_by_what_epochs_have_added():
     training = Training(steady_an_epoch_us=100_000)
     assert training.run(3) == 30
-    assert training.told == [(ASKED, 3), (ASKED + 1, 28)]
+    assert training.reported == [(ASKED, 3), (ASKED + 1, 28)]
 
 
 def test_estimates_that_hardly_differ_are_not_told():
     training = Training()
     training.steady_left_us = lambda steady_us: max(0, 200 - training.trained) * 990_000
     assert training.run(200) == 200
-    assert len(training.told) < 4
+    assert len(training.reported) < 4
 
 
 def test_where_fewer_were_needed_the_last_word_is_how_many_there_were():
     training = Training()
     training.steady_left_us = lambda steady_us: 0 if training.trained == 4 else steady_us
     assert training.run(60) == 4
-    assert training.told == [(ASKED, 60), (4, 2)]
+    assert training.reported == [(ASKED, 60), (4, 2)]
 
 
 def test_a_clock_that_stands_still_trains_no_one_for_ever():
     training = Training(steady_an_epoch_us=0)
-    assert training.run(3) == ASKED + MOST_EXTRA_EPOCHS
-    assert training.told[-1][1] <= MOST_EXTRA_EPOCHS
+    assert training.run(3) == ASKED + MAX_EXTRA_EPOCHS
+    assert training.reported[-1][1] <= MAX_EXTRA_EPOCHS

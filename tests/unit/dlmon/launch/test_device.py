@@ -6,7 +6,7 @@ from dlmon.launch.device import (
     VISIBLE,
     DeviceChoice,
     DeviceError,
-    DeviceNotTold,
+    DeviceUnknown,
     check_cpus,
     check_device_name,
     choose_device,
@@ -130,7 +130,7 @@ def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason
 def test_a_gpu_that_was_not_told_of_may_be_there_another_time(facts, may_be_there):
     with pytest.raises(DeviceError) as refused:
         choose_device("gpu:0", facts, {})
-    assert isinstance(refused.value, DeviceNotTold) == may_be_there
+    assert isinstance(refused.value, DeviceUnknown) == may_be_there
 
 
 def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():

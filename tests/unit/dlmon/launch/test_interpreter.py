@@ -37,8 +37,8 @@ def answering(script):
     """Return a function that makes a program that answers as a Python of this kind would."""
 
     def make(python=(3, 12, 1), **found):
-        told = {"python": python, "executable": "/x", "found": found}
-        return script(f"printf '\\036dlmon %s\\n' '{json.dumps(told)}'")
+        reported = {"python": python, "executable": "/x", "found": found}
+        return script(f"printf '\\036dlmon %s\\n' '{json.dumps(reported)}'")
 
     return make
 
@@ -75,8 +75,8 @@ async def test_a_home_directory_may_be_written_short(monkeypatch, answering, tmp
 
 
 async def test_a_greeting_before_the_answer_does_no_harm(script):
-    told = json.dumps({"python": [3, 10, 0], "found": {"keras": None, "jax": "0.8.0"}})
-    chatty = script("echo 'activating {environment}'", f"printf '\\036dlmon %s\\n' '{told}'")
+    reported = json.dumps({"python": [3, 10, 0], "found": {"keras": None, "jax": "0.8.0"}})
+    chatty = script("echo 'activating {environment}'", f"printf '\\036dlmon %s\\n' '{reported}'")
     found = await examine_interpreter(chatty, "jax")
     assert (found.python, found.keras, found.backend_version) == ("3.10.0", None, "0.8.0")
 
@@ -114,8 +114,8 @@ async def test_a_folder_names_the_interpreter_in_it(tmp_path):
     inside = tmp_path / "venv" / "bin" / "python"
     inside.parent.mkdir(parents=True)
     inside.touch()
-    told = await refusal(str(tmp_path / "venv"))
-    assert told.endswith(f"is a folder; name the interpreter in it: {inside}")
+    reported = await refusal(str(tmp_path / "venv"))
+    assert reported.endswith(f"is a folder; name the interpreter in it: {inside}")
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ async def test_one_that_hangs_is_ended_with_all_that_it_started(script, tmp_path
     pids = tmp_path / "pids"
     command = script("sleep 60 &", f"echo $$ $! > {pids}", "wait")
     began = time.monotonic()
-    told = await refusal(command, deadline_s=0.5)
-    assert told.startswith(f"{command} did not answer within 0.5 s")
+    reported = await refusal(command, deadline_s=0.5)
+    assert reported.startswith(f"{command} did not answer within 0.5 s")
     assert time.monotonic() - began < 5
     for pid in pids.read_text().split():
         assert not is_running(pid)
@@ -205,8 +205,8 @@ async def test_what_a_python_lacks_is_told_with_what_to_install(
 
 
 async def test_keras_2_is_told(answering):
-    told = await refusal(answering(keras="2.15.0", tensorflow="2.15.0"))
-    assert "has Keras 2.15.0, and the workloads need Keras 3" in told
+    reported = await refusal(answering(keras="2.15.0", tensorflow="2.15.0"))
+    assert "has Keras 2.15.0, and the workloads need Keras 3" in reported
 
 
 async def test_what_it_says_is_cleaned(answering):
@@ -216,8 +216,8 @@ async def test_what_it_says_is_cleaned(answering):
 
 
 async def test_an_unknown_backend_is_refused_before_anything_is_run(tmp_path):
-    told = await refusal(str(tmp_path / "nowhere"), backend="numpy")
-    assert told == 'there is no backend "numpy": use tensorflow, jax or torch'
+    reported = await refusal(str(tmp_path / "nowhere"), backend="numpy")
+    assert reported == 'there is no backend "numpy": use tensorflow, jax or torch'
 
 
 def test_our_own_interpreter_has_tensorflow():

@@ -114,7 +114,7 @@ def test_a_session_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
             log.write(encode(result()))
         return Status.INTERRUPTED, None
 
-    monkeypatch.setattr("dlmon.log.directory.standing_without_result", end_now)
+    monkeypatch.setattr("dlmon.log.directory.status_without_result", end_now)
     assert read_entry(path).status == "completed"
 
 
@@ -145,7 +145,7 @@ def test_a_session_that_vanishes_while_it_is_listed_is_passed_over(tmp_path, mon
         gone.unlink(missing_ok=True)
         return Status.INTERRUPTED, None
 
-    monkeypatch.setattr("dlmon.log.directory.standing_without_result", vanish)
+    monkeypatch.setattr("dlmon.log.directory.status_without_result", vanish)
     assert [entry.header.id for entry in list_sessions(tmp_path)] == ["stays"]
 
 

@@ -70,7 +70,7 @@ def test_a_long_log_is_read_in_steps(tmp_path):
     path = write_log(tmp_path, [header(), *notices])
     got = []
     with follow(path) as follower:
-        while records := follower.poll(most_bytes=1):
+        while records := follower.poll(max_bytes=1):
             got += records
     assert got == notices
 
@@ -80,7 +80,7 @@ def test_a_line_longer_than_a_read_is_one_record(tmp_path, monkeypatch):
     batches = Batches(0, 0, 10, 1, tuple(range(2_000)))
     path = write_log(tmp_path, [header(), Notice(1, "a"), batches, Notice(2, "b")])
     with follow(path) as follower:
-        got = [record for _ in range(9) for record in follower.poll(most_bytes=100)]
+        got = [record for _ in range(9) for record in follower.poll(max_bytes=100)]
     assert got == [Notice(1, "a"), batches, Notice(2, "b")]
 
 
@@ -119,7 +119,7 @@ def test_a_line_without_end_takes_no_more_memory_than_it_may(tmp_path, monkeypat
     with path.open("ab") as file:
         file.write(b"x" * 50_000 + b"\n" + encode(Notice(2, "b")))
     with follow(path) as follower:
-        polls = [follower.poll(most_bytes=1_000) for _ in range(60)]
+        polls = [follower.poll(max_bytes=1_000) for _ in range(60)]
         assert [record for records in polls for record in records] == [Notice(2, "b")]
         assert follower.skipped == 1
 
@@ -134,11 +134,11 @@ def test_a_long_line_that_grows_is_searched_once_and_then_read(tmp_path, monkeyp
         pread = os.pread
         monkeypatch.setattr(os, "pread", lambda *a: (read.append(a[1]), pread(*a))[1])
         for part in parts:
-            assert follower.poll(most_bytes=2_000) == []
+            assert follower.poll(max_bytes=2_000) == []
             file.write(part)
             searched = len(read)
             # A tick in which nothing was written asks once more for what is behind the last byte.
-            follower_polls = [follower.poll(most_bytes=2_000) for _ in range(10)]
+            follower_polls = [follower.poll(max_bytes=2_000) for _ in range(10)]
             if part is not parts[-1]:
                 assert follower_polls == [[]] * 10
                 assert len(read) - searched <= 7_000 // 1_000 + 12
@@ -162,10 +162,10 @@ def test_however_lines_arrive_each_is_read_once(lengths, cuts):
             for cut in itertools.cycle(cuts):
                 file.write(content[:cut])
                 content = content[cut:]
-                found += follower.poll(most_bytes=1_500)
+                found += follower.poll(max_bytes=1_500)
                 if not content:
                     break
-            while more := follower.poll(most_bytes=1_500):
+            while more := follower.poll(max_bytes=1_500):
                 found += more
         assert found == records
 
@@ -231,7 +231,7 @@ def test_how_much_of_a_log_is_read_is_known_until_its_end(tmp_path, monkeypatch)
     got, shares = [], []
     with follow(path) as follower:
         while follower.read_share is not None:
-            for record in follower.new_records(most_bytes=1):
+            for record in follower.new_records(max_bytes=1):
                 got.append(record)
                 if len(got) % 20 == 0:
                     break

@@ -52,8 +52,8 @@ def test_a_directory_of_forged_logs_is_valid_json(forged, dlmon):
     code, printed, complaint = dlmon("sessions", "--json", "--log-dir", forged)
     assert (code, complaint) == (0, "")
     assert printed.isascii()
-    told = json.loads(printed, parse_constant=pytest.fail)
-    assert len({entry["log"] for entry in told}) == len(told) > 500
+    reported = json.loads(printed, parse_constant=pytest.fail)
+    assert len({entry["log"] for entry in reported}) == len(reported) > 500
 
 
 @pytest.mark.parametrize("part", range(8))

@@ -65,7 +65,7 @@ def test_the_next_log_is_locked_and_the_lost_one_is_let_go(writer):
     first = writer.path
     kept = first.with_name("kept.jsonl")
     move_away(first)
-    writer.go_on_in_next([])
+    writer.continue_in_next([])
     assert pid_seen_by_another_process(writer.path) == str(os.getpid())
     assert pid_seen_by_another_process(kept) == "None"
 

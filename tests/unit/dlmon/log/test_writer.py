@@ -319,15 +319,15 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize(("told", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
-def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, told, lose):
+@pytest.mark.parametrize(("reported", "lose"), [*LOSSES.items(), ("was removed", remove_folder)])
+def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer, reported, lose):
     first = writer.path
     writer.write(Notice(1, "before"))
     assert writer.find_loss() is None
     with follow(first) as follower:
         lose(first)
-        assert writer.find_loss() == told
-        writer.go_on_in_next([Phase(1, "training")])
+        assert writer.find_loss() == reported
+        writer.continue_in_next([Phase(1, "training")])
         assert writer.path == first.with_name("session-2.jsonl")
         assert writer.find_loss() is None
         writer.write(Notice(2, "after"))
@@ -338,14 +338,14 @@ def test_a_log_that_is_lost_goes_on_in_the_next_which_is_a_log_of_its_own(writer
         assert follower.poll() == [Phase(1, "training"), Notice(2, "after")]
     assert stat.S_IMODE(writer.path.stat().st_mode) == 0o600
     lose(writer.path)
-    writer.go_on_in_next([])
+    writer.continue_in_next([])
     assert writer.path.name == "session-3.jsonl" or lose is remove_folder
 
 
 def test_a_log_that_is_lost_with_all_folders_around_it_is_kept_open(writer, tmp_path):
     shutil.rmtree(tmp_path)
     with pytest.raises(LogError, match="no such file or directory"):
-        writer.go_on_in_next([])
+        writer.continue_in_next([])
     writer.write(epoch(0))
     assert writer.find_loss() == "was removed"
     assert writer.failing is None
@@ -355,7 +355,7 @@ def test_what_waits_for_room_is_written_to_the_next_log(writer):
     with files_no_larger_than(writer.path.stat().st_size):
         writer.write(epoch(0))
     remove(writer.path)
-    writer.go_on_in_next([])
+    writer.continue_in_next([])
     assert writer.retry(at_once=True)
     assert read(writer.path) == [epoch(0)]
 

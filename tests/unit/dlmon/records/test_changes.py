@@ -20,7 +20,7 @@ from dlmon.records import (
     decode,
     encode,
 )
-from dlmon.records.changes import ALWAYS_TOLD, Changes
+from dlmon.records.changes import ALWAYS_WRITTEN, Changes
 from dlmon.sensors.provider import merge
 from dlmon.session.machine_history import MachineHistory
 
@@ -33,11 +33,11 @@ def machine(t: int = 0, **parts) -> Machine:
 
 def test_a_slow_field_is_told_once_and_again_when_it_changes():
     changes = Changes()
-    told = [
-        changes.only_news(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
+    reported = [
+        changes.only_changed(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
         for mhz in (3000, 3000, 2000, None, 2000)
     ]
-    assert told == [
+    assert reported == [
         Cpu(pct=50.0, mhz=3000),
         Cpu(pct=50.0),
         Cpu(pct=50.0, mhz=2000),
@@ -49,60 +49,60 @@ def test_a_slow_field_is_told_once_and_again_when_it_changes():
 def test_a_reason_is_told_once_and_again_when_it_changes():
     changes = Changes()
     denied, lost = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
-    told = [
-        changes.only_news(machine(cpu=cpu)).cpu
+    reported = [
+        changes.only_changed(machine(cpu=cpu)).cpu
         for cpu in (denied, denied, lost, Cpu(pct=1.0), lost)
     ]
-    assert told == [denied, None, lost, Cpu(pct=1.0), lost]
+    assert reported == [denied, None, lost, Cpu(pct=1.0), lost]
 
 
 def test_a_value_that_comes_back_unchanged_after_a_reason_is_told_again():
     changes = Changes()
     known, unknown = Cpu(mhz=3000), Cpu(why={"mhz": "denied"})
-    told = [changes.only_news(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
-    assert told == [known, unknown, known]
+    reported = [changes.only_changed(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
+    assert reported == [known, unknown, known]
 
 
 def test_a_part_that_was_unknown_as_a_whole_is_told_in_full_again():
     changes = Changes()
     tree = ProcessTree(cpu_pct=1.0, processes=3)
-    changes.only_news(machine(process=tree))
-    assert changes.only_news(machine(process=tree)).process == ProcessTree(cpu_pct=1.0)
+    changes.only_changed(machine(process=tree))
+    assert changes.only_changed(machine(process=tree)).process == ProcessTree(cpu_pct=1.0)
     gone = machine(why={"process": "no process is watched"})
-    assert changes.only_news(gone).why == gone.why
-    assert changes.only_news(gone).why == {}
-    assert changes.only_news(machine(process=tree)).process == tree
+    assert changes.only_changed(gone).why == gone.why
+    assert changes.only_changed(gone).why == {}
+    assert changes.only_changed(machine(process=tree)).process == tree
 
 
 def test_each_gpu_is_compared_with_itself():
     changes = Changes()
     first = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=200.0))
-    changes.only_news(machine(gpus=first))
+    changes.only_changed(machine(gpus=first))
     second = (Gpu(0, power_limit_w=100.0), Gpu(1, power_limit_w=150.0))
-    assert changes.only_news(machine(gpus=second)).gpus == (Gpu(0), Gpu(1, power_limit_w=150.0))
+    assert changes.only_changed(machine(gpus=second)).gpus == (Gpu(0), Gpu(1, power_limit_w=150.0))
 
 
 def test_no_gpus_at_all_is_told_each_time():
     changes = Changes()
-    assert [changes.only_news(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
+    assert [changes.only_changed(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
 
 
 def test_the_table_of_processes_is_told_with_every_row_when_it_changed():
     changes = Changes()
     table = (Process(10, cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
     newer = (Process(10, cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
-    told = [
-        changes.only_news(machine(processes=processes)).processes
+    reported = [
+        changes.only_changed(machine(processes=processes)).processes
         for processes in (table, None, table, newer, newer, ())
     ]
-    assert told == [table, None, None, newer, None, ()]
+    assert reported == [table, None, None, newer, None, ()]
 
 
 def test_who_a_process_is_is_told_again_only_when_it_is_another():
     changes = Changes()
     unseen = {"command": "it has ended", "user": "it has ended"}
-    told = [
-        json.loads(encode(changes.only_news(machine(processes=rows))))["processes"]
+    reported = [
+        json.loads(encode(changes.only_changed(machine(processes=rows))))["processes"]
         for rows in (
             (Process(10, "ada", "python", 80), Process(20, why=unseen)),
             (Process(10, "ada", "python", 81), Process(20, why=unseen)),
@@ -112,7 +112,7 @@ def test_who_a_process_is_is_told_again_only_when_it_is_another():
         )
     ]
     row = {"pid": 10, "user": "ada", "command": "python", "cpu_pct": 80, "gpus": []}
-    assert told == [
+    assert reported == [
         [row, {"pid": 20, "user": None, "command": None, "gpus": [], "why": unseen}],
         [{"pid": 10, "cpu_pct": 81, "gpus": []}, {"pid": 20, "gpus": []}],
         [row | {"command": "sh", "cpu_pct": 81}],
@@ -142,7 +142,7 @@ def test_a_reader_of_every_record_knows_what_was_read(readings):
     changes = Changes()
     from_news = from_all = Cpu()
     for reading in readings:
-        news = changes.only_news(machine(cpu=reading)).cpu
+        news = changes.only_changed(machine(cpu=reading)).cpu
         from_news = merge(from_news, news) if news is not None else from_news
         from_all = merge(from_all, reading)
         assert from_news == from_all
@@ -161,12 +161,12 @@ def tables(draw):
 
 
 @given(st.lists(st.none() | tables(), min_size=1, max_size=8))
-def test_a_reader_of_every_record_knows_who_each_process_is(told):
+def test_a_reader_of_every_record_knows_who_each_process_is(reported):
     changes, history = Changes(), MachineHistory()
-    for t, table in enumerate(told):
+    for t, table in enumerate(reported):
         why = {"processes": "denied"} if table is None else {}
         read = replace(machine(processes=table, why=why), t=t)
-        history.fold(decode(encode(changes.only_news(read))))
+        history.fold(decode(encode(changes.only_changed(read))))
         assert history.latest.processes == table
 
 
@@ -219,20 +219,20 @@ def busy_second(t: int) -> Machine:
 
 def test_a_sample_of_8_gpus_and_16_cores_fits_in_1100_bytes():
     changes = Changes()
-    encode(changes.only_news(busy_second(0)))
-    sizes = [len(encode(changes.only_news(busy_second(t)))) for t in range(1, 30)]
+    encode(changes.only_changed(busy_second(0)))
+    sizes = [len(encode(changes.only_changed(busy_second(t)))) for t in range(1, 30)]
     assert sum(sizes) / len(sizes) <= 1100
     assert max(size for t, size in enumerate(sizes, start=1) if t % 5) <= 1100
 
 
 def test_what_is_left_out_still_reads_as_a_record():
     changes = Changes()
-    changes.only_news(busy_second(0))
-    news = changes.only_news(busy_second(1))
+    changes.only_changed(busy_second(0))
+    news = changes.only_changed(busy_second(1))
     assert decode(encode(news)) == news
-    assert set(json.loads(encode(news))["gpus"][0]) == ALWAYS_TOLD[Gpu]
+    assert set(json.loads(encode(news))["gpus"][0]) == ALWAYS_WRITTEN[Gpu]
 
 
 def test_what_is_always_told_names_fields_that_exist():
-    for record, names in ALWAYS_TOLD.items():
+    for record, names in ALWAYS_WRITTEN.items():
         assert names <= {spec.name for spec in fields(record)}

@@ -143,8 +143,8 @@ def texts_of(value):
 
 
 def result_line(**changes):
-    told = json.loads(encode(result()))
-    return json.dumps({**told, **changes}, allow_nan=True)
+    reported = json.loads(encode(result()))
+    return json.dumps({**reported, **changes}, allow_nan=True)
 
 
 def result(**changes):
@@ -203,9 +203,9 @@ def test_a_record_is_one_line_of_utf8_json_with_its_type_first(record):
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     line.decode("utf-8")
-    told = json.loads(line)
-    assert next(iter(told)) == "type"
-    assert told["type"] == record.TYPE
+    reported = json.loads(line)
+    assert next(iter(reported)) == "type"
+    assert reported["type"] == record.TYPE
 
 
 @given(ANY_RECORD)
@@ -259,11 +259,11 @@ JSON = st.recursive(
 
 @given(st.data(), ANY_RECORD, JSON)
 def test_a_field_of_any_other_kind_is_taken_or_refused_but_never_crashes(data, record, value):
-    told = json.loads(encode(record))
-    name = data.draw(st.sampled_from(sorted(told)))
-    told[name] = value
+    reported = json.loads(encode(record))
+    name = data.draw(st.sampled_from(sorted(reported)))
+    reported[name] = value
     with suppress(RecordError):
-        assert isinstance(decode(json.dumps(told)), (*RECORD_TYPES, type(None)))
+        assert isinstance(decode(json.dumps(reported)), (*RECORD_TYPES, type(None)))
 
 
 @given(ANY_RECORD, st.data())
@@ -276,26 +276,26 @@ def test_a_torn_line_is_refused(record, data):
 
 @given(ANY_RECORD, st.data())
 def test_a_missing_field_is_refused_or_takes_its_default(record, data):
-    told = json.loads(encode(record))
-    name = data.draw(st.sampled_from([key for key in told if key != "type"]))
-    del told[name]
+    reported = json.loads(encode(record))
+    name = data.draw(st.sampled_from([key for key in reported if key != "type"]))
+    del reported[name]
     if type(record) is BatchSummary and name == "count":
         name = "dt_us"  # without its count it reads as plain batches
     specs = [*fields(type(record)), *(fields(Outcome) if type(record) is Ended else ())]
     spec = {spec.name: spec for spec in specs}.get(name)
     if spec and (spec.default is not MISSING or spec.default_factory is not MISSING):
-        assert type(decode(json.dumps(told))) is type(record)
+        assert type(decode(json.dumps(reported))) is type(record)
     else:
         with pytest.raises(RecordError, match=f"{name} is missing"):
-            decode(json.dumps(told))
+            decode(json.dumps(reported))
 
 
 @given(ANY_RECORD, JSON)
 def test_unknown_keys_are_skipped(record, value):
-    told = json.loads(encode(record))
-    told["a key of some later version"] = value
+    reported = json.loads(encode(record))
+    reported["a key of some later version"] = value
     if "NaN" not in json.dumps(value) and "Infinity" not in json.dumps(value):
-        assert decode(json.dumps(told)) == decode(encode(record))
+        assert decode(json.dumps(reported)) == decode(encode(record))
 
 
 def test_unknown_types_are_skipped():
@@ -434,8 +434,8 @@ def test_finite_gives_every_metric_a_number_or_a_reason(metrics):
 
 def test_none_with_a_reason_is_null_and_none_without_one_is_absent():
     gpu = Gpu(index=0, power_w=None, why={"power_w": "not supported"})
-    told = json.loads(encode(Machine(t=1, wall=2.0, gpus=(gpu,), cpu=Cpu(pct=0.0))))
-    assert told == {
+    reported = json.loads(encode(Machine(t=1, wall=2.0, gpus=(gpu,), cpu=Cpu(pct=0.0))))
+    assert reported == {
         "type": "machine",
         "t": 1,
         "wall": 2.0,
@@ -445,9 +445,9 @@ def test_none_with_a_reason_is_null_and_none_without_one_is_absent():
 
 
 def test_a_required_field_that_is_unknown_is_null_even_without_a_reason():
-    told = json.loads(encode(result(device=None)))
-    assert told["device"] is None
-    assert decode(json.dumps(told)).device is None
+    reported = json.loads(encode(result(device=None)))
+    assert reported["device"] is None
+    assert decode(json.dumps(reported)).device is None
 
 
 def test_zero_false_and_empty_are_not_unknown():
@@ -529,10 +529,10 @@ def test_batches_with_one_size_each_keep_it():
 
 def test_an_unset_model_field_needs_no_reason():
     model = Model(None, None, 32, 60_000, 1875, 10, why={"parameters": "not built yet"})
-    told = json.loads(encode(model))
-    assert told["parameters"] is None
-    assert told["flops_per_sample"] is None
-    assert "steps_cap" not in told
+    reported = json.loads(encode(model))
+    assert reported["parameters"] is None
+    assert reported["flops_per_sample"] is None
+    assert "steps_cap" not in reported
 
 
 def test_lone_surrogates_can_be_written():

@@ -28,11 +28,11 @@ def test_a_result_without_a_code_has_it_by_its_words(error, exit_code, kind):
 
 def test_a_code_wins_over_words():
     failed = result_of(None, status="failed", error="memory ran out", exit_code=1)
-    told = replace(failed, failure=FailureKind.EXCEPTION)
-    assert decode(encode(told)).failure == FailureKind.EXCEPTION
+    reported = replace(failed, failure=FailureKind.EXCEPTION)
+    assert decode(encode(reported)).failure == FailureKind.EXCEPTION
 
 
 def test_words_of_a_newer_version_are_unknown():
     line = json.loads(encode(result_of(None, status="failed")))
-    told = decode(json.dumps({**line, "status": "paused", "failure": "frozen"}))
-    assert (told.status, told.failure) == ("unknown", "unknown")
+    reported = decode(json.dumps({**line, "status": "paused", "failure": "frozen"}))
+    assert (reported.status, reported.failure) == ("unknown", "unknown")

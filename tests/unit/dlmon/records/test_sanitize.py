@@ -191,7 +191,7 @@ def test_a_megabyte_of_hostile_text_is_cleaned(start, piece):
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\x1b[31m" * 20_000, "日" * 50_000])
 def test_what_somebody_typed_is_repeated_clean_and_short(text):
-    told = quoted(text)
-    assert len(told) <= SHOWN_LENGTH + 2
-    assert told == f'"{told[1:-1]}"'
-    assert "\x1b" not in told
+    reported = quoted(text)
+    assert len(reported) <= SHOWN_LENGTH + 2
+    assert reported == f'"{reported[1:-1]}"'
+    assert "\x1b" not in reported

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import Facts, GpuFacts, MachineFacts, Notice
-from dlmon.sensors.device_events import News
+from dlmon.sensors.device_events import DeviceEvents
 from dlmon.sensors.provider import Reading
 
 
@@ -34,16 +34,16 @@ class Gpus(Quiet):
 def test_a_gpu_that_is_found_later_is_laid_over_what_was_told_first():
     gpus = Gpus()
     first = Facts(1, 1.0, "box", MachineFacts(cores=2, why={"gpus": "asleep", "cuda": "asleep"}))
-    news = News((Quiet(), gpus), first, clock=lambda: 9, wall=lambda: 2.004)
-    assert list(news.since()) == []
+    events = DeviceEvents((Quiet(), gpus), first, clock=lambda: 9, wall=lambda: 2.004)
+    assert list(events.drain()) == []
     gpus.found = MachineFacts(gpus=(GpuFacts(0, "A"),), cuda="12.4")
     machine = MachineFacts(cores=2, gpus=(GpuFacts(0, "A"),), cuda="12.4")
-    assert list(news.since()) == [Facts(9, 2.0, "box", machine)]
-    assert list(news.since()) == []
+    assert list(events.drain()) == [Facts(9, 2.0, "box", machine)]
+    assert list(events.drain()) == []
 
 
 def test_a_loss_is_a_notice():
     gpus = Gpus()
-    news = News((gpus,), Facts(1, 1.0, "box", MachineFacts()), clock=lambda: 9)
+    events = DeviceEvents((gpus,), Facts(1, 1.0, "box", MachineFacts()), clock=lambda: 9)
     gpus.said = ["GPU 1: lost", "GPU 0: back"]
-    assert list(news.since()) == [Notice(9, "GPU 1: lost"), Notice(9, "GPU 0: back")]
+    assert list(events.drain()) == [Notice(9, "GPU 1: lost"), Notice(9, "GPU 0: back")]

@@ -164,17 +164,17 @@ def test_a_new_disk_is_no_burst(tmp_path: Path):
     provider.fast(0)
     (tmp_path / "sys/block/sda/device").mkdir(parents=True)
     provider.slow(SECOND)
-    told = provider.fast(SECOND).disk
-    assert told is not None
-    assert told.read_mib_s is None
+    reported = provider.fast(SECOND).disk
+    assert reported is not None
+    assert reported.read_mib_s is None
     assert provider.fast(2 * SECOND).disk == Disk(read_mib_s=0.0, write_mib_s=0.0)
 
 
 def test_no_disk_is_a_reason_and_not_a_zero(tmp_path: Path):
     provider = DiskProvider(tmp_path)
     provider.facts()
-    told = provider.fast(0).disk
-    assert told == Disk(
+    reported = provider.fast(0).disk
+    assert reported == Disk(
         why=dict.fromkeys(("read_mib_s", "write_mib_s"), "no physical disk was found")
     )
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dlmon.records import Cost, Cpu, Disk, Gpu, MachineFacts, Memory, Process
 from dlmon.sensors.provider import GpuProcess, Reading, merge
 from dlmon.sensors.sampler import Sampler
-from dlmon.sensors.schedule import LONGEST_WORD, Words, next_tick, watched_pid
+from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, next_tick, watched_pid
 
 SECOND = 1_000_000_000
 
@@ -136,8 +136,8 @@ def test_a_later_providers_reading_counts():
 
 
 class FakeTable:
-    def __init__(self, told):
-        self._told = iter(told)
+    def __init__(self, reported):
+        self._told = iter(reported)
         self.given = []
 
     def read(self, t, reading):
@@ -153,11 +153,11 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     provider = FakeProvider(slow=Reading(gpu_processes=on_gpu))
     sampler = Sampler([provider], table, clock=clock, wall=lambda: 1.0, cpu_clock=lambda: 0)
     sampler.facts(lambda seconds: None)
-    told = []
+    reported = []
     for _ in range(11):
         clock.now += SECOND
-        told.append(sampler.sample(clock.now).processes)
-    assert told == [rows, *[None] * 10]
+        reported.append(sampler.sample(clock.now).processes)
+    assert reported == [rows, *[None] * 10]
     assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4
 
 
@@ -176,17 +176,17 @@ def test_the_next_tick_is_the_first_of_the_schedule_after_now(start, interval, e
 
 
 def test_words_come_whole_however_the_pipe_cuts_them():
-    words = Words()
+    words = LineSplitter()
     assert words.feed(b"wat") == []
     assert words.feed(b"ch 12\nunwatch\nwa") == [["watch", "12"], ["unwatch"]]
     assert words.feed(b"tch 7\n") == [["watch", "7"]]
 
 
 def test_a_line_without_end_takes_no_memory():
-    words = Words()
+    words = LineSplitter()
     for _ in range(100):
         words.feed(b"x" * 10_000)
-    assert len(words._rest) <= LONGEST_WORD
+    assert len(words._rest) <= LONGEST_LINE
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError
 from dlmon.log.follower import LogFollower
 from dlmon.records import Epoch, Notice, Phase, Result, Status, encode
-from dlmon.session import follower as viewer_module
-from dlmon.session.follower import Viewer
+from dlmon.session import follower as follower_module
+from dlmon.session.follower import SessionFollower
 
 SECOND = 1_000_000_000
 HERE = {"host": host_name(), "boot_id": boot_id()}
@@ -46,7 +46,7 @@ class Log:
             file.write(b"".join(encode(record) for record in records))
 
     def view(self):
-        return Viewer(self.path, self.clock)
+        return SessionFollower(self.path, self.clock)
 
 
 @pytest.fixture
@@ -55,16 +55,20 @@ def log(tmp_path, monkeypatch):
 
 
 def test_a_session_is_followed_to_its_result(log):
-    viewer = log.view()
-    assert viewer.poll() == []
-    assert (viewer.status, viewer.running, viewer.result) == (Status.RUNNING, True, None)
+    follower = log.view()
+    assert follower.poll() == []
+    assert (follower.status, follower.running, follower.result) == (Status.RUNNING, True, None)
     log.append(*log.records[1:-1])
-    assert viewer.poll() == log.records[1:-1]
-    assert viewer.snapshot().batches == 3 * 30
+    assert follower.poll() == log.records[1:-1]
+    assert follower.snapshot().batches == 3 * 30
     log.append(log.records[-1])
-    assert viewer.poll() == log.records[-1:]
-    assert (viewer.status, viewer.running, viewer.result) == ("completed", False, log.records[-1])
-    assert viewer.trouble is None
+    assert follower.poll() == log.records[-1:]
+    assert (follower.status, follower.running, follower.result) == (
+        "completed",
+        False,
+        log.records[-1],
+    )
+    assert follower.problem is None
 
 
 @pytest.mark.parametrize("status", ["failed", "stopped"])
@@ -72,27 +76,27 @@ def test_a_session_that_was_over_before_reads_as_it_ended(tmp_path, monkeypatch,
     log = Log(tmp_path, monkeypatch, recorded_session(status=status, samples=3_000))
     log.holder = None
     log.append(*log.records[1:])
-    viewer = log.view()
-    assert viewer.poll() == log.records[1:]
-    assert viewer.status == status
-    assert viewer.poll() == []
-    assert viewer.status == status
+    follower = log.view()
+    assert follower.poll() == log.records[1:]
+    assert follower.status == status
+    assert follower.poll() == []
+    assert follower.status == status
 
 
 def test_a_free_lock_without_a_result_is_an_interruption(log):
-    viewer = log.view()
+    follower = log.view()
     log.append(Notice(BEGIN_NS + 1, "the last words"))
     log.holder = None
     # What was written before the end is shown first.
-    assert len(viewer.poll()) == 1
-    assert viewer.status == Status.RUNNING
-    assert viewer.poll() == []
-    assert (viewer.status, viewer.running) == (Status.INTERRUPTED, False)
-    assert "interrupted" in viewer.trouble
+    assert len(follower.poll()) == 1
+    assert follower.status == Status.RUNNING
+    assert follower.poll() == []
+    assert (follower.status, follower.running) == (Status.INTERRUPTED, False)
+    assert "interrupted" in follower.problem
 
 
 def test_a_result_that_is_written_between_lock_and_read_counts(log, monkeypatch):
-    viewer = log.view()
+    follower = log.view()
 
     def ends_right_then(follower):
         monkeypatch.undo()
@@ -100,12 +104,12 @@ def test_a_result_that_is_written_between_lock_and_read_counts(log, monkeypatch)
         return
 
     monkeypatch.setattr(LogFollower, "writer_pid", ends_right_then)
-    assert viewer.poll() == log.records[-1:]
-    assert viewer.status == "completed"
+    assert follower.poll() == log.records[-1:]
+    assert follower.status == "completed"
 
 
 def test_the_lock_is_asked_for_before_the_log_is_read(log, monkeypatch):
-    viewer = log.view()
+    follower = log.view()
     read = LogFollower.new_records
 
     def ends_after_the_read(follower, *arguments):
@@ -115,140 +119,140 @@ def test_the_lock_is_asked_for_before_the_log_is_read(log, monkeypatch):
         return iter(records)
 
     monkeypatch.setattr(LogFollower, "new_records", ends_after_the_read)
-    assert viewer.poll() == []
+    assert follower.poll() == []
     # The writer was there when it was asked for, so this is no interruption.
-    assert viewer.status == Status.RUNNING
+    assert follower.status == Status.RUNNING
     monkeypatch.setattr(LogFollower, "new_records", read)
-    viewer.poll()
-    assert viewer.status == "completed"
+    follower.poll()
+    assert follower.status == "completed"
 
 
 def test_a_session_on_another_host_is_of_unknown_standing(tmp_path, monkeypatch):
     log = Log(tmp_path, monkeypatch, recorded_session("training"), host="elsewhere")
     log.holder = None
-    viewer = log.view()
-    viewer.poll()
-    assert (viewer.status, viewer.running) == (Status.UNKNOWN, False)
-    assert viewer.trouble == (
+    follower = log.view()
+    follower.poll()
+    assert (follower.status, follower.running) == (Status.UNKNOWN, False)
+    assert follower.problem == (
         "recorded on elsewhere: whether it still runs can't be seen from here"
     )
 
 
 def test_a_log_that_can_be_read_no_more_says_so(tmp_path, monkeypatch):
     log = Log(tmp_path, monkeypatch, recorded_session("training"))
-    viewer = log.view()
-    viewer.poll()
+    follower = log.view()
+    follower.poll()
 
     def stale(follower):
         raise OSError(116, "Stale file handle")
 
     monkeypatch.setattr(LogFollower, "new_records", stale)
-    assert viewer.poll() == []
-    assert (viewer.status, viewer.running) == (Status.UNKNOWN, False)
-    assert viewer.trouble == "the log can't be read any more: Stale file handle"
+    assert follower.poll() == []
+    assert (follower.status, follower.running) == (Status.UNKNOWN, False)
+    assert follower.problem == "the log can't be read any more: Stale file handle"
 
 
 def test_a_file_system_without_locks_leaves_the_standing_unknown(tmp_path, monkeypatch):
     log = Log(tmp_path, monkeypatch, recorded_session("training"))
-    viewer = log.view()
+    follower = log.view()
 
     def no_locks(follower):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(LogFollower, "writer_pid", no_locks)
-    viewer.poll()
-    viewer.poll()
-    assert viewer.status == Status.UNKNOWN
+    follower.poll()
+    follower.poll()
+    assert follower.status == Status.UNKNOWN
 
 
 def test_silence_is_trouble_after_three_intervals(log):
-    viewer = log.view()
+    follower = log.view()
     log.append(*log.records[1:4])
-    viewer.poll()
+    follower.poll()
     log.clock.passes(2.9)
-    viewer.poll()
-    assert viewer.trouble is None
+    follower.poll()
+    assert follower.problem is None
     log.clock.passes(0.2)
-    viewer.poll()
-    assert viewer.trouble == "no new record for 3 s: the supervisor may be suspended"
+    follower.poll()
+    assert follower.problem == "no new record for 3 s: the supervisor may be suspended"
     log.append(log.records[4])
-    viewer.poll()
-    assert viewer.trouble is None
+    follower.poll()
+    assert follower.problem is None
 
 
 def test_a_slow_sampling_interval_is_no_silence(tmp_path, monkeypatch):
     log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": 30.0})
-    viewer = log.view()
+    follower = log.view()
     log.clock.passes(89)
-    viewer.poll()
-    assert viewer.trouble is None
+    follower.poll()
+    assert follower.problem is None
     log.clock.passes(2)
-    viewer.poll()
-    assert "no new record for 91 s" in viewer.trouble
+    follower.poll()
+    assert "no new record for 91 s" in follower.problem
 
 
 @pytest.mark.parametrize("interval", [None, "1", 0, -5, True, [1]])
 def test_an_interval_that_is_none_counts_as_a_second(tmp_path, monkeypatch, interval):
     log = Log(tmp_path, monkeypatch, recorded_session("training"), options={"interval": interval})
-    viewer = log.view()
+    follower = log.view()
     log.clock.passes(3.1)
-    viewer.poll()
-    assert viewer.trouble is not None
+    follower.poll()
+    assert follower.problem is not None
 
 
 def test_a_full_disk_explains_the_silence(log, monkeypatch):
-    viewer = log.view()
+    follower = log.view()
     log.clock.passes(5)
     disk = SimpleNamespace(f_bavail=1, f_frsize=4096)
-    monkeypatch.setattr(viewer_module.os, "statvfs", lambda path: disk)
-    viewer.poll()
-    assert viewer.trouble.startswith("the disk that holds the log is full")
+    monkeypatch.setattr(follower_module.os, "statvfs", lambda path: disk)
+    follower.poll()
+    assert follower.problem.startswith("the disk that holds the log is full")
 
 
 def test_a_disk_that_tells_nothing_is_not_called_full(log, monkeypatch):
     def refuse(path):
         raise OSError(38, "function not implemented")
 
-    viewer = log.view()
+    follower = log.view()
     log.clock.passes(5)
-    monkeypatch.setattr(viewer_module.os, "statvfs", refuse)
-    viewer.poll()
-    assert "suspended" in viewer.trouble
+    monkeypatch.setattr(follower_module.os, "statvfs", refuse)
+    follower.poll()
+    assert "suspended" in follower.problem
 
 
 def test_a_finished_session_is_never_in_trouble(log):
-    viewer = log.view()
+    follower = log.view()
     log.append(*log.records[1:])
-    viewer.poll()
+    follower.poll()
     log.clock.passes(3_600)
-    viewer.poll()
-    assert viewer.trouble is None
+    follower.poll()
+    assert follower.problem is None
 
 
 def test_time_goes_on_between_records_of_a_session_that_runs_here(log):
-    viewer = log.view()
-    viewer.poll()
+    follower = log.view()
+    follower.poll()
     log.clock.passes(7)
-    assert viewer.now() == BEGIN_NS + 7 * SECOND
-    assert viewer.snapshot().elapsed_s == 7
+    assert follower.now() == BEGIN_NS + 7 * SECOND
+    assert follower.snapshot().elapsed_s == 7
 
 
 def test_time_stands_still_once_a_session_is_over(log):
-    viewer = log.view()
+    follower = log.view()
     log.append(*log.records[1:])
-    viewer.poll()
+    follower.poll()
     log.clock.passes(7)
-    assert viewer.now() == log.records[-1].t
+    assert follower.now() == log.records[-1].t
 
 
 @pytest.mark.parametrize("differs", [{"host": "elsewhere"}, {"boot_id": "an earlier boot"}])
 def test_another_machines_clock_is_not_compared_with_ours(tmp_path, monkeypatch, differs):
     log = Log(tmp_path, monkeypatch, recorded_session("training"), **differs)
     log.append(*log.records[1:])
-    viewer = log.view()
-    viewer.poll()
+    follower = log.view()
+    follower.poll()
     log.clock.passes(10_000)
-    assert viewer.now() == viewer.session.last_t
+    assert follower.now() == follower.session.last_t
 
 
 def test_the_pid_of_the_writer_is_told(log):
@@ -257,62 +261,62 @@ def test_the_pid_of_the_writer_is_told(log):
 
 def test_what_is_no_log_has_no_viewer(tmp_path):
     with pytest.raises(LogError):
-        Viewer(tmp_path / "session.jsonl")
+        SessionFollower(tmp_path / "session.jsonl")
 
 
 def test_a_broken_line_in_a_log_breaks_no_viewer(log):
-    viewer = log.view()
+    follower = log.view()
     with log.path.open("ab") as file:
         file.write(b"\0" * 300 + b"\n")
     log.append(*log.records[1:])
-    assert viewer.poll() == log.records[1:]
-    assert isinstance(viewer.result, Result)
-    viewer.close()
+    assert follower.poll() == log.records[1:]
+    assert isinstance(follower.result, Result)
+    follower.close()
 
 
 def test_a_long_log_is_read_in_slices_and_says_how_far_it_is(tmp_path, monkeypatch):
     log = Log(tmp_path, monkeypatch, recorded_session(samples=3_000))
     log.holder = None
     log.append(*log.records[1:])
-    viewer = log.view()
+    follower = log.view()
     read, shares = [], []
-    while (records := viewer.poll(most_s=0)) or viewer.read_share is not None:
+    while (records := follower.poll(max_s=0)) or follower.read_share is not None:
         read += records
-        shares.append(viewer.read_share)
-        if viewer.read_share is not None:
+        shares.append(follower.read_share)
+        if follower.read_share is not None:
             # Nothing old is now, and an end that isn't read is no interruption.
-            assert (viewer.status, viewer.trouble) == (Status.RUNNING, None)
-            assert viewer.now() == viewer.session.last_t
+            assert (follower.status, follower.problem) == (Status.RUNNING, None)
+            assert follower.now() == follower.session.last_t
         assert len(records) <= 1
     assert read == log.records[1:]
     assert shares.pop() is None
     assert shares == sorted(shares)
-    assert viewer.status == "completed"
+    assert follower.status == "completed"
 
 
 def test_the_log_that_goes_on_in_the_next_file_is_followed_to_it(log):
-    viewer = log.view()
+    follower = log.view()
     epochs = [record for record in log.records if isinstance(record, Epoch)]
     middle = log.records.index(epochs[0]) + 1
     log.append(*log.records[1:middle])
-    viewer.poll()
+    follower.poll()
     next_path = log.path.with_name("session-2.jsonl")
-    so_far = viewer.session.so_far()
+    so_far = follower.session.so_far()
     log.path.unlink()
     next_path.write_bytes(b"".join(map(encode, [log.records[0], *so_far, *log.records[middle:]])))
     log.holder = None
-    assert viewer.poll() == []
-    assert (viewer.status, viewer.path) == (Status.RUNNING, next_path)
-    viewer.poll()
-    assert viewer.status == "completed"
+    assert follower.poll() == []
+    assert (follower.status, follower.path) == (Status.RUNNING, next_path)
+    follower.poll()
+    assert follower.status == "completed"
     # What the next log says again is there once.
-    assert viewer.snapshot().epochs == tuple(epochs)
-    phases = [stretch.phase for stretch in viewer.session.stretches]
+    assert follower.snapshot().epochs == tuple(epochs)
+    phases = [stretch.phase for stretch in follower.session.phase_spans]
     assert phases == [record.name for record in log.records if isinstance(record, Phase)]
 
 
 def test_what_was_written_before_the_log_went_on_in_another_file_is_read_first(log, monkeypatch):
-    viewer = log.view()
+    follower = log.view()
     read = LogFollower.new_records
 
     def goes_on_after_the_read(follower, *arguments):
@@ -322,30 +326,30 @@ def test_what_was_written_before_the_log_went_on_in_another_file_is_read_first(l
         return iter(records)
 
     monkeypatch.setattr(LogFollower, "new_records", goes_on_after_the_read)
-    assert viewer.poll() == []
+    assert follower.poll() == []
     monkeypatch.setattr(LogFollower, "new_records", read)
-    assert viewer.poll() == [Notice(BEGIN_NS, "the last words")]
-    viewer.poll()
-    assert viewer.path.name == "session-2.jsonl"
+    assert follower.poll() == [Notice(BEGIN_NS, "the last words")]
+    follower.poll()
+    assert follower.path.name == "session-2.jsonl"
 
 
 def test_the_next_log_of_another_session_is_not_followed(log, tmp_path):
-    viewer = log.view()
+    follower = log.view()
     other = replace(log.records[0], id="another")
     log.path.with_name("session-2.jsonl").write_bytes(encode(other))
     log.holder = None
-    viewer.poll()
-    assert (viewer.status, viewer.path) == (Status.INTERRUPTED, log.path)
+    follower.poll()
+    assert (follower.status, follower.path) == (Status.INTERRUPTED, log.path)
 
 
 def test_a_log_that_was_cut_short_is_not_called_an_interruption(log):
-    viewer = log.view()
+    follower = log.view()
     log.append(*log.records[1:-1])
-    viewer.poll()
+    follower.poll()
     os.truncate(log.path, 500)
     log.holder = None
-    viewer.poll()
-    assert viewer.trouble == "the log was cut short by another program, and holds no result"
+    follower.poll()
+    assert follower.problem == "the log was cut short by another program, and holds no result"
 
 
 class Said:
@@ -354,28 +358,28 @@ class Said:
     def __init__(self):
         self.records = []
 
-    def said(self):
+    def new_records(self):
         said, self.records = self.records, []
         return said
 
 
 def test_what_the_log_can_not_take_comes_from_the_supervisor_with_its_reason(log):
     launch = Said()
-    viewer = Viewer(log.path, log.clock, launch)
+    follower = SessionFollower(log.path, log.clock, launch)
     launch.records = [Notice(BEGIN_NS, "the log is on fire; training goes on")]
     log.clock.passes(60)
-    viewer.poll()
-    assert viewer.trouble == "the log is on fire; training goes on"
+    follower.poll()
+    assert follower.problem == "the log is on fire; training goes on"
     launch.records = [Notice(BEGIN_NS, "")]
-    viewer.poll()
-    assert "on fire" not in viewer.trouble
+    follower.poll()
+    assert "on fire" not in follower.problem
     launch.records = [Notice(BEGIN_NS, "the log can't be written: it is on fire"), log.records[-1]]
     log.holder = None
-    viewer.poll()
-    assert (viewer.status, viewer.result) == ("completed", log.records[-1])
-    assert viewer.why_result_unwritten == "the log can't be written: it is on fire"
-    viewer.poll()
-    assert viewer.trouble == "the log can't be written: it is on fire: the result is not recorded"
+    follower.poll()
+    assert (follower.status, follower.result) == ("completed", log.records[-1])
+    assert follower.why_result_unwritten == "the log can't be written: it is on fire"
+    follower.poll()
+    assert follower.problem == "the log can't be written: it is on fire: the result is not recorded"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells")
@@ -383,15 +387,15 @@ def test_only_a_supervisor_that_is_suspended_is_called_that(log):
     process = subprocess.Popen(["sleep", "60"])
     try:
         log.holder = process.pid
-        viewer = log.view()
+        follower = log.view()
         log.clock.passes(5)
-        viewer.poll()
+        follower.poll()
         runs = "though the supervisor runs: it may be unable to write"
-        assert viewer.trouble == f"no new record for 5 s, {runs}"
+        assert follower.problem == f"no new record for 5 s, {runs}"
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
-        viewer.poll()
-        assert viewer.trouble == "no new record for 5 s: the supervisor is suspended"
+        follower.poll()
+        assert follower.problem == "no new record for 5 s: the supervisor is suspended"
     finally:
         process.kill()
         process.wait()
@@ -403,38 +407,38 @@ class Heard(Said):
     def __init__(self):
         self.words = []
 
-    def say(self, word):
+    def send(self, word):
         self.words.append(word)
 
 
 def test_a_session_of_ours_is_stopped_and_detached_on_its_lifeline(log):
     launch = Heard()
-    viewer = Viewer(log.path, log.clock, launch)
-    assert viewer.is_ours
-    assert viewer.stop()
-    viewer.detach()
+    follower = SessionFollower(log.path, log.clock, launch)
+    assert follower.is_ours
+    assert follower.stop()
+    follower.detach()
     assert launch.words == ["stop", "detach"]
 
 
 def test_a_session_that_nobody_runs_can_not_be_stopped(log):
     log.holder = None
-    viewer = log.view()
-    assert not viewer.is_ours
-    assert not viewer.stop()
+    follower = log.view()
+    assert not follower.is_ours
+    assert not follower.stop()
     log.path.unlink()
-    assert not viewer.stop()
+    assert not follower.stop()
 
 
 def test_the_seconds_of_a_session_are_counted_from_its_begin_and_go_on_after_its_end(log):
-    viewer = log.view()
-    assert viewer.second() == 0
+    follower = log.view()
+    assert follower.second() == 0
     log.clock.passes(1.5)
-    assert viewer.second() == 1
+    assert follower.second() == 1
     log.append(*log.records[1:])
-    while viewer.poll():
+    while follower.poll():
         pass
     log.clock.passes(100)
-    assert viewer.second() == 101
+    assert follower.second() == 101
 
 
 def test_the_directory_of_a_session_is_where_the_others_lie(log):

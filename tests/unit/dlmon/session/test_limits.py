@@ -18,7 +18,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.limits import LEAST_SAMPLES, find_limit, program_name
+from dlmon.session.limits import MIN_SAMPLES, find_limit, program_name
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(
@@ -39,7 +39,7 @@ BUSY_GPU = Gpu(
 )
 
 
-def told(sample, facts=FACTS, gpu_index=0, count=10, **options):
+def reported(sample, facts=FACTS, gpu_index=0, count=10, **options):
     return find_limit([sample] * count, facts, gpu_index, **options)
 
 
@@ -70,7 +70,7 @@ def test_other_programs_on_the_cpus_are_named_apart_from_the_run():
     pytest_row = Process(32614, command="/usr/bin/python3 -m pytest -x", cpu_pct=98.0, of_run=False)
     own_row = Process(7, command="python3", cpu_pct=80.0, of_run=True)
     sample = on_cores(2, run=0.8, others=1.2, processes=(own_row, pytest_row))
-    limit = told(sample, MachineFacts(cores=2), None)
+    limit = reported(sample, MachineFacts(cores=2), None)
     assert limit.rule == "other-programs"
     assert limit.text == (
         "Other programs take 1.2 of 2 cores (most: pytest, pid 32614); this run 0.8."
@@ -87,13 +87,17 @@ def test_other_programs_on_the_cpus_are_named_apart_from_the_run():
     ids=["next to nothing", "of another namespace", "without a name"],
 )
 def test_a_program_that_may_not_be_the_one_is_not_named(row):
-    limit = told(on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None)
+    limit = reported(
+        on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None
+    )
     assert limit.text == "Other programs take 1.2 of 2 cores; this run 0.8."
 
 
 def test_a_program_that_may_not_have_the_most_is_named_with_what_it_takes():
     row = Process(1, command="small", cpu_pct=20.0, of_run=False)
-    limit = told(on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None)
+    limit = reported(
+        on_cores(2, run=0.8, others=1.2, processes=(row,)), MachineFacts(cores=2), None
+    )
     assert limit.text == "Other programs take 1.2 of 2 cores (0.2: small, pid 1); this run 0.8."
 
 
@@ -111,7 +115,7 @@ def test_a_program_is_named_by_what_it_took_over_the_whole_window():
 
 def test_a_name_from_a_log_is_cleaned():
     row = Process(9, command="/bin/e\x1b[31mvil" + "x" * 99, cpu_pct=120.0, of_run=False)
-    text = told(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None).text
+    text = reported(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None).text
     assert text.isprintable()
     assert len(text) < 110
 
@@ -119,7 +123,7 @@ def test_a_name_from_a_log_is_cleaned():
 def test_where_steal_is_not_known_it_may_be_what_the_others_took():
     sample = on_cores(2, run=0.8, others=1.2)
     sample = replace(sample, cpu=replace(sample.cpu, steal_pct=None))
-    assert told(sample, MachineFacts(cores=2), None).text == (
+    assert reported(sample, MachineFacts(cores=2), None).text == (
         "Everything but this run takes 1.2 of 2 cores; this run 0.8."
     )
 
@@ -136,37 +140,37 @@ def test_where_steal_is_not_known_it_may_be_what_the_others_took():
 )
 def test_other_programs_that_take_nothing_from_the_run_are_no_evidence(sample, cpus):
     facts = MachineFacts(cores=len(sample.cpu.cores))
-    assert "other-programs" not in rules(told(sample, facts, None, cpus=cpus))
+    assert "other-programs" not in rules(reported(sample, facts, None, cpus=cpus))
 
 
 def test_all_cores_are_only_said_to_be_busy_where_the_run_has_them():
-    full = told(on_cores(4, run=3.92, others=0.05), gpu_index=None)
+    full = reported(on_cores(4, run=3.92, others=0.05), gpu_index=None)
     assert full.text == "The run keeps all 4 cores busy 98 % of the time."
-    shared = told(on_cores(4, run=2.0, others=2.0), gpu_index=None)
+    shared = reported(on_cores(4, run=2.0, others=2.0), gpu_index=None)
     assert "cpu" not in rules(shared)
     assert "busy" not in shared.text
 
 
 def test_all_cores_busy_by_nobody_knows_whom_says_so():
     sample = replace(on_cores(4, 2.0, 1.9), process=None)
-    assert told(sample, gpu_index=None).text == (
+    assert reported(sample, gpu_index=None).text == (
         "4 cores are busy 98 % of the time, the run's share of it isn't known."
     )
     calm = replace(on_cores(4, 1.0, 1.0), process=None)
-    assert told(calm, gpu_index=None).rule == "not-clear"
+    assert reported(calm, gpu_index=None).rule == "not-clear"
 
 
 # ---- what the run may use ----
 
 
 def test_a_run_that_fills_its_one_allowed_cpu_is_held_against_that():
-    limit = told(on_cores(2, run=0.97, others=0.1), MachineFacts(cores=2), None, cpus=1)
+    limit = reported(on_cores(2, run=0.97, others=0.1), MachineFacts(cores=2), None, cpus=1)
     assert limit.rule == "cpu"
     assert limit.text == "The run keeps its 1 allowed CPU (of 2) busy 97 % of the time."
 
 
 def test_a_run_that_takes_a_part_of_its_allowed_cpus_is_not_limited_by_them():
-    limit = told(on_cores(4, run=1.0, others=0.1), gpu_index=None, cpus=2)
+    limit = reported(on_cores(4, run=1.0, others=0.1), gpu_index=None, cpus=2)
     assert limit.text == (
         "Not clear: this run 1.0 of the 2 cores that it may use, everything else 0.1, "
         "busiest thread 50 % of a core."
@@ -174,19 +178,19 @@ def test_a_run_that_takes_a_part_of_its_allowed_cpus_is_not_limited_by_them():
 
 
 def test_the_affinity_that_dlmon_was_started_with_counts_like_cpus():
-    limit = told(on_cores(4, run=1.96, others=0.5), MachineFacts(cores=2), None)
+    limit = reported(on_cores(4, run=1.96, others=0.5), MachineFacts(cores=2), None)
     assert limit.text == "The run keeps its 2 allowed CPUs (of 4) busy 98 % of the time."
 
 
 def test_a_run_that_fills_its_containers_cores_is_held_against_those():
     facts = MachineFacts(cores=16, cpu_limit=1.5)
-    limit = told(on_cores(16, run=1.48, others=3.0), facts, None)
+    limit = reported(on_cores(16, run=1.48, others=3.0), facts, None)
     assert limit.text == "The run takes 99 % of the 1.5 cores that its container may use."
-    assert told(on_cores(16, run=1.0, others=3.0), facts, None).rule == "not-clear"
+    assert reported(on_cores(16, run=1.0, others=3.0), facts, None).rule == "not-clear"
 
 
 def test_threads_that_are_busy_beside_idle_cores_are_named():
-    limit = told(on_cores(2, run=1.02, others=0.1), MachineFacts(cores=2), None, threads=1)
+    limit = reported(on_cores(2, run=1.02, others=0.1), MachineFacts(cores=2), None, threads=1)
     assert limit.rule == "threads"
     assert limit.text == (
         "The run keeps its 1 thread (--threads 1) busy: 1.0 cores of CPU time, "
@@ -207,7 +211,7 @@ def test_threads_that_are_busy_beside_idle_cores_are_named():
     ids=["waits", "has more threads", "no idle core", "no more CPUs", "not asked", "no number"],
 )
 def test_threads_are_no_evidence_where_they_leave_nothing_idle(sample, options):
-    assert "threads" not in rules(told(sample, gpu_index=None, **options))
+    assert "threads" not in rules(reported(sample, gpu_index=None, **options))
 
 
 @given(
@@ -225,7 +229,7 @@ def test_the_cpus_are_never_claimed_for_a_run_that_takes_less_than_half_of_them(
     own = own_share * allowed
     sample = on_cores(cores, run=own, others=others_share * (cores - own))
     facts = MachineFacts(cores=cores, cpu_limit=cpu_limit)
-    limit = told(sample, facts, None, cpus=cpus, threads=threads)
+    limit = reported(sample, facts, None, cpus=cpus, threads=threads)
     if own < allowed / 2:
         assert "cpu" not in rules(limit)
         assert "The run keeps all" not in limit.text
@@ -237,19 +241,19 @@ def test_the_cpus_are_never_claimed_for_a_run_that_takes_less_than_half_of_them(
 
 
 def test_a_gpu_near_its_power_limit_is_not_said_to_be_held_there():
-    limit = told(with_gpu(power_w=286.0, power_limit_w=300.0))
+    limit = reported(with_gpu(power_w=286.0, power_limit_w=300.0))
     assert limit.rule == "gpu-near-power"
     assert limit.text == ("GPU 0: busy 97 % of the time, near its power limit (286 of 300 W).")
 
 
 def test_a_power_cap_is_named_as_nvml_names_it():
-    limit = told(with_gpu(power_w=118.0, throttle=("power cap",)))
+    limit = reported(with_gpu(power_w=118.0, throttle=("power cap",)))
     assert limit.rule == "gpu-power-cap"
     assert limit.text == ("GPU 0: busy 97 % of the time, slowed by SW power cap, 118 of 120 W.")
 
 
 def test_a_power_brake_is_no_power_limit():
-    limit = told(with_gpu(throttle=("hardware slowdown", "power brake")))
+    limit = reported(with_gpu(throttle=("hardware slowdown", "power brake")))
     assert limit.rule == "gpu-power-brake"
     assert "slowed by HW power brake (external)" in limit.text
     assert "limit" not in limit.text
@@ -269,7 +273,7 @@ def test_a_power_brake_is_no_power_limit():
     ],
 )
 def test_every_reason_that_slows_a_gpu_is_named(reasons, words):
-    assert told(with_gpu(throttle=reasons)).text == (
+    assert reported(with_gpu(throttle=reasons)).text == (
         f"GPU 0: busy 97 % of the time, slowed by {words}, 90 of 120 W."
     )
 
@@ -278,19 +282,19 @@ def test_every_reason_that_slows_a_gpu_is_named(reasons, words):
     ("reason", "rule"), [("thermal slowdown", "gpu-thermal"), ("power cap", "gpu-power-cap")]
 )
 def test_a_gpu_that_is_slowed_at_85_percent_busy_is_mentioned(reason, rule):
-    limit = told(with_gpu(utilization_pct=85, throttle=(reason,)))
+    limit = reported(with_gpu(utilization_pct=85, throttle=(reason,)))
     assert limit.rule == rule
     assert "busy 85 % of the time, slowed by" in limit.text
-    assert told(with_gpu(utilization_pct=85)).rule == "not-clear"
+    assert reported(with_gpu(utilization_pct=85)).rule == "not-clear"
 
 
 @pytest.mark.parametrize("reasons", [("clock setting",), ("sync boost",), (), None])
 def test_what_is_no_throttle_slows_no_gpu(reasons):
-    assert told(with_gpu(throttle=reasons)).rule == "gpu"
+    assert reported(with_gpu(throttle=reasons)).rule == "gpu"
 
 
 def test_a_gpu_that_waits_is_not_limited_by_its_clock():
-    assert told(with_gpu(utilization_pct=30, throttle=("power cap",))).rule == "not-clear"
+    assert reported(with_gpu(utilization_pct=30, throttle=("power cap",))).rule == "not-clear"
 
 
 def test_a_reason_counts_where_most_readings_tell_it_and_then_says_in_how_many():
@@ -303,21 +307,21 @@ def test_a_reason_counts_where_most_readings_tell_it_and_then_says_in_how_many()
 
 
 def test_a_busy_gpu_far_below_its_power_limit_says_what_busy_means():
-    assert told(with_gpu(utilization_pct=95, power_limit_w=300.0)).text == (
+    assert reported(with_gpu(utilization_pct=95, power_limit_w=300.0)).text == (
         "GPU 0: busy 95 % of the time, at 90 of 300 W: busy says only that some kernel ran."
     )
-    assert told(with_gpu()).text == "GPU 0: busy 97 % of the time, at 90 of 120 W."
-    assert told(with_gpu(power_w=None)).text == "GPU 0: busy 97 % of the time."
+    assert reported(with_gpu()).text == "GPU 0: busy 97 % of the time, at 90 of 120 W."
+    assert reported(with_gpu(power_w=None)).text == "GPU 0: busy 97 % of the time."
 
 
 def test_a_gpu_that_tells_no_utilisation_may_still_tell_what_slows_it():
-    limit = told(with_gpu(utilization_pct=None, throttle=("thermal slowdown",)))
+    limit = reported(with_gpu(utilization_pct=None, throttle=("thermal slowdown",)))
     assert limit.text == "GPU 0: slowed by SW thermal slowdown at 61 °C, 90 of 120 W."
 
 
 def test_another_gpu_is_no_evidence():
     other = replace(IDLE, gpus=(replace(BUSY_GPU, index=1),))
-    assert told(other, gpu_index=0).rule == "not-clear"
+    assert reported(other, gpu_index=0).rule == "not-clear"
 
 
 def test_a_full_thread_beside_a_gpu_that_waits_claims_no_cause():
@@ -325,11 +329,13 @@ def test_a_full_thread_beside_a_gpu_that_waits_claims_no_cause():
         with_gpu(utilization_pct=40),
         process=ProcessTree(cpu_pct=110.0, busiest_thread_pct=100.0),
     )
-    limit = told(sample)
+    limit = reported(sample)
     assert limit.rule == "thread"
     assert limit.text == "One thread of this run is at 100 % of a core, GPU 0 at 40 %."
-    assert told(replace(sample, gpus=(replace(BUSY_GPU, utilization_pct=80),))).rule == "not-clear"
-    assert told(with_gpu(utilization_pct=40)).rule == "not-clear"
+    assert (
+        reported(replace(sample, gpus=(replace(BUSY_GPU, utilization_pct=80),))).rule == "not-clear"
+    )
+    assert reported(with_gpu(utilization_pct=40)).rule == "not-clear"
 
 
 def test_another_program_on_the_gpu_is_named():
@@ -337,7 +343,7 @@ def test_another_program_on_the_gpu_is_named():
         row = Process(4711, command="blender", gpus=(0,), gpu_memory_mib=3277, of_run=False)
         return replace(with_gpu(), processes=(replace(row, **changes),))
 
-    limit = told(beside())
+    limit = reported(beside())
     assert rules(limit) == ["gpu", "gpu-shared"]
     assert limit.text.endswith("Another program has 3.2 GiB on GPU 0 (blender, pid 4711).")
     for changes in (
@@ -347,7 +353,7 @@ def test_another_program_on_the_gpu_is_named():
         {"gpu_memory_mib": 40},
         {"gpu_memory_mib": None},
     ):
-        assert rules(told(beside(**changes))) == ["gpu"]
+        assert rules(reported(beside(**changes))) == ["gpu"]
 
 
 # ---- container, host, memory, disk ----
@@ -384,7 +390,7 @@ def test_another_program_on_the_gpu_is_named():
     ],
 )
 def test_each_of_the_machines_troubles_is_stated_as_it_was_measured(sample, rule, text):
-    limit = told(sample)
+    limit = reported(sample)
     assert (limit.rule, limit.text) == (rule, text)
 
 
@@ -399,13 +405,13 @@ def test_each_of_the_machines_troubles_is_stated_as_it_was_measured(sample, rule
     ],
 )
 def test_little_trouble_is_no_evidence(sample):
-    assert told(sample).rule == "not-clear"
+    assert reported(sample).rule == "not-clear"
 
 
 def test_a_container_that_is_stopped_is_mentioned_beside_a_busy_gpu():
     sample = with_gpu(utilization_pct=95)
     sample = replace(sample, cpu=replace(sample.cpu, throttled_pct=60.0))
-    assert told(sample, MachineFacts(cores=4, cpu_limit=2.0)).text == (
+    assert reported(sample, MachineFacts(cores=4, cpu_limit=2.0)).text == (
         "GPU 0: busy 95 % of the time, at 90 of 120 W. "
         "The container's CPU limit of 2 cores stopped it in 60 % of its periods."
     )
@@ -434,7 +440,7 @@ def test_no_rule_hides_another(holding):
     sample = IDLE
     for name in holding:
         sample = TROUBLES[name](sample)
-    limit = told(sample)
+    limit = reported(sample)
     assert rules(limit) == list(holding)
     in_full, in_short = limit.evidence[:2], limit.evidence[2:]
     assert all(f"{evidence.text}." in limit.text for evidence in in_full)
@@ -445,28 +451,28 @@ def test_no_rule_hides_another(holding):
 
 
 def test_too_few_samples_say_nothing():
-    assert told(IDLE, count=LEAST_SAMPLES - 1) is None
+    assert reported(IDLE, count=MIN_SAMPLES - 1) is None
 
 
 def test_a_reading_of_few_samples_is_no_evidence():
     swapping = replace(IDLE, memory=Memory(swap_mib_s=100.0))
     unknown = replace(IDLE, memory=Memory(why={"swap_mib_s": "denied"}))
-    few = [swapping] * (LEAST_SAMPLES - 1) + [unknown] * 20
+    few = [swapping] * (MIN_SAMPLES - 1) + [unknown] * 20
     assert find_limit(few, FACTS, None).rule == "not-clear"
     assert find_limit([swapping, *few], FACTS, None).rule == "swap"
 
 
 def test_nothing_measured_is_said_so():
-    assert told(Machine(t=1, wall=1.0)).text == "Not clear: nothing is measured."
+    assert reported(Machine(t=1, wall=1.0)).text == "Not clear: nothing is measured."
 
 
 def test_what_is_not_clear_has_its_figures():
-    assert told(with_gpu(utilization_pct=40)).text == (
+    assert reported(with_gpu(utilization_pct=40)).text == (
         "Not clear: this run 1.1 of 4 cores, everything else 0.1, GPU 0 40 %, "
         "busiest thread 50 % of a core."
     )
     untold = replace(IDLE, process=None)
-    assert told(untold).text == "Not clear: CPU 30 %."
+    assert reported(untold).text == "Not clear: CPU 30 %."
 
 
 @pytest.mark.parametrize(
@@ -540,7 +546,7 @@ percent = st.none() | st.floats(0, 100)
 )
 def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
     limit = find_limit(samples, FACTS, gpu_index, cpus=option, threads=option)
-    assert (limit is None) == (len(samples) < LEAST_SAMPLES)
+    assert (limit is None) == (len(samples) < MIN_SAMPLES)
     if limit is not None:
         assert limit.text.endswith(".")
         assert clean(limit.text) == limit.text

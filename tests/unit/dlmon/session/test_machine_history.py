@@ -41,7 +41,7 @@ def test_the_cpus_power_is_kept_and_what_is_denied_is_a_gap():
 def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
     history = MachineHistory()
     first, second = (Process(1, cpu_pct=5),), (Process(1, cpu_pct=7), Process(2))
-    told = []
+    reported = []
     for second_of, processes, why in (
         (1, first, {}),
         (2, None, {}),
@@ -50,19 +50,19 @@ def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
         (5, None, {"processes": "denied"}),
     ):
         history.fold(sample(second_of, processes=processes, why=why))
-        told.append(history.latest.processes)
-    assert told == [first, first, second, (), None]
+        reported.append(history.latest.processes)
+    assert reported == [first, first, second, (), None]
     assert history.latest.why == {"processes": "denied"}
 
 
 def test_energy_since_the_begin_is_counted_for_each_gpu():
     history = MachineHistory()
-    assert history.gpu_energy_j_since_begin == {}
+    assert history.gpu_energy_j_since_start == {}
     history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2)))
-    assert history.gpu_energy_j_since_begin == {0: 0.0, 1: 0.0}
+    assert history.gpu_energy_j_since_start == {0: 0.0, 1: 0.0}
     history.fold(sample(2, Gpu(0, energy_j=1300.0), Gpu(1)))
     history.fold(sample(3, Gpu(0), Gpu(1, energy_j=75.5)))
-    assert history.gpu_energy_j_since_begin == {0: 300.0, 1: 25.5}
+    assert history.gpu_energy_j_since_start == {0: 300.0, 1: 25.5}
 
 
 def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
@@ -74,20 +74,20 @@ def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
         )
     )
     history.fold(sample(3, Gpu(0, energy_j=2000.0), Gpu(1, energy_j=90.0), Gpu(2, energy_j=6.0)))
-    assert history.gpu_energy_j_since_begin == {2: 5.0}
+    assert history.gpu_energy_j_since_start == {2: 5.0}
     history.fold(Machine(t=4 * SECOND_NS, wall=4.0, why={"gpus": "hangs"}))
     history.fold(sample(5, Gpu(2, energy_j=9.0)))
-    assert history.gpu_energy_j_since_begin == {}
+    assert history.gpu_energy_j_since_start == {}
 
 
 def test_a_counter_that_is_read_late_counts_from_then():
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, why={"energy_j": "asleep"}), cpu=Cpu(why={"energy_j": "denied"})))
-    assert history.cpu_energy_j_since_begin is None
+    assert history.cpu_energy_j_since_start is None
     history.fold(sample(2, Gpu(0, energy_j=10.0), cpu=Cpu(energy_j=5.0)))
     history.fold(sample(3, Gpu(0, energy_j=14.0), cpu=Cpu(energy_j=7.0)))
-    assert history.gpu_energy_j_since_begin == {0: 4.0}
-    assert history.cpu_energy_j_since_begin == 2.0
+    assert history.gpu_energy_j_since_start == {0: 4.0}
+    assert history.cpu_energy_j_since_start == 2.0
 
 
 @pytest.mark.parametrize("state", [GpuState.ASLEEP, GpuState.IDLE, GpuState.ANSWERS, None])
@@ -96,9 +96,9 @@ def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(stat
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
     history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
-    assert history.gpu_energy_j_since_begin == {0: 4.0}
+    assert history.gpu_energy_j_since_start == {0: 4.0}
     history.fold(sample(4, Gpu(0, energy_j=2.0)))
-    assert history.gpu_energy_j_since_begin == {}
+    assert history.gpu_energy_j_since_start == {}
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_nothing_is_known_of_a_counter_across_a_loss(state):
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
     history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
-    assert history.gpu_energy_j_since_begin == {}
+    assert history.gpu_energy_j_since_start == {}
 
 
 def test_who_a_process_is_stands_until_it_is_told_anew():
     history = MachineHistory()
     whole = Process(1, "ada", "python", cpu_pct=5, why={"gpus": "denied"})
-    told = []
+    reported = []
     for second_of, row in (
         (1, whole),
         (2, Process(1, cpu_pct=6, of_run=True)),
@@ -126,8 +126,8 @@ def test_who_a_process_is_stands_until_it_is_told_anew():
         (6, Process(1)),
     ):
         history.fold(sample(second_of, processes=(row,)))
-        told += history.latest.processes
-    assert told == [
+        reported += history.latest.processes
+    assert reported == [
         whole,
         Process(1, "ada", "python", cpu_pct=6, of_run=True, why={"gpus": "denied"}),
         Process(1, "ada", "python", cpu_pct=7, why={"gpus": "denied"}),

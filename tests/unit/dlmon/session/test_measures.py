@@ -63,8 +63,10 @@ def sample(t_s: float, cpu: Cpu | None = None, **gpus_j: float | None) -> Machin
 def cpu_meter(*readings: tuple[float, float | str | None]) -> EnergyMeter:
     """Return a meter that was told (time in s, joules, or why not, or nothing)."""
     meter = EnergyMeter()
-    for t_s, told in readings:
-        cpu = Cpu(why={"energy_j": told}) if isinstance(told, str) else Cpu(energy_j=told)
+    for t_s, reported in readings:
+        cpu = (
+            Cpu(why={"energy_j": reported}) if isinstance(reported, str) else Cpu(energy_j=reported)
+        )
         meter.fold(sample(t_s, cpu))
     return meter
 
@@ -116,8 +118,8 @@ def test_a_counter_goes_on_over_a_reading_that_failed_but_not_over_a_loss(state,
         if t == 5:
             gpu = Gpu(1, state=state, why={"energy_j": "timed out"})
         meter.fold(Machine(t=t * SECOND, wall=0.0, gpus=(gpu,)))
-    told = measured(ON_GPU, [epoch(0, 1, 9)], meter).energy_j_per_epoch
-    assert (told == {"gpu": pytest.approx(2400)}) is known
+    reported = measured(ON_GPU, [epoch(0, 1, 9)], meter).energy_j_per_epoch
+    assert (reported == {"gpu": pytest.approx(2400)}) is known
 
 
 def test_what_is_not_measured_has_its_reason_beside_what_is():

@@ -183,14 +183,14 @@ def test_the_phase_is_the_one_that_was_entered_last(reached):
 
 def in_mode(mode, phase, records):
     """Return a recorded session as if nothing had been learnt in it."""
-    told = []
+    reported = []
     for record in records:
         if isinstance(record, Model):
             record = replace(record, mode=mode, validation_steps=None)
         elif isinstance(record, Phase) and record.name == "training":
             record = replace(record, name=phase)
-        told.append(record)
-    return told
+        reported.append(record)
+    return reported
 
 
 @pytest.mark.parametrize(
@@ -474,12 +474,12 @@ def test_the_first_validation_compiles_and_the_next_ones_do_not():
 
 def test_phases_become_stretches_that_the_result_closes():
     records = recorded_session()
-    stretches = list(folded(records).stretches)
-    assert [stretch.phase for stretch in stretches[:6]] == [
+    phase_spans = list(folded(records).phase_spans)
+    assert [stretch.phase for stretch in phase_spans[:6]] == [
         *("importing", "loading", "building", "compiling", "training", "compiling"),
     ]
-    assert all(a.end == b.begin for a, b in pairwise(stretches))
-    assert stretches[-1].end == records[-1].t
+    assert all(a.end == b.start for a, b in pairwise(phase_spans))
+    assert phase_spans[-1].end == records[-1].t
 
 
 def opened_late(opening_us):
@@ -500,7 +500,7 @@ def test_the_opening_of_an_epoch_is_a_gap_and_no_low_throughput():
     made = opened_late(3_000_000)
     assert made.throughput.columns(0, SECOND_NS, 7) == [5_000] * 2 + [None] * 3 + [5_000] * 2
     assert made.snapshot().samples_per_second.mean == pytest.approx(5_000)
-    assert [begin for _, begin in made.epoch_begins] == [0, 2 * SECOND_NS]
+    assert [begin for _, begin in made.epoch_starts] == [0, 2 * SECOND_NS]
 
 
 def test_a_long_opening_is_a_stall_of_an_opening():
@@ -515,8 +515,8 @@ def test_a_projection_says_why_it_holds_no_opening():
     for openings, mean_s in ((0, 0), (2, 0), (3, 0.4), (4, 0.4)):
         records = [model, Phase(0, "training"), batches(0, [20_000] * 300)]
         for epoch in range(1, openings + 1):
-            told = batches(0, [20_000] * 60, epoch * 10 * SECOND_NS, epoch)
-            records.append(replace(told, opening_us=400_000))
+            reported = batches(0, [20_000] * 60, epoch * 10 * SECOND_NS, epoch)
+            records.append(replace(reported, opening_us=400_000))
         snapshot = session(*records).snapshot()
         assert snapshot.seconds_per_epoch.value == pytest.approx(100 * 0.02 + mean_s)
         assert ("openings" in snapshot.why) == (mean_s == 0)
@@ -533,16 +533,16 @@ def test_stalls_are_not_known_from_a_log_whose_summaries_do_not_count_them():
 
 
 def test_of_several_batches_an_execution_none_of_the_first_is_throughput():
-    told = replace(batches(0, [500_000] * 4 + [20_000] * 196), per_execution=4)
-    made = session(MODEL, told)
+    reported = replace(batches(0, [500_000] * 4 + [20_000] * 196), per_execution=4)
+    made = session(MODEL, reported)
     assert made.throughput.columns(0, SECOND_NS, 5) == [None] * 2 + [5_000] * 3
     assert made.snapshot().compile_s == pytest.approx(4 * 0.5 - 4 * 0.02)
 
 
 def test_each_epoch_begins_once():
     made = folded(recorded_session(epochs=4, samples=2_000))
-    assert [epoch for epoch, _ in made.epoch_begins] == [0, 1, 2, 3]
-    assert [begin for _, begin in made.epoch_begins] == [e.begin for e in made.snapshot().epochs]
+    assert [epoch for epoch, _ in made.epoch_starts] == [0, 1, 2, 3]
+    assert [begin for _, begin in made.epoch_starts] == [e.begin for e in made.snapshot().epochs]
 
 
 def test_the_build_is_known_however_many_phases_follow():
@@ -638,10 +638,10 @@ def test_a_late_sample_leaves_no_gap_and_missed_ones_do():
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"), [(0.5, 0.5), (None, 1.0), ("2", 1.0), (0, 1.0), (1e9, 1.0), (60, 60)]
+    ("reported", "kept"), [(0.5, 0.5), (None, 1.0), ("2", 1.0), (0, 1.0), (1e9, 1.0), (60, 60)]
 )
-def test_the_interval_comes_from_the_options_if_it_can_be_one(told, kept):
-    assert session(options={"interval": told}).machine.interval_s == kept
+def test_the_interval_comes_from_the_options_if_it_can_be_one(reported, kept):
+    assert session(options={"interval": reported}).machine.interval_s == kept
 
 
 def test_nothing_is_known_of_a_session_that_just_began():

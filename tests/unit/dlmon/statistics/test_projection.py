@@ -78,7 +78,7 @@ def test_the_band_of_two_epochs_comes_from_the_windows_and_holds_both():
     state = steady([0, *[20_000] * 50, *(int(source.gauss(20_000, 4_000)) for _ in range(1_500))])
     alike = epoch_interval([99.0, 15.0, 15.0], state)
     assert (alike.value, alike.epochs) == (15.0, 2)
-    assert alike.high - alike.value == pytest.approx(state.band_of_stretch_s(30.0) / 2)
+    assert alike.high - alike.value == pytest.approx(state.band_of_span_s(30.0) / 2)
     apart = epoch_interval([99.0, 15.0, 19.0], state)
     assert (apart.low, apart.value, apart.high) == (15.0, 17.0, 19.0)
 

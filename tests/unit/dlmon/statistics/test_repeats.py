@@ -14,8 +14,8 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.statistics.repeats import (
-    LEAST_RUNS,
     METRICS,
+    MIN_RUNS,
     TOO_FEW_RUNS,
     Spread,
     faster,
@@ -25,7 +25,7 @@ from dlmon.statistics.repeats import (
 )
 
 TIMES = st.floats(1e-6, 1e6)
-REPEATS = st.lists(TIMES, min_size=LEAST_RUNS, max_size=12)
+REPEATS = st.lists(TIMES, min_size=MIN_RUNS, max_size=12)
 
 
 def result(status: str = "completed", **figures: object) -> Result:

@@ -55,7 +55,7 @@ def test_a_column_that_cuts_a_bucket_takes_its_part_of_it():
 def test_no_time_is_no_value(begin, end):
     series = Series()
     series.add(begin, end, 1.0)
-    assert (series.begin_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
+    assert (series.start_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
 
 
 @given(

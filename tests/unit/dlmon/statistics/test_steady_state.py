@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dlmon.records import LARGEST, BatchSummary
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.projection import project_epoch
-from dlmon.statistics.steady_state import MAD_TO_SIGMA, MOST_BLOCKS, SteadyState, _Blocks
+from dlmon.statistics.steady_state import MAD_TO_SIGMA, MAX_BLOCKS, SteadyState, _Blocks
 
 
 def nearest_rank(values, share):
@@ -243,8 +243,8 @@ def test_blocks_grow_with_the_run_so_that_ten_to_nineteen_remain():
     blocks = _Blocks()
     for second in range(1, 5_000):
         blocks.add(100, 1_000_000)
-        assert len(blocks._blocks) < MOST_BLOCKS
-        assert len(blocks._blocks) >= min(second, MOST_BLOCKS // 2)
+        assert len(blocks._blocks) < MAX_BLOCKS
+        assert len(blocks._blocks) >= min(second, MAX_BLOCKS // 2)
         assert len({time_us for _, time_us in blocks._blocks}) == 1
 
 
@@ -295,8 +295,8 @@ def test_the_standard_error_needs_two_seconds():
 
 def test_a_summary_counts_as_its_batches():
     state = steady([3_000_000] + [20_000] * 100)
-    told = (19_000, 19_500, 20_000, 20_000, 20_000, 21_000, 9**7)
-    state.add_summary(summary(50, 5_000, 1_000_000, told, stalls=1))
+    reported = (19_000, 19_500, 20_000, 20_000, 20_000, 21_000, 9**7)
+    state.add_summary(summary(50, 5_000, 1_000_000, reported, stalls=1))
     assert state.batches == 151
     assert state.samples_per_second().mean == pytest.approx(5_000)
     assert state.step_time().median == pytest.approx(20, rel=0.005)
@@ -325,8 +325,8 @@ def test_the_opening_in_a_summary_is_no_step(cut):
     state = steady([20_000] * 200)
     for _ in range(4):
         time_us = 99 * 20_000 + (160_000 if cut else 20_000)
-        told = {"opening_us": 700_000, "first_us": 160_000 if cut else 20_000, "stalls": 0}
-        state.add_summary(summary(100, 10_000, time_us, (20_000,) * 7, **told), opening=cut)
+        reported = {"opening_us": 700_000, "first_us": 160_000 if cut else 20_000, "stalls": 0}
+        state.add_summary(summary(100, 10_000, time_us, (20_000,) * 7, **reported), opening=cut)
     assert state.samples_per_second().mean == pytest.approx(5_000)
     assert state.openings.mean_us == pytest.approx(700_000 + (140_000 if cut else 0))
     assert (state.stalls(), state.opening_stalls()) == (4, 4)

@@ -153,15 +153,15 @@ def test_a_prompt_is_told_once_it_has_stood_for_a_second():
 
 def test_a_bar_that_rewrites_itself_is_told_once_a_second():
     lines = OutputLines()
-    told = []
+    reported = []
     for tick in range(100):
         t = tick * SECOND // 10
         assert lines.feed(f"\r{tick} %".encode(), t) == []
         state = lines.state(t)
-        told += [(tick, state)] if state is not None else []
-    assert all(later - earlier in (10, 11) for (earlier, _), (later, _) in pairwise(told))
-    assert [state for _, state in told] == [f"{tick} %" for tick, _ in told]
-    assert len(told) == 9
+        reported += [(tick, state)] if state is not None else []
+    assert all(later - earlier in (10, 11) for (earlier, _), (later, _) in pairwise(reported))
+    assert [state for _, state in reported] == [f"{tick} %" for tick, _ in reported]
+    assert len(reported) == 9
     assert lines.feed(b"\r100 %\n", 10 * SECOND) == ["100 %"]
 
 
@@ -239,12 +239,12 @@ def test_every_line_is_kept_or_counted(bursts):
         kept += log.feed("stdout", numbered(number, number + count), t)
         number += count
     kept += log.tick(t, final=True)
-    told = 0
+    reported = 0
     for line in kept:
-        told += line.left_out or 0
-        assert int(line.text) == told
-        told += 1
-    assert told == number
+        reported += line.left_out or 0
+        assert int(line.text) == reported
+        reported += 1
+    assert reported == number
     assert number <= LINES_PER_SECOND or len(kept) >= LINES_PER_SECOND
 
 

@@ -18,7 +18,7 @@ def result(
     stop_asked=False,
     failure=None,
     out_of_memory=False,
-    last_words=(),
+    last_output=(),
     job=JOB,
     mode="train",
 ):
@@ -33,8 +33,8 @@ def result(
         session.fold(record)
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
     measures = measure_session(job, snapshot, session.energy, now_ns)
-    told = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
-    ending = Ending(exit_code, stop_asked, told, out_of_memory, last_words)
+    reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
+    ending = Ending(exit_code, stop_asked, reported, out_of_memory, last_output)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
 
 
@@ -56,7 +56,7 @@ def result(
         (
             {
                 "exit_code": -6,
-                "last_words": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
+                "last_output": ["terminate called after throwing 'std::bad_alloc'", "  what(): x"],
             },
             "failed",
             "memory ran out (batch size 100): it aborted (SIGABRT)",
@@ -64,7 +64,7 @@ def result(
         (
             {
                 "exit_code": -11,
-                "last_words": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
+                "last_output": ["RESOURCE_EXHAUSTED: OOM when allocating on device:CPU:0", "----"],
             },
             "failed",
             "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
@@ -72,7 +72,7 @@ def result(
         (
             {
                 "exit_code": -11,
-                "last_words": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
+                "last_output": ["Allocator (mklcpu) ran out of memory trying to allocate 6.10GiB"],
             },
             "failed",
             "memory ran out (batch size 100): it crashed with a segmentation fault (SIGSEGV)",
@@ -80,17 +80,17 @@ def result(
         (
             {
                 "exit_code": -6,
-                "last_words": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
+                "last_output": ["RESOURCE_EXHAUSTED: failed to allocate memory on device:GPU:0"],
             },
             "failed",
             "GPU memory ran out (batch size 100): it aborted (SIGABRT)",
         ),
         (
-            {"exit_code": -15, "last_words": ["RESOURCE_EXHAUSTED: retried"]},
+            {"exit_code": -15, "last_output": ["RESOURCE_EXHAUSTED: retried"]},
             "failed",
             "it was ended from outside (SIGTERM)",
         ),
-        ({"exit_code": -6, "last_words": ["double free"]}, "failed", "it aborted (SIGABRT)"),
+        ({"exit_code": -6, "last_output": ["double free"]}, "failed", "it aborted (SIGABRT)"),
         ({"exit_code": -11}, "failed", "it crashed with a segmentation fault (SIGSEGV)"),
         ({"exit_code": -1}, "failed", "it ended by SIGHUP"),
         ({"exit_code": -999}, "failed", "it ended by signal 999"),
@@ -102,9 +102,13 @@ def result(
     ],
 )
 def test_every_way_to_end_has_its_words(ending, status, error):
-    told = result(**ending)
-    assert (told.status, told.error, told.exit_code) == (status, error, ending["exit_code"])
-    assert (told.failure is None) == (status != "failed")
+    reported = result(**ending)
+    assert (reported.status, reported.error, reported.exit_code) == (
+        status,
+        error,
+        ending["exit_code"],
+    )
+    assert (reported.failure is None) == (status != "failed")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,7 @@ def test_every_way_to_end_has_its_words(ending, status, error):
         ({"exit_code": REFUSED}, FailureKind.REFUSED),
         ({"exit_code": -9}, FailureKind.KILLED),
         ({"exit_code": -9, "out_of_memory": True}, FailureKind.OUT_OF_MEMORY),
-        ({"exit_code": -6, "last_words": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
+        ({"exit_code": -6, "last_output": ["std::bad_alloc"]}, FailureKind.OUT_OF_MEMORY),
         ({"exit_code": -11}, FailureKind.SIGNAL),
     ],
 )
@@ -124,38 +128,38 @@ def test_what_made_a_run_fail_has_a_code(ending, kind):
 
 
 def test_the_result_holds_the_figures_of_the_session():
-    told = result(0)
-    assert told.wall_s == 5.0
-    assert told.samples_per_second is not None
-    assert told.epochs > 0
-    assert told.device is not None
+    reported = result(0)
+    assert reported.wall_s == 5.0
+    assert reported.samples_per_second is not None
+    assert reported.epochs > 0
+    assert reported.device is not None
 
 
 def test_the_result_tells_what_the_run_cost_and_how_fast_it_computed():
     job = replace(JOB, options={"batch_size": 100, "price": "0.36/cpu", "cpus": 2})
-    told = result(0, job=job)
-    assert told.cost_usd == pytest.approx(2 * 0.36 * 5.0 / 3600)
-    flop_s = 236_302_848 * told.samples_per_second.mean
-    assert told.effective_flop_s == pytest.approx(flop_s)
-    assert told.peak_share is None
-    assert "calibrate" in told.why["peak_share"]
+    reported = result(0, job=job)
+    assert reported.cost_usd == pytest.approx(2 * 0.36 * 5.0 / 3600)
+    flop_s = 236_302_848 * reported.samples_per_second.mean
+    assert reported.effective_flop_s == pytest.approx(flop_s)
+    assert reported.peak_share is None
+    assert "calibrate" in reported.why["peak_share"]
 
 
 def test_a_price_per_cpu_counts_all_that_the_machine_has_unless_told_otherwise():
-    told = result(0, job=replace(JOB, options={"price": "0.36/cpu", "cpus": None}))
-    assert told.cost_usd == pytest.approx(8 * 0.36 * 5.0 / 3600)
+    reported = result(0, job=replace(JOB, options={"price": "0.36/cpu", "cpus": None}))
+    assert reported.cost_usd == pytest.approx(8 * 0.36 * 5.0 / 3600)
 
 
 def test_without_a_price_the_cost_has_a_reason():
-    told = result(0)
-    assert told.cost_usd is None
-    assert "--price" in told.why["cost_usd"]
+    reported = result(0)
+    assert reported.cost_usd is None
+    assert "--price" in reported.why["cost_usd"]
 
 
 def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    told = result(0)
-    peak = Peak("gpu", told.device_name, "float32", 2 * told.effective_flop_s, 4096, 1.0)
+    reported = result(0)
+    peak = Peak("gpu", reported.device_name, "float32", 2 * reported.effective_flop_s, 4096, 1.0)
     write_peaks(calibration_path(), [peak])
     assert result(0).peak_share == pytest.approx(0.5)
     write_peaks(calibration_path(), [replace(peak, device_name="another")])
@@ -164,18 +168,18 @@ def test_the_share_of_the_peak_is_of_the_device_that_was_calibrated(tmp_path, mo
 
 @pytest.mark.parametrize("mode", ["inference", "gradients"])
 def test_a_mode_that_learns_nothing_has_no_seconds_per_epoch_and_says_so(mode):
-    told = result(0, mode=mode)
-    assert told.seconds_per_epoch is None
-    assert told.run_seconds is None
-    assert told.why["seconds_per_epoch"] == told.why["run_seconds"] == WITHOUT_EPOCHS[mode]
-    assert told.samples_per_second is not None
-    assert told.step_ms is not None
+    reported = result(0, mode=mode)
+    assert reported.seconds_per_epoch is None
+    assert reported.run_seconds is None
+    assert reported.why["seconds_per_epoch"] == reported.why["run_seconds"] == WITHOUT_EPOCHS[mode]
+    assert reported.samples_per_second is not None
+    assert reported.step_ms is not None
 
 
 def test_the_result_names_the_samples_that_were_read_and_the_mean_step():
-    told = result(0)
-    assert told.samples_per_epoch == 50_000
-    assert told.step_ms.mean > 0
+    reported = result(0)
+    assert reported.samples_per_epoch == 50_000
+    assert reported.step_ms.mean > 0
 
 
 def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
@@ -186,10 +190,14 @@ def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
     session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
     snapshot = session.snapshot(header.t)
     measures = measure_session(JOB, snapshot, session.energy, header.t)
-    told = make_result(JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0)
-    assert told.step_ms is None
-    assert told.why["step_ms"].startswith("the run was too short for a figure, about 3 ms a batch")
-    assert "--seconds" in told.why["step_ms"]
+    reported = make_result(
+        JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0
+    )
+    assert reported.step_ms is None
+    assert reported.why["step_ms"].startswith(
+        "the run was too short for a figure, about 3 ms a batch"
+    )
+    assert "--seconds" in reported.why["step_ms"]
     stopped = Ending(75, True, None, False)
-    told = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)
-    assert "--seconds" not in told.why["step_ms"]
+    reported = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)
+    assert "--seconds" not in reported.why["step_ms"]

@@ -8,34 +8,34 @@ UNSURE = "(single runs; --repeat 3 would show)"
 
 def devices(times, sizes=(32, 64, 128), **plan):
     """Return rows of two devices by batch size; `times` are cpu, gpu:0 of each size."""
-    told = [[completed(t)] for pair in zip(*times, strict=True) for t in pair]
+    reported = [[completed(t)] for pair in zip(*times, strict=True) for t in pair]
     vary = {"device": ["cpu", "gpu:0"], "batch_size": sizes}
-    return rows_of(sweep_of(plan_of(vary, **plan), *told))
+    return rows_of(sweep_of(plan_of(vary, **plan), *reported))
 
 
 def test_where_one_device_overtakes_the_other_is_told():
     rows = devices([(0.1, 0.3), (0.1, 0.2), (0.1, 0.05)])
-    told = lead_changes(rows, "device", "batch_size")
-    assert told == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
+    reported = lead_changes(rows, "device", "batch_size")
+    assert reported == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
 
 
 def test_a_device_that_leads_throughout_is_told_once():
     rows = devices([(0.3, 0.1), (0.3, 0.1), (0.3, 0.2)])
-    told = lead_changes(rows, "device", "batch_size")
-    assert told == [f"less time at every batch: gpu:0 {UNSURE}"]
+    reported = lead_changes(rows, "device", "batch_size")
+    assert reported == [f"less time at every batch: gpu:0 {UNSURE}"]
 
 
 def test_the_values_of_the_axis_are_put_in_order():
     rows = devices([(0.1, 0.05), (0.1, 0.3), (0.1, 0.2)], sizes=(128, 32, 64))
-    told = lead_changes(rows, "device", "batch_size")
-    assert told == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
+    reported = lead_changes(rows, "device", "batch_size")
+    assert reported == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
 
 
 def test_more_than_one_change_is_told_stretch_by_stretch():
     rows = devices([(0.1, 0.3), (0.3, 0.1), (0.1, 0.3)])
-    told = lead_changes(rows, "device", "batch_size")
-    told = [sentence.removesuffix(f" {UNSURE}") for sentence in told]
-    assert told == ["less time: cpu up to batch 32, gpu:0 at batch 64, cpu from batch 128"]
+    reported = lead_changes(rows, "device", "batch_size")
+    reported = [sentence.removesuffix(f" {UNSURE}") for sentence in reported]
+    assert reported == ["less time: cpu up to batch 32, gpu:0 at batch 64, cpu from batch 128"]
 
 
 def test_nothing_is_said_where_two_devices_meet_only_once():
@@ -46,20 +46,20 @@ def test_nothing_is_said_where_two_devices_meet_only_once():
 def test_where_repeats_cannot_tell_two_apart_neither_leads():
     times = [[0.2, 0.3, 0.4], [0.25, 0.35, 0.45]]
     plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=3)
-    told = [[completed(t) for t in times[0]]] * 2 + [[completed(t) for t in times[1]]] * 2
-    assert lead_changes(rows_of(sweep_of(plan, *told)), "device", "batch_size") == []
+    reported = [[completed(t) for t in times[0]]] * 2 + [[completed(t) for t in times[1]]] * 2
+    assert lead_changes(rows_of(sweep_of(plan, *reported)), "device", "batch_size") == []
 
 
 def of_two_devices(cpu, gpu, repeats):
     """Return what is said of two devices whose runs take the same times at both batch sizes."""
     plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=repeats)
-    told = [[completed(t) for t in times] for times in (cpu, cpu, gpu, gpu)]
-    return lead_changes(rows_of(sweep_of(plan, *told)), "device", "batch_size")
+    reported = [[completed(t) for t in times] for times in (cpu, cpu, gpu, gpu)]
+    return lead_changes(rows_of(sweep_of(plan, *reported)), "device", "batch_size")
 
 
 def test_a_lead_that_three_runs_show_is_told_without_a_doubt():
-    told = of_two_devices([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
-    assert told == ["less time at every batch: cpu"]
+    reported = of_two_devices([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
+    assert reported == ["less time at every batch: cpu"]
 
 
 def test_nobody_leads_while_fewer_than_three_of_the_runs_have_ended():
@@ -68,8 +68,8 @@ def test_nobody_leads_while_fewer_than_three_of_the_runs_have_ended():
 
 
 def test_two_runs_of_each_do_not_show_a_lead_either():
-    told = of_two_devices([0.20, 0.21], [0.40, 0.41], repeats=2)
-    assert told == ["less time at every batch: cpu (2 runs of each; --repeat 3 would show)"]
+    reported = of_two_devices([0.20, 0.21], [0.40, 0.41], repeats=2)
+    assert reported == ["less time at every batch: cpu (2 runs of each; --repeat 3 would show)"]
 
 
 def test_workloads_take_the_place_of_the_axis_where_none_is_varied():
@@ -77,8 +77,8 @@ def test_workloads_take_the_place_of_the_axis_where_none_is_varied():
     plan = plan_of({"device": ["cpu", "gpu:0"]}, workloads=names, metric="run_seconds")
     seconds = (52.0, 123.0, 390.0, 224.0)
     rows = rows_of(sweep_of(plan, *[[completed(0.1, seconds=s)] for s in seconds]))
-    told = lead_changes(rows, "device", None)
-    assert told == [f"less time: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"]
+    reported = lead_changes(rows, "device", None)
+    assert reported == [f"less time: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"]
 
 
 def test_what_else_is_varied_is_kept_apart():

@@ -25,7 +25,7 @@ from dlmon.sweep.log import (
     list_sweeps,
     new_header,
     read_sweep,
-    refuse_second,
+    refuse_another_sweep,
 )
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import Sweep
@@ -52,7 +52,7 @@ def begin(log_dir):
     writers = []
 
     def make(plan=PLAN, wall=1_795_186_560.0):
-        writers.append(SweepWriter.begin(log_dir, new_header(plan, 7, wall)))
+        writers.append(SweepWriter.create(log_dir, new_header(plan, 7, wall)))
         return writers[-1]
 
     yield make
@@ -131,7 +131,7 @@ def test_every_line_is_json_with_its_type_first(begin):
 @given(st.integers(0, 4000))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_line_that_was_torn_costs_no_other(tmp_path_factory, cut):
-    writer = SweepWriter.begin(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
+    writer = SweepWriter.create(tmp_path_factory.mktemp("torn"), new_header(PLAN, 7, 1.0))
     for event in EVENTS:
         writer.write(event)
     writer.close()
@@ -159,8 +159,8 @@ def test_only_one_process_makes_the_runs_of_a_sweep(begin, held, log_dir):
     pid = held(writer.path)
     for attempt in (
         lambda: SweepWriter.resume(writer.path, 1.0),
-        lambda: SweepWriter.begin(log_dir, new_header(PLAN, 7, 2.0)),
-        lambda: refuse_second(log_dir),
+        lambda: SweepWriter.create(log_dir, new_header(PLAN, 7, 2.0)),
+        lambda: refuse_another_sweep(log_dir),
     ):
         with pytest.raises(SweepError, match=f"process {pid}") as caught:
             attempt()
@@ -193,7 +193,7 @@ def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
 def test_a_directory_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LogError, match="can't be written"):
-        SweepWriter.begin(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
+        SweepWriter.create(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
 
 
 def test_a_disk_that_takes_nothing_is_told(begin, monkeypatch):
@@ -277,8 +277,8 @@ def test_a_forged_plan_is_refused_and_costs_no_memory(begin, change):
     writer = begin()
     writer.close()
     first, *rest = writer.path.read_text().splitlines()
-    told = {**json.loads(first), **change}
-    writer.path.write_text("\n".join([json.dumps(told), *rest]) + "\n")
+    reported = {**json.loads(first), **change}
+    writer.path.write_text("\n".join([json.dumps(reported), *rest]) + "\n")
     with pytest.raises(LogError, match="is no sweep"):
         read_sweep(writer.path)
 
@@ -330,11 +330,11 @@ def test_sweeps_are_listed_oldest_first_with_how_far_they_came(begin, log_dir):
     first.write(Ended(Slot(1, 0), completed(0.5), 4.0))
     first.write(Closed("stopped", 5.0))
     first.close()
-    told = list_sweeps(log_dir)
-    assert [entry.header.id for entry in told] == [first.header.id, later.header.id]
-    assert (told[0].status, told[0].sweep.combinations_over) == ("stopped", 1)
-    assert told[0].sweep.sessions == {"a-session": Slot(1, 0)}
-    assert told[0].path == first.path
+    reported = list_sweeps(log_dir)
+    assert [entry.header.id for entry in reported] == [first.header.id, later.header.id]
+    assert (reported[0].status, reported[0].sweep.combinations_over) == ("stopped", 1)
+    assert reported[0].sweep.sessions == {"a-session": Slot(1, 0)}
+    assert reported[0].path == first.path
 
 
 def test_a_combination_is_over_once_all_of_its_repeats_are(begin, log_dir):
@@ -362,13 +362,13 @@ def test_nobody_knows_how_a_sweep_of_another_machine_stands(begin, log_dir, monk
 def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
     writer = begin()
     assert listed(log_dir) == [(writer.header.id, "running", os.getpid())]
-    refuse_second(log_dir)
+    refuse_another_sweep(log_dir)
     asked = "import sys; from pathlib import Path; from dlmon.log.lock import writer_pid; "
     asked += "print(writer_pid(Path(sys.argv[1])))"
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"{os.getpid()}\n"
+    assert reported.stdout == f"{os.getpid()}\n"
 
 
 def test_what_is_no_sweep_is_not_listed(begin, log_dir):

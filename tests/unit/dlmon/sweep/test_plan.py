@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dlmon.records import Slot, Variation
 from dlmon.sweep.plan import (
-    MOST_RUNS,
+    MAX_RUNS,
     Plan,
     SweepError,
     check_number_of_runs,
@@ -90,9 +90,9 @@ def test_an_option_is_varied_once():
 
 
 def test_more_runs_than_anybody_waits_for_are_refused():
-    many = [Variation("epochs", tuple(range(MOST_RUNS // 2)))]
+    many = [Variation("epochs", tuple(range(MAX_RUNS // 2)))]
     check_number_of_runs(["a"], many, 2)
-    with pytest.raises(SweepError, match=f"at most {MOST_RUNS:,}"):
+    with pytest.raises(SweepError, match=f"at most {MAX_RUNS:,}"):
         check_number_of_runs(["a", "b"], many, 2)
     with pytest.raises(SweepError, match="at least 1, not 0"):
         check_number_of_runs(["a"], many, 0)
@@ -112,9 +112,9 @@ workloads = st.integers(1, 3).map(lambda count: tuple(f"workload-{i}" for i in r
 def test_every_combination_is_there_once_the_last_option_varying_fastest(workloads, variations):
     combinations = combinations_of(workloads, variations)
     assert [c.index for c in combinations] == list(range(len(combinations)))
-    told = [(workloads.index(c.workload), *c.varied.values()) for c in combinations]
-    assert told == sorted(set(told))
-    assert len(told) == len(workloads) * prod(len(v.values) for v in variations)
+    reported = [(workloads.index(c.workload), *c.varied.values()) for c in combinations]
+    assert reported == sorted(set(reported))
+    assert len(reported) == len(workloads) * prod(len(v.values) for v in variations)
 
 
 @given(workloads, variations, st.integers(1, 6), st.integers(0, 2**32))

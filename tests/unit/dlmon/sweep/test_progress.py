@@ -23,16 +23,16 @@ STATUSES = st.sampled_from(
 
 def make_some(sweep, statuses, cut):
     """Make runs until `cut` events were told; return the slots whose runs were made whole."""
-    made, told = [], 0
+    made, reported = [], 0
     for slot in sweep.left():
         for event in (
             Began(slot, "session", 0.0),
             Ended(slot, Outcome(next(statuses, RunStatus.COMPLETED), session="session"), 0.0),
         ):
-            if told == cut:
+            if reported == cut:
                 return made
             sweep.fold(event)
-            told += 1
+            reported += 1
         made.append(slot)
     return made
 

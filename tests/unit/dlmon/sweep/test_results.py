@@ -6,7 +6,7 @@ import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
 from dlmon.records import Outcome, RunStatus
-from dlmon.sweep.results import axis_of, best_of, label, lead, of_workload, rows_of
+from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of, speedup_over
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
@@ -77,14 +77,14 @@ def test_the_plan_says_what_is_compared(metric, value):
 
 def test_a_projected_epoch_is_told_as_one():
     plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
-    told = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
-    assert [row.projected for row in rows_of(sweep_of(plan, *told))] == [True, False]
+    reported = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
+    assert [row.projected for row in rows_of(sweep_of(plan, *reported))] == [True, False]
 
 
 def test_the_cost_of_a_run_is_the_median_of_what_was_told():
     plan = plan_of({"threads": [1, 2]}, repeats=3)
-    told = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
-    priced, free = rows_of(sweep_of(plan, told, [completed(0.5)] * 3))
+    reported = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
+    priced, free = rows_of(sweep_of(plan, reported, [completed(0.5)] * 3))
     assert (priced.cost_usd, free.cost_usd) == (0.02, None)
 
 
@@ -94,8 +94,8 @@ def test_the_cost_of_a_run_is_the_median_of_what_was_told():
 def rows_with(*times, repeats=1, **plan):
     """Return rows of batch sizes 1, 2, 4, …, each with the times of its runs."""
     sizes = [2**number for number in range(len(times))]
-    told = [[completed(t) for t in of_one] for of_one in times]
-    return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *told))
+    reported = [[completed(t) for t in of_one] for of_one in times]
+    return rows_of(sweep_of(plan_of({"batch_size": sizes}, repeats, **plan), *reported))
 
 
 def test_the_best_takes_the_least_time():
@@ -111,11 +111,11 @@ def test_of_one_combination_none_is_the_best():
 
 def test_it_leads_only_where_three_runs_of_both_show_it():
     apart = rows_with([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
-    assert lead(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
+    assert speedup_over(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
     overlapping = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
-    assert lead(overlapping[0], overlapping[1]) is None
+    assert speedup_over(overlapping[0], overlapping[1]) is None
     once = rows_with([0.2], [0.9])
-    assert lead(once[0], once[1]) is None
+    assert speedup_over(once[0], once[1]) is None
 
 
 # ---- names ----

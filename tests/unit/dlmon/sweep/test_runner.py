@@ -14,7 +14,7 @@ from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
 from dlmon.sweep.runner import SweepRun
 
-NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, lacking=True)
+NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)
 STOPPED = Refused("stopped before it began: asked by its sweep", 1)
 DIED = Refused("the supervisor ended before it could start the session", 1)
@@ -31,7 +31,7 @@ class RefusedLaunch:
     def answer(self):
         return self._answer
 
-    def say(self, word):
+    def send(self, word):
         pass
 
     def release(self):
@@ -47,13 +47,13 @@ def made(tmp_path):
         nonlocal path
         if path is None:
             header = new_header(plan_of({"batch_size": [8, 16]}), 1, 1.0)
-            writer = SweepWriter.begin(tmp_path, header)
+            writer = SweepWriter.create(tmp_path, header)
         else:
             writer = SweepWriter.resume(path, 2.0)
         path = writer.path
         run = SweepRun(writer, lambda combination: combination, refusal, lambda job: answer(job))
         asyncio.run(run.run())
-        assert run.trouble is None
+        assert run.problem is None
         return read_sweep(path)[1]
 
     return make

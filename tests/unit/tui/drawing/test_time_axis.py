@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.session.snapshot import Stretch
+from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
 from tui.drawing.time_axis import (
@@ -100,35 +100,35 @@ def test_marks_are_never_crowded_on_the_average(begins):
 
 def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
     axis = one_second_columns()
-    stretches = [Stretch("opening", 1 * S, 3 * S - 1), Stretch("closing", 6 * S, None)]
+    stretches = [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)]
     assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
 
 
 def test_only_what_compiles_or_validates_is_shaded():
     axis = one_second_columns()
     stretches = [
-        Stretch("importing", 0, 1 * S),
-        Stretch("compiling", 1 * S, 2 * S),
-        Stretch("training", 2 * S, 5 * S),
-        Stretch("validating", 5 * S, 6 * S - 1),
-        Stretch("evaluating", 8 * S, None),
+        PhaseSpan("importing", 0, 1 * S),
+        PhaseSpan("compiling", 1 * S, 2 * S),
+        PhaseSpan("training", 2 * S, 5 * S),
+        PhaseSpan("validating", 5 * S, 6 * S - 1),
+        PhaseSpan("evaluating", 8 * S, None),
     ]
     assert axis.shades(stretches) == ((1, 2, "compile"), (5, 5, "validation"), (8, 9, "validation"))
 
 
 def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
     axis = one_second_columns(begin_s=10, known=4)
-    assert axis.shades([Stretch("compiling", 0, 12 * S)]) == ((0, 2, "compile"),)
-    assert axis.shades([Stretch("compiling", 12 * S, None)]) == ((2, 3, "compile"),)
-    assert axis.shades([Stretch("compiling", 0, 9 * S)]) == ()
-    assert axis.shades([Stretch("compiling", 14 * S, 20 * S)]) == ()
+    assert axis.shades([PhaseSpan("compiling", 0, 12 * S)]) == ((0, 2, "compile"),)
+    assert axis.shades([PhaseSpan("compiling", 12 * S, None)]) == ((2, 3, "compile"),)
+    assert axis.shades([PhaseSpan("compiling", 0, 9 * S)]) == ()
+    assert axis.shades([PhaseSpan("compiling", 14 * S, 20 * S)]) == ()
 
 
 # ---- a run that goes on, at one width of column ----
 
 
-def latest(begin_ns, now_ns, column_ns, count):
-    run = Run(begin_ns, now_ns, goes_on=True, interval_ns=column_ns)
+def latest(start_ns, now_ns, column_ns, count):
+    run = Run(start_ns, now_ns, goes_on=True, interval_ns=column_ns)
     return latest_axis(run, column_ns, count)
 
 
@@ -136,12 +136,12 @@ def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     start = 100 * S + 300_000_000
     at = [latest(start, start + second * S, S, 16) for second in range(22)]
     assert [axis.known for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
-    full = [(axis.begin_ns // S - 100, axis.known) for axis in at[16:]]
+    full = [(axis.start_ns // S - 100, axis.known) for axis in at[16:]]
     assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
 
 
 def test_a_wide_axis_moves_by_an_eighth_at_a_time():
-    moves = {latest(0, second * S, S, 104).begin_ns // S for second in range(200)}
+    moves = {latest(0, second * S, S, 104).start_ns // S for second in range(200)}
     assert sorted(moves) == [0, 12, 24, 36, 48, 60, 72, 84, 96]
 
 
@@ -160,9 +160,9 @@ def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
     first_ns = start // column_ns * column_ns
     assert axis.column_ns == column_ns
     assert 0 <= axis.known <= axis.count == count
-    assert axis.begin_ns >= first_ns
-    assert (axis.begin_ns - first_ns) % (2 * column_ns) == 0
-    if axis.begin_ns > first_ns:
+    assert axis.start_ns >= first_ns
+    assert (axis.start_ns - first_ns) % (2 * column_ns) == 0
+    if axis.start_ns > first_ns:
         assert axis.known >= count - max(2, count // MOVES)
     if axis.known < count:
         assert now - SETTLED_NS - 2 * column_ns < max(axis.end_ns, start)
@@ -172,8 +172,8 @@ def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
 def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_ns, count, later):
     before = latest(start, start + length, column_ns, count)
     after = latest(start, start + length + later, column_ns, count)
-    assert after.begin_ns >= before.begin_ns
-    assert (after.begin_ns - before.begin_ns) % (2 * column_ns) == 0
+    assert after.start_ns >= before.start_ns
+    assert (after.start_ns - before.start_ns) % (2 * column_ns) == 0
     assert after.end_ns >= before.end_ns
 
 
@@ -185,7 +185,7 @@ def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on
         assert axis.known == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
-        assert axis.shades([Stretch("compiling", start, None)]) == ()
+        assert axis.shades([PhaseSpan("compiling", start, None)]) == ()
         assert window.cursor_column(axis) is None
 
 
@@ -195,7 +195,7 @@ def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on
 )
 def test_shades_never_leave_the_columns_that_are_known(spans, known):
     axis = one_second_columns(begin_s=20, count=40, known=known)
-    stretches = [Stretch("validating", min(span), max(span)) for span in spans]
+    stretches = [PhaseSpan("validating", min(span), max(span)) for span in spans]
     for first, last, _ in axis.shades(stretches):
         assert 0 <= first <= last < known
 
@@ -277,7 +277,7 @@ runs = st.builds(
 moves = st.one_of(
     st.tuples(
         st.sampled_from(
-            ["zoomed_in", "zoomed_out", "followed", "at_begin", "at_end", "without_cursor"]
+            ["zoomed_in", "zoomed_out", "followed", "at_start", "at_end", "without_cursor"]
         )
     ),
     st.tuples(st.just("panned"), st.integers(-500, 500)),
@@ -305,8 +305,8 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     fills_the_chart = not run.goes_on and axis == TimeWindow(View.WHOLE).axis(run, count)
     assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
-    assert axis.begin_ns % unit_ns == 0
-    assert run.begin_ns - unit_ns < axis.begin_ns <= max(run.end_ns, run.begin_ns)
+    assert axis.start_ns % unit_ns == 0
+    assert run.start_ns - unit_ns < axis.start_ns <= max(run.end_ns, run.start_ns)
     assert 0 <= axis.known <= axis.count == count
     assert axis.end_ns <= run.end_ns + axis.column_ns
 
@@ -325,7 +325,7 @@ def test_the_cursor_is_always_in_sight_also_on_a_chart_of_another_width(
             assert column is not None
             assert 0 <= column < axis.known
     if window.cursor_ns is not None:
-        assert run.begin_ns - run.interval_ns < window.cursor_ns <= run.end_ns
+        assert run.start_ns - run.interval_ns < window.cursor_ns <= run.end_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=12), st.integers(0, 3600 * S))
@@ -335,8 +335,8 @@ def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, 
     axis = window.axis(replace(run, end_ns=run.end_ns + later), count)
     column = window.cursor_column(axis)
     if column is not None and window.cursor_ns < axis.end_ns:
-        begin_ns = axis.begin_ns + column * axis.column_ns
-        assert begin_ns <= window.cursor_ns < begin_ns + axis.column_ns
+        start_ns = axis.start_ns + column * axis.column_ns
+        assert start_ns <= window.cursor_ns < start_ns + axis.column_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=12))
@@ -350,8 +350,8 @@ def test_however_far_one_went_following_shows_the_newest_again(run, count, taken
 
 @given(runs, counts, st.lists(moves, max_size=12))
 def test_the_begin_shows_the_begin(run, count, taken):
-    axis = after(TimeWindow(), taken, run, count).at_begin(run, count).axis(run, count)
-    assert axis.begin_ns <= run.begin_ns
+    axis = after(TimeWindow(), taken, run, count).at_start(run, count).axis(run, count)
+    assert axis.start_ns <= run.start_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
@@ -361,7 +361,7 @@ def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, la
     before = window.axis(run, count)
     after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
     if window.paused_ns is not None and after_it.column_ns == before.column_ns:
-        assert after_it.begin_ns == before.begin_ns
+        assert after_it.start_ns == before.start_ns
         assert after_it.known >= before.known
 
 
@@ -372,7 +372,7 @@ def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_
     column, read_ns = window.cursor_column(axis), window.read_ns(axis)
     assert (column is None) == (read_ns is None)
     if column is not None:
-        assert 0 <= read_ns - (axis.begin_ns + column * axis.column_ns) < axis.column_ns
+        assert 0 <= read_ns - (axis.start_ns + column * axis.column_ns) < axis.column_ns
 
 
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
@@ -412,10 +412,10 @@ def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():
 def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
     run = run_of(600)
     window = TimeWindow().with_cursor_at(0, run, 104)
-    edge = window.axis(run, 104).begin_ns
+    edge = window.axis(run, 104).start_ns
     window = window.with_cursor_moved(-10, run, 104)
     axis = window.axis(run, 104)
-    assert axis.begin_ns == window.cursor_ns == edge - 10 * S
+    assert axis.start_ns == window.cursor_ns == edge - 10 * S
     assert window.is_paused(run, 104)
     window = window.with_cursor_moved(10, run, 104)
     assert window.axis(run, 104) == axis
@@ -424,7 +424,7 @@ def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
 def test_a_cursor_that_the_axis_would_leave_behind_holds_it():
     window = TimeWindow().with_cursor_at(0, run_of(300), 104)
     later = run_of(900)
-    assert window.axis(later, 104).begin_ns == window.cursor_ns
+    assert window.axis(later, 104).start_ns == window.cursor_ns
     assert window.is_paused(later, 104)
     assert not window.without_cursor().is_paused(later, 104)
 
@@ -494,7 +494,7 @@ def test_the_nearest_view_follows_the_sampling_interval_and_says_why_it_is_the_n
 
 def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_either():
     run = run_of(600)
-    window = TimeWindow(View.TEN_SECONDS).at_begin(run, 104)
+    window = TimeWindow(View.TEN_SECONDS).at_start(run, 104)
     assert window.why_no_nearer(run, 104) == "no finer: 1 s samples"
 
 
@@ -542,10 +542,10 @@ def test_elapsed_times_move_with_the_columns_alone():
     instants = set()
     for later in range(30):
         axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104)
-        for column, text in axis.time_elapsed(run.begin_ns).marks:
+        for column, text in axis.time_elapsed(run.start_ns).marks:
             minutes, seconds = map(int, text.split(":"))
-            begin_ns = axis.begin_ns + column * axis.column_ns
-            assert begin_ns == run.begin_ns + (60 * minutes + seconds) * S
+            start_ns = axis.start_ns + column * axis.column_ns
+            assert start_ns == run.start_ns + (60 * minutes + seconds) * S
             instants.add(seconds % 20)
     assert instants == {0}
 
@@ -610,8 +610,8 @@ def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_
 def test_it_is_dragged_by_cells_and_by_whole_samples_where_those_are_wider():
     run = run_of(600)
     axis = TimeWindow().axis(run, 104)
-    assert TimeWindow().panned(-2, run, 104).axis(run, 104).begin_ns == axis.begin_ns - 2 * S
+    assert TimeWindow().panned(-2, run, 104).axis(run, 104).start_ns == axis.start_ns - 2 * S
     fine = TimeWindow().axis(run, 300)
     assert fine.column_ns == S // 5
     assert TimeWindow().panned(-4, run, 300).axis(run, 300) == fine
-    assert TimeWindow().panned(-6, run, 300).axis(run, 300).begin_ns == fine.begin_ns - 2 * S
+    assert TimeWindow().panned(-6, run, 300).axis(run, 300).start_ns == fine.start_ns - 2 * S

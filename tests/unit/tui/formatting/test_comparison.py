@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_session
 
-from dlmon.comparison.compare import Row
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Model, SessionHeader
 from tui.formatting.comparison import (
@@ -223,8 +223,8 @@ def test_a_run_within_the_band_of_another_is_about_as_fast():
 
 
 def test_overlapping_bands_are_no_clear_difference_and_never_about_as_fast():
-    this = Row("this run", "seconds_per_epoch", "this", 51.6, 50.3, 52.9)
-    other = Row("before", "seconds_per_epoch", "earlier", 74.6, 38.6, 110.6)
+    this = ComparisonRow("this run", "seconds_per_epoch", "this", 51.6, 50.3, 52.9)
+    other = ComparisonRow("before", "seconds_per_epoch", "earlier", 74.6, 38.6, 110.6)
     assert claim_text(this, other, 74.6 / 51.6, "the run before") == (
         "no clear difference from the run before: 51.6 s ± 1.30 and 74.6 s ± 36"
     )

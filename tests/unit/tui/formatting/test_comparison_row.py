@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dlmon.comparison.compare import Row, compare
+from dlmon.comparison.compare import ComparisonRow, compare
 from dlmon.comparison.conditions import Conditions
 from dlmon.records import Result
 from tui.formatting.comparison_row import row_details
@@ -53,7 +53,9 @@ def test_an_unknown_peak_says_why():
 
 
 def test_a_run_of_ours_shows_its_band_and_its_own_speed():
-    row = Row("this run", "seconds_per_epoch", "this", 9.0, low=8.5, high=9.5, framework="JAX")
+    row = ComparisonRow(
+        "this run", "seconds_per_epoch", "this", 9.0, low=8.5, high=9.5, framework="JAX"
+    )
     result = Result("completed", "a", "log", "cifar10-cnn", "cpu", {}, 1.0)
     result = replace(result, effective_flop_s=1.25e12, peak_share=0.344)
     assert row_details(row, result) == [

@@ -163,7 +163,7 @@ def test_a_session_without_a_result_is_null_in_json(log_dir):
 def swept(log_dir):
     """Return a sweep of two batch sizes of which one was run, as a session."""
     header = new_header(plan_of({"batch_size": [32, 64]}), 1, BEGIN_WALL - 60)
-    writer = SweepWriter.begin(log_dir, header)
+    writer = SweepWriter.create(log_dir, header)
     write_log(log_dir, recorded_session(session_id="run-1", workload=SMALL, step_us=700))
     write_log(log_dir, recorded_session(session_id="alone"))
     writer.write(Began(Slot(0, 0), "run-1", BEGIN_WALL))
@@ -197,7 +197,7 @@ def test_where_the_directory_was_named_a_sweep_is_named_by_its_path(swept, log_d
 
 def test_a_sweep_alone_has_no_table_of_sessions(log_dir, capsys):
     header = new_header(plan_of(repeats=3, workloads=(SMALL, "mnist-mlp")), 1, BEGIN_WALL)
-    SweepWriter.begin(log_dir, header).close()
+    SweepWriter.create(log_dir, header).close()
     heading, row, *_ = listed(log_dir, capsys)
     assert heading[0] == "sweep"
     assert row[2:] == ["2 workloads", "interrupted", "0 of 2 done", "3 times each"]
@@ -232,7 +232,7 @@ def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
 
 
 def test_a_sweep_that_runs_is_not_to_be_resumed(log_dir, capsys):
-    writer = SweepWriter.begin(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
+    writer = SweepWriter.create(log_dir, new_header(plan_of({"threads": [1, 2]}), 1, BEGIN_WALL))
     *_, row = listed(log_dir, capsys)
     writer.close()
     assert row[3:] == ["running", "0 of 2 done", "threads 1, 2"]

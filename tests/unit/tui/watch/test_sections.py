@@ -91,7 +91,7 @@ def test_what_is_unknown_for_one_reason_is_told_together():
 
 
 @pytest.mark.parametrize(
-    ("state", "trouble"),
+    ("state", "problem"),
     [
         ("lost-gpu", "lost"),
         ("asleep", "asleep (runtime power management)"),
@@ -100,9 +100,9 @@ def test_what_is_unknown_for_one_reason_is_told_together():
         ("no-gpu", f"no GPU: {NO_DRIVER}"),
     ],
 )
-def test_a_gpu_that_tells_nothing_has_its_reason_alone(state, trouble):
+def test_a_gpu_that_tells_nothing_has_its_reason_alone(state, problem):
     section, *_ = sections(view_of(state))
-    assert section.trouble == trouble
+    assert section.problem == problem
     assert section.unknown == ()
     assert not {figure.label for figure in section.figures} - {"energy"}
 
@@ -153,7 +153,7 @@ def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
 
 def test_before_the_first_sample_nothing_is_claimed():
     (waiting,) = sections(MachineView(MachineHistory(), MachineFacts(), None, 1.0))
-    assert waiting.trouble == "waiting for the first sample"
+    assert waiting.problem == "waiting for the first sample"
     assert waiting.figures == ()
 
 

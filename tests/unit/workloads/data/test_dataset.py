@@ -42,9 +42,9 @@ def test_samples_are_not_copied():
 def test_a_batch_larger_than_the_data_is_refused_in_a_sentence():
     for settings in ({}, {"augmented": True}):
         for feed in (data_of(1_200, **settings).training, data_of(1_200, **settings).inference):
-            with pytest.raises(DataError) as told:
+            with pytest.raises(DataError) as reported:
                 feed(2_000)
-            assert str(told.value) == (
+            assert str(reported.value) == (
                 "the batch size 2,000 is larger than the 1,200 samples of the data; "
                 "choose a smaller one with --batch-size"
             )

@@ -176,9 +176,9 @@ def test_without_a_cached_copy_auto_is_synthetic(dataset, choice):
 @pytest.mark.parametrize("size", [224, 231])
 def test_images_as_large_as_imagenets_are_always_synthetic(datasets, size):
     (datasets / "imagenet").mkdir()
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load(f"imagenet-{size}", "real")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         "ImageNet can't be fetched: it is not free to hand on, and these networks "
         "are timed on synthetic images; choose synthetic data"
     )
@@ -229,9 +229,9 @@ def test_a_failed_fetch_is_told_in_one_line(datasets, monkeypatch):
 
     keras = SimpleNamespace(datasets=SimpleNamespace(mnist=SimpleNamespace(load_data=load_data)))
     monkeypatch.setitem(sys.modules, "keras", keras)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("mnist", "real")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         "the mnist data could not be fetched "
         "(URL fetch failure on https://somewhere: None -- no route); "
         f"choose synthetic data, or put a copy into {datasets}"
@@ -336,9 +336,9 @@ def test_labels_pickled_as_an_array_are_read_too(datasets):
 def test_a_broken_mnist_is_refused_by_name(datasets, choice, content):
     path = datasets / "mnist.npz"
     path.write_bytes(content)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("mnist", choice)
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{path} can't be read as data (it is not an npz archive, or only a part of one); "
         "remove the cached copy, or choose synthetic data"
     )
@@ -377,9 +377,9 @@ def test_an_mnist_of_python_objects_is_refused(datasets, tmp_path):
 def test_an_mnist_of_another_form_is_refused_with_what_is_wrong(datasets, changes, reason):
     path = datasets / "mnist.npz"
     write_mnist(path, **changes)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("mnist", "auto")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{path} can't be read as data ({reason}); remove the cached copy, or choose synthetic data"
     )
 
@@ -395,9 +395,9 @@ def test_a_missing_batch_is_named(datasets):
     folder = datasets / "cifar-10-batches-py"
     write_cifar10(folder, dump_in_protocol(4))
     (folder / "data_batch_4").unlink()
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("cifar10", "auto")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{folder / 'data_batch_4'} can't be read as data (No such file or directory); "
         "remove the cached copy, or choose synthetic data"
     )

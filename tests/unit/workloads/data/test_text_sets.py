@@ -203,11 +203,11 @@ def object_array_of(content):
 def test_reviews_of_another_form_are_refused_with_what_is_wrong(datasets, changes, reason):
     path = datasets / "imdb.npz"
     write_imdb(path, **changes)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("imdb-words", "auto")
-    assert str(told.value).startswith(f"{path} can't be read as data (")
-    assert str(told.value).endswith("); remove the cached copy, or choose synthetic data")
-    assert reason in str(told.value)
+    assert str(reported.value).startswith(f"{path} can't be read as data (")
+    assert str(reported.value).endswith("); remove the cached copy, or choose synthetic data")
+    assert reason in str(reported.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut off"])
@@ -215,9 +215,9 @@ def test_reviews_of_another_form_are_refused_with_what_is_wrong(datasets, change
 def test_a_broken_imdb_is_refused_by_name(datasets, dataset, content):
     path = datasets / "imdb.npz"
     path.write_bytes(content)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load(dataset, "auto")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"{path} can't be read as data (it is not an npz archive, or only a part of one); "
         "remove the cached copy, or choose synthetic data"
     )
@@ -296,10 +296,10 @@ def test_every_third_run_of_forty_characters_is_a_sample(datasets, end):
 def test_a_text_of_another_form_is_refused_with_what_is_wrong(datasets, content, reason):
     path = datasets / "nietzsche.txt"
     path.write_bytes(content)
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as reported:
         load("nietzsche", "auto")
-    assert str(told.value).startswith(f"{path} can't be read as data (")
-    assert reason in str(told.value)
+    assert str(reported.value).startswith(f"{path} can't be read as data (")
+    assert reason in str(reported.value)
 
 
 def test_synthetic_text_has_as_many_samples_as_the_real_and_takes_a_byte_a_value():

@@ -312,10 +312,10 @@ def test_the_machines_swap_rate_is_not_taken_for_that_of_a_limited_group(tmp_pat
     provider = CgroupProvider(v2_machine(tmp_path, limited))
     provider.facts()
     machines = Reading(memory=Memory(swap_mib_s=70.0))
-    told = merge(machines, provider.slow(0)).memory
-    assert told is not None
-    assert told.swap_mib_s is None
-    assert told.why["swap_mib_s"] == MACHINE_ONLY
+    reported = merge(machines, provider.slow(0)).memory
+    assert reported is not None
+    assert reported.swap_mib_s is None
+    assert reported.why["swap_mib_s"] == MACHINE_ONLY
 
 
 def test_a_groups_swap_and_major_faults_of_version_1(tmp_path: Path):
@@ -348,10 +348,10 @@ def test_what_the_kernel_does_not_count_of_a_group_is_a_reason(tmp_path: Path):
     )
     provider = CgroupProvider(root)
     provider.facts()
-    told = provider.slow(0).memory
-    assert told is not None
-    assert told.why["swap_used_mib"] == "not reported here"
-    assert "doesn't count" in told.why["major_faults_s"]
+    reported = provider.slow(0).memory
+    assert reported is not None
+    assert reported.why["swap_used_mib"] == "not reported here"
+    assert "doesn't count" in reported.why["major_faults_s"]
 
 
 def test_without_a_memory_limit_the_machines_swap_and_faults_stand(tmp_path: Path):

@@ -102,9 +102,9 @@ def test_a_failing_psutil_is_a_reason_and_no_error(tmp_path: Path):
     def refused():
         raise psutil.AccessDenied(1)
 
-    told = CpuProvider(tmp_path, cpu_times=refused).fast(0).cpu
-    assert told is not None
-    assert set(told.why) == {"pct", "cores"}
+    reported = CpuProvider(tmp_path, cpu_times=refused).fast(0).cpu
+    assert reported is not None
+    assert set(reported.why) == {"pct", "cores"}
 
 
 def cpu_tree(root: Path) -> Path:
@@ -216,8 +216,8 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
         raise PermissionError(13, "Permission denied")
 
     provider = MemoryProvider(tmp_path)
-    told = provider.slow(0).memory
-    assert told == Memory(
+    reported = provider.slow(0).memory
+    assert reported == Memory(
         why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "not reported here")
     )
     monkeypatch.setattr(psutil, "virtual_memory", refused)
@@ -234,8 +234,8 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
 def test_counts_that_are_not_there_are_a_reason_and_not_a_zero(tmp_path: Path, vmstat: str):
     provider = MemoryProvider(memory_tree(tmp_path, 0, (0, 0), 0))
     (tmp_path / "proc/vmstat").write_text(vmstat)
-    told = provider.slow(0).memory
-    assert told is not None
-    assert told.swap_used_mib == 1024
-    assert told.major_faults_s is None
-    assert told.why["major_faults_s"]
+    reported = provider.slow(0).memory
+    assert reported is not None
+    assert reported.swap_used_mib == 1024
+    assert reported.major_faults_s is None
+    assert reported.why["major_faults_s"]

@@ -68,15 +68,15 @@ def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
     """Between two readings a counter takes less than its range."""
     package = Package(Path("counter"), range_uj)
     total = start % (range_uj + 1)
-    told = []
+    reported = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_files, "read", lambda path: str(total % (range_uj + 1)))
         first = package.total_uj()
         for share in shares:
             total += int(share * range_uj)
-            told.append(package.total_uj() - first)
+            reported.append(package.total_uj() - first)
     grown = 0
-    for share, value in zip(shares, told, strict=True):
+    for share, value in zip(shares, reported, strict=True):
         grown += int(share * range_uj)
         assert value == grown
 

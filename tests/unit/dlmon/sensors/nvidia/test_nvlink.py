@@ -19,8 +19,8 @@ class Clock:
 
 
 def asked(links, module, name):
-    (question,) = [question for question in links.questions if question.name == name]
-    return question.readers[0](module, GPU)
+    (query,) = [query for query in links.queries if query.name == name]
+    return query.readers[0](module, GPU)
 
 
 def test_the_links_that_exist_are_found_out_once_and_the_active_ones_counted():

@@ -45,9 +45,9 @@ def opened(module, **options):
 
 
 def gpus(provider, t=0):
-    told = provider.fast(t).gpus
-    assert told is not None
-    return told
+    reported = provider.fast(t).gpus
+    assert reported is not None
+    return reported
 
 
 HEALTHY = Gpu(
@@ -104,8 +104,8 @@ def test_a_healthy_gpu_is_read_in_full():
 
 def test_every_field_of_a_gpu_is_a_value_or_a_reason():
     provider, _ = opened(Module("a"))
-    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
-    assert all((getattr(told, name) is None) == (name in told.why) for name in READINGS)
+    reported = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert all((getattr(reported, name) is None) == (name in reported.why) for name in READINGS)
 
 
 def test_no_library_is_the_reason_for_every_field():
@@ -148,9 +148,9 @@ def test_an_error_is_one_absent_field_with_its_reason(code, why):
     module = Module("a")
     module.errors["power"] = code
     provider, _ = opened(module)
-    (told,) = gpus(provider)
-    assert told.why == {"power_w": why}
-    assert told.utilization_pct == 97
+    (reported,) = gpus(provider)
+    assert reported.why == {"power_w": why}
+    assert reported.utilization_pct == 97
 
 
 def test_what_is_not_supported_is_asked_once():
@@ -159,8 +159,8 @@ def test_what_is_not_supported_is_asked_once():
     module.errors["memory_v2"] = NOT_SUPPORTED
     provider, _ = opened(module)
     for t in range(5):
-        (told,) = gpus(provider, t * SECOND)
-        assert told.why == {"power_w": "not supported", "memory_used_mib": "not supported"}
+        (reported,) = gpus(provider, t * SECOND)
+        assert reported.why == {"power_w": "not supported", "memory_used_mib": "not supported"}
     assert module.calls.count(("power", "a")) == 1
 
 
@@ -232,9 +232,9 @@ def test_a_number_that_cannot_be_true_is_no_reading(value, number, field):
     module = Module("a")
     module.values[value] = number
     provider, _ = opened(module)
-    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
-    assert getattr(told, field) is None
-    assert told.why[field] == "the driver reported an impossible value"
+    reported = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert getattr(reported, field) is None
+    assert reported.why[field] == "the driver reported an impossible value"
 
 
 def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
@@ -274,8 +274,8 @@ def test_a_gpu_that_comes_in_anothers_place_is_another():
     gpus(provider, 0)
     module.errors.clear()
     module.uuids = ["c", "b"]
-    told = gpus(provider, SECOND)
-    assert [(gpu.index, gpu.power_w) for gpu in told] == [(0, None), (1, 118.0), (2, 118.0)]
+    reported = gpus(provider, SECOND)
+    assert [(gpu.index, gpu.power_w) for gpu in reported] == [(0, None), (1, 118.0), (2, 118.0)]
 
 
 def test_the_pauses_between_tries_grow_to_a_bound():
@@ -376,17 +376,17 @@ def test_one_pcie_link_is_measured_after_each_sample_and_each_in_its_turn():
     first = gpus(provider, 0)
     assert [gpu.why["pcie_send_mib_s"] for gpu in first] == ["not measured yet"] * 2
     assert measured_since_last(module) == []
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["a", "a"]
     a, b = gpus(provider, SECOND)
     assert (a.pcie_send_mib_s, a.pcie_receive_mib_s, b.pcie_send_mib_s) == (2.0, 4.0, None)
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["b", "b"]
     assert [gpu.pcie_send_mib_s for gpu in gpus(provider, 2 * SECOND)] == [2.0, 2.0]
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == []
     provider.slow(5 * SECOND)
-    provider.afterwards()
+    provider.read_deferred()
     assert measured_since_last(module) == ["a", "a"]
 
 
@@ -394,7 +394,7 @@ def test_a_lost_gpu_does_not_keep_what_was_measured_before():
     module = Module("a")
     provider, _ = opened(module, pcie=True)
     provider.slow(0)
-    provider.afterwards()
+    provider.read_deferred()
     module.errors[None, "a"] = LOST
     assert gpus(provider, 0)[0].why["pcie_send_mib_s"] == "lost"
     module.errors.clear()
@@ -405,11 +405,13 @@ def test_a_divided_gpu_says_so_where_its_utilisation_would_stand():
     module = Module("a")
     module.values["mig"] = 1
     provider, _ = opened(module)
-    told = merge(provider.fast(0), provider.slow(0)).gpus[0]
-    assert told.mig is True
-    of_mig = {name for name, reason in told.why.items() if reason == "not reported while MIG is on"}
+    reported = merge(provider.fast(0), provider.slow(0)).gpus[0]
+    assert reported.mig is True
+    of_mig = {
+        name for name, reason in reported.why.items() if reason == "not reported while MIG is on"
+    }
     assert of_mig == {"utilization_pct", "encoder_pct", "decoder_pct"}
-    assert told.power_w == 118.0
+    assert reported.power_w == 118.0
     assert ("utilization", "a") not in module.calls
 
 
@@ -430,8 +432,8 @@ def test_a_gpu_that_cannot_be_divided_says_so_and_is_asked_once():
     module.errors["mig"] = NOT_SUPPORTED
     provider, _ = opened(module)
     for t in range(3):
-        told = provider.slow(t).gpus[0]
-        assert (told.mig, told.why["mig"]) == (None, "not supported")
+        reported = provider.slow(t).gpus[0]
+        assert (reported.mig, reported.why["mig"]) == (None, "not supported")
     assert module.calls.count(("mig", "a")) == 1
     assert gpus(provider)[0].utilization_pct == 97
 
@@ -480,8 +482,8 @@ def test_processes_that_are_not_told_have_the_reason():
     module.errors |= {"compute": NO_PERMISSION, "graphics": NO_PERMISSION}
     provider, _ = opened(module)
     for t in range(3):
-        told = provider.slow(t)
-        assert (told.gpu_processes, told.why) == (None, {"gpu_processes": "denied"})
+        reported = provider.slow(t)
+        assert (reported.gpu_processes, reported.why) == (None, {"gpu_processes": "denied"})
     assert module.calls.count(("compute", "a")) == 1
 
 

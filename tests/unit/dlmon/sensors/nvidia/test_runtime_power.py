@@ -7,7 +7,12 @@ from fakes.nvml_module import NvmlModule
 
 from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia.provider import NvidiaProvider
-from dlmon.sensors.nvidia.runtime_power import FIRST_IDLE_NS, REST_NS, Rests, RuntimePower
+from dlmon.sensors.nvidia.runtime_power import (
+    FIRST_IDLE_NS,
+    RELEASE_NS,
+    ReleaseSchedule,
+    RuntimePower,
+)
 
 SECOND = 1_000_000_000
 A, B = "0000:0a:00.0", "0000:0b:00.0"
@@ -60,8 +65,8 @@ def asked_of(module, uuid):
 
 
 def looked(power):
-    power.look_for_cards()
-    power.look()
+    power.find_cards()
+    power.update()
     return power
 
 
@@ -102,22 +107,24 @@ def test_a_card_may_fall_asleep_if_linux_and_the_driver_both_allow_it(machine, p
 
 
 def test_a_rest_begins_after_a_while_of_idleness_in_one_piece():
-    rests = Rests()
-    assert not rests.begins(0, idle=True)
-    assert not rests.begins(FIRST_IDLE_NS - 1, idle=False)
-    assert not rests.begins(FIRST_IDLE_NS, idle=True)
-    assert rests.begins(2 * FIRST_IDLE_NS, idle=True)
-    assert not rests.is_over(2 * FIRST_IDLE_NS + REST_NS - 1)
-    assert rests.is_over(2 * FIRST_IDLE_NS + REST_NS)
-    assert not rests.is_over(3 * FIRST_IDLE_NS + REST_NS)
+    rests = ReleaseSchedule()
+    assert not rests.should_release(0, idle=True)
+    assert not rests.should_release(FIRST_IDLE_NS - 1, idle=False)
+    assert not rests.should_release(FIRST_IDLE_NS, idle=True)
+    assert rests.should_release(2 * FIRST_IDLE_NS, idle=True)
+    assert not rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS - 1)
+    assert rests.is_over(2 * FIRST_IDLE_NS + RELEASE_NS)
+    assert not rests.is_over(3 * FIRST_IDLE_NS + RELEASE_NS)
 
 
 def test_rests_become_rare_while_none_ends_in_sleep():
-    rests = Rests()
-    begun = [t for t in range(0, 200 * SECOND, SECOND) if rests.begins(t, idle=True)]
+    rests = ReleaseSchedule()
+    begun = [t for t in range(0, 200 * SECOND, SECOND) if rests.should_release(t, idle=True)]
     assert begun == [10 * SECOND, 31 * SECOND, 72 * SECOND, 153 * SECOND]
     rests.fell_asleep()
-    begun = [t for t in range(200 * SECOND, 215 * SECOND, SECOND) if rests.begins(t, idle=True)]
+    begun = [
+        t for t in range(200 * SECOND, 215 * SECOND, SECOND) if rests.should_release(t, idle=True)
+    ]
     assert begun == [210 * SECOND]
 
 
@@ -135,8 +142,8 @@ def test_while_every_gpu_sleeps_nvml_is_not_even_loaded(machine, power):
     assert provider.slow(0).gpus is None
     assert loaded == []
     machine.turns(A, "active")
-    (told,) = provider.fast(SECOND).gpus
-    assert (told.utilization_pct, told.fan_pct) == (97, 35)
+    (reported,) = provider.fast(SECOND).gpus
+    assert (reported.utilization_pct, reported.fan_pct) == (97, 35)
     assert provider.later_facts().gpus[0].name == "GPU a"
     assert provider.notices() == []
 
@@ -283,21 +290,21 @@ def idle_provider(module, power):
 
 def sampled(provider, begin, end):
     """Return the last GPU told in each second, every fifth of them with the slow tier."""
-    told = []
+    reported = []
     for t in range(begin, end):
-        told.append(provider.fast(t * SECOND).gpus[-1])
+        reported.append(provider.fast(t * SECOND).gpus[-1])
         if t % 5 == 0:
             provider.slow(t * SECOND)
-    return told
+    return reported
 
 
 def test_an_idle_gpu_is_let_go_of_so_that_it_falls_asleep(machine, power):
     machine.card(A)
     module = NvmlModule("a")
     provider = idle_provider(module, power)
-    told = sampled(provider, 0, 15)
-    assert [gpu.utilization_pct for gpu in told] == [0] * 11 + [None] * 4
-    assert told[-1].why["power_w"] == LET_GO
+    reported = sampled(provider, 0, 15)
+    assert [gpu.utilization_pct for gpu in reported] == [0] * 11 + [None] * 4
+    assert reported[-1].why["power_w"] == LET_GO
     assert "shutdown" in module.calls
     machine.turns(A, "suspended")
     assert sampled(provider, 15, 100)[-1].why["power_w"] == ASLEEP
@@ -311,8 +318,8 @@ def test_an_idle_gpu_is_let_go_of_so_that_it_falls_asleep(machine, power):
 def test_one_that_does_not_fall_asleep_is_read_again_after_the_rest(machine, power):
     machine.card(A)
     provider = idle_provider(NvmlModule("a"), power)
-    told = [gpu.utilization_pct for gpu in sampled(provider, 0, 60)]
-    assert told == [0] * 11 + [None] * 29 + [0] * 20
+    reported = [gpu.utilization_pct for gpu in sampled(provider, 0, 60)]
+    assert reported == [0] * 11 + [None] * 29 + [0] * 20
 
 
 @pytest.mark.parametrize(

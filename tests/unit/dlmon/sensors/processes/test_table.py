@@ -16,7 +16,7 @@ from dlmon.sensors import kernel_files
 from dlmon.sensors.nvidia import provider as nvidia
 from dlmon.sensors.nvidia.queries import DRIVER_NOT_LOADED, STATES
 from dlmon.sensors.processes import stat as scan
-from dlmon.sensors.processes.lookups import MOST_UNANSWERED, Answers
+from dlmon.sensors.processes.lookups import MAX_UNANSWERED, TimedLookups
 from dlmon.sensors.processes.stat import Scan
 from dlmon.sensors.processes.table import (
     COMMAND_CHARACTERS,
@@ -24,14 +24,14 @@ from dlmon.sensors.processes.table import (
     HAS_ENDED,
     HIDDEN,
     HOSTS_PID,
-    MOST_BUSIEST,
-    MOST_OF_RUN,
-    MOST_ON_GPUS,
+    MAX_BUSIEST,
+    MAX_OF_RUN,
+    MAX_ON_GPUS,
     NO_ANSWER,
+    NOT_REPORTED,
     ON_GPUS,
-    UNTOLD,
     WINDOWS_PID,
-    ProcessTable,
+    ProcessTableReader,
     memory_by_gpu,
     total_mib,
 )
@@ -52,7 +52,7 @@ class Machine:
         self.tree = ProcessProvider(proc)
         self.t = 0
         options = {"same_pids": True, "exists": lambda pid: False, **options}
-        self.table = ProcessTable(self.tree, user_name=lambda uid: "ada", **options)
+        self.table = ProcessTableReader(self.tree, user_name=lambda uid: "ada", **options)
         self.be_patient(60)
 
     def be_patient(self, seconds: float) -> None:
@@ -75,15 +75,15 @@ class Machine:
             file.unlink()
         (self.proc / str(pid)).rmdir()
 
-    def look(self, *gpu_processes: GpuProcess, **told) -> Reading:
+    def look(self, *gpu_processes: GpuProcess, **reported) -> Reading:
         """Return the table of a look 5 s after the one before."""
         self.t += LOOK
         self.tree.fast(self.t)
         self.tree.slow(self.t)
-        return self.table.read(self.t, Reading(gpu_processes=gpu_processes, **told))
+        return self.table.read(self.t, Reading(gpu_processes=gpu_processes, **reported))
 
-    def rows(self, *gpu_processes: GpuProcess, **told) -> dict[int, Process]:
-        rows = self.look(*gpu_processes, **told).processes
+    def rows(self, *gpu_processes: GpuProcess, **reported) -> dict[int, Process]:
+        rows = self.look(*gpu_processes, **reported).processes
         assert rows is not None
         return {row.pid: row for row in rows}
 
@@ -170,9 +170,9 @@ def test_the_table_stays_small_and_keeps_room_for_each_kind(machine: Machine):
     held = [GpuProcess(0, 2000 + pid, pid) for pid in many]
     rows = machine.rows(*held)
     assert list(rows) == [
-        *range(1099, 1099 - MOST_OF_RUN, -1),
-        *range(2099, 2099 - MOST_ON_GPUS, -1),
-        *range(3099, 3099 - MOST_BUSIEST, -1),
+        *range(1099, 1099 - MAX_OF_RUN, -1),
+        *range(2099, 2099 - MAX_ON_GPUS, -1),
+        *range(3099, 3099 - MAX_BUSIEST, -1),
     ]
 
 
@@ -201,13 +201,13 @@ def test_a_command_is_read_again_after_an_exec_and_not_each_time(machine: Machin
     asked = []
     reads = machine.table._commands._ask
     machine.table._commands._ask = lambda process: asked.append(process) or reads(process)
-    told = []
+    reported = []
     for command in (b"parent", b"child", b"never read", b"never read"):
         machine.process(20, command=command)
-        told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+        reported.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
     machine.process(20, command=b"renamed", name="worker")
-    told.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
-    assert told == ["parent", "child", "child", "child", "renamed"]
+    reported.append(machine.rows(GpuProcess(0, 20, 1))[20].command)
+    assert reported == ["parent", "child", "child", "child", "renamed"]
     assert len(asked) == 3
 
 
@@ -224,9 +224,9 @@ def test_a_process_that_began_since_the_look_is_read_for_itself(machine: Machine
     machine.look()
     machine.tree.slow(machine.t)
     machine.process(20, command=b"late")
-    told = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
-    assert told.processes is not None
-    assert told.processes[0].command == "late"
+    reported = machine.table.read(machine.t, Reading(gpu_processes=(GpuProcess(0, 20, 7),)))
+    assert reported.processes is not None
+    assert reported.processes[0].command == "late"
 
 
 @pytest.mark.parametrize(("exists", "reason"), [(False, HAS_ENDED), (True, HIDDEN)])
@@ -285,7 +285,7 @@ def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
     row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
     assert row.gpus == (0, 1)
     assert row.gpu_memory_mib is None
-    assert row.why["gpu_memory_mib"] == UNTOLD
+    assert row.why["gpu_memory_mib"] == NOT_REPORTED
 
 
 def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gpu(
@@ -295,18 +295,18 @@ def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gp
     machine.tree.watch(10, 0)
     machine.look()
     denied = Reading(gpus=(Gpu(0),), why={"gpu_processes": "denied"})
-    told = machine.table.read(machine.t, denied)
-    assert told.processes is not None
-    assert told.processes[0].why["gpus"] == "denied"
+    reported = machine.table.read(machine.t, denied)
+    assert reported.processes is not None
+    assert reported.processes[0].why["gpus"] == "denied"
 
 
 def without_gpus(machine: Machine, why: str, state: GpuState) -> Process:
     machine.process(10)
     machine.tree.watch(10, 0)
     machine.look()
-    told = machine.table.read(machine.t, Reading(gpus_state=state, why={"gpus": why})).processes
-    assert told is not None
-    return told[0]
+    reported = machine.table.read(machine.t, Reading(gpus_state=state, why={"gpus": why})).processes
+    assert reported is not None
+    return reported[0]
 
 
 def test_while_no_gpu_is_asked_no_row_claims_to_be_on_none(machine: Machine):
@@ -360,74 +360,74 @@ def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, mon
 def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
     never = threading.Event()
     tree = ProcessProvider(tmp_path)
-    table = ProcessTable(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
+    table = ProcessTableReader(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
     Machine(tmp_path).process(20)
     tree.slow(0)
     try:
-        told = table.read(0, Reading(gpu_processes=(GpuProcess(0, 20, 1),))).processes
+        reported = table.read(0, Reading(gpu_processes=(GpuProcess(0, 20, 1),))).processes
     finally:
         never.set()
-    assert told is not None
-    assert told[0].user == str(tmp_path.stat().st_uid)
+    assert reported is not None
+    assert reported[0].user == str(tmp_path.stat().st_uid)
 
 
 def test_an_answer_that_comes_late_is_told_from_then_on():
     answer = threading.Event()
-    answers = Answers(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
-    assert answers.of([4]) == {}
+    answers = TimedLookups(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
+    assert answers.get([4]) == {}
     thread = answers._unanswered[4]
     answer.set()
     thread.join(60)
-    assert answers.of([4]) == {4: 8}
+    assert answers.get([4]) == {4: 8}
 
 
 def test_questions_that_nobody_answers_take_few_threads():
     answer = threading.Event()
     asked = []
-    answers = Answers(lambda key: asked.append(key) or answer.wait(60), patience_s=0.001)
+    answers = TimedLookups(lambda key: asked.append(key) or answer.wait(60), patience_s=0.001)
     try:
         for _ in range(3):
-            assert answers.of(range(100)) == {}
-        assert len(asked) <= MOST_UNANSWERED
+            assert answers.get(range(100)) == {}
+        assert len(asked) <= MAX_UNANSWERED
     finally:
         answer.set()
 
 
 def test_what_is_not_asked_any_more_is_forgotten():
     asked = []
-    answers = Answers(lambda key: asked.append(key) or key)
-    assert answers.of([1, 2]) == {1: 1, 2: 2}
-    assert answers.of([2]) == {2: 2}
-    assert answers.of([1, 2]) == {1: 1, 2: 2}
+    answers = TimedLookups(lambda key: asked.append(key) or key)
+    assert answers.get([1, 2]) == {1: 1, 2: 2}
+    assert answers.get([2]) == {2: 2}
+    assert answers.get([1, 2]) == {1: 1, 2: 2}
     assert sorted(asked) == [1, 1, 2]
 
 
 def test_on_a_large_machine_idle_processes_are_read_in_turns(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MOST_IDLE", 10)
+    monkeypatch.setattr(scan, "MAX_IDLE", 10)
     machine = Machine(tmp_path)
     for pid in range(100, 135):
         machine.process(pid)
     looking = Scan(str(tmp_path))
-    looking.look(0, {})
-    looking.look(LOOK, {})
-    assert {look.t for look in looking.looks.values()} == {LOOK}
+    looking.update(0, {})
+    looking.update(LOOK, {})
+    assert {look.t for look in looking.samples.values()} == {LOOK}
     for number in (2, 3, 4, 5):
-        looking.look(number * LOOK, {})
-        assert sum(look.t == number * LOOK for look in looking.looks.values()) == 10
-    assert min(look.t for look in looking.looks.values()) > LOOK
+        looking.update(number * LOOK, {})
+        assert sum(look.t == number * LOOK for look in looking.samples.values()) == 10
+    assert min(look.t for look in looking.samples.values()) > LOOK
 
 
 def test_a_busy_process_of_a_large_machine_is_read_each_time(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(scan, "MOST_IDLE", 1)
+    monkeypatch.setattr(scan, "MAX_IDLE", 1)
     machine = Machine(tmp_path)
     for pid in range(100, 120):
         machine.process(pid)
     looking = Scan(str(tmp_path))
     for number in range(8):
         machine.process(119, cpu_s=5.0 * number)
-        looking.look(number * LOOK, {})
-        assert looking.looks[119].t == number * LOOK
-    assert looking.looks[119].cpu_pct == 100
+        looking.update(number * LOOK, {})
+        assert looking.samples[119].t == number * LOOK
+    assert looking.samples[119].cpu_pct == 100
 
 
 def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_path: Path):
@@ -446,31 +446,31 @@ def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_p
         st.builds(
             GpuProcess, st.integers(0, 3), st.integers(1, 5), st.none() | st.integers(0, 100)
         ),
-        unique_by=lambda told: (told.gpu_index, told.pid),
+        unique_by=lambda reported: (reported.gpu_index, reported.pid),
     )
 )
-def test_all_memory_that_is_told_is_shared_out_once(told):
-    held = memory_by_gpu(told)
-    assert sum(len(gpus) for gpus in held.values()) == len(told)
+def test_all_memory_that_is_told_is_shared_out_once(reported):
+    held = memory_by_gpu(reported)
+    assert sum(len(gpus) for gpus in held.values()) == len(reported)
     for pid, gpus in held.items():
-        parts = [process.memory_mib for process in told if process.pid == pid]
+        parts = [process.memory_mib for process in reported if process.pid == pid]
         assert total_mib(gpus) == (None if None in parts else sum(parts))
 
 
 def test_this_process_is_found_in_the_real_proc():
     tree = ProcessProvider()
     tree.watch(os.getpid(), time.monotonic_ns())
-    table = ProcessTable(tree, same_pids=True)
-    told = []
+    table = ProcessTableReader(tree, same_pids=True)
+    reported = []
     for _ in range(2):
         t = time.monotonic_ns()
         tree.fast(t)
         tree.slow(t)
         rows = table.read(t, Reading(gpu_processes=(GpuProcess(0, os.getpid(), 5),))).processes
         assert rows is not None
-        told += [row for row in rows if row.pid == os.getpid()]
-    assert all(row.of_run and row.rss_mib for row in told)
-    assert told[1].cpu_pct is not None
+        reported += [row for row in rows if row.pid == os.getpid()]
+    assert all(row.of_run and row.rss_mib for row in reported)
+    assert reported[1].cpu_pct is not None
 
 
 def test_a_zombie_is_not_among_the_busiest(machine: Machine):

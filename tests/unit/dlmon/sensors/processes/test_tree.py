@@ -73,9 +73,9 @@ def watching(proc: Proc, pid: int) -> ProcessProvider:
 
 
 def tree(provider: ProcessProvider, t: int) -> ProcessTree:
-    told = provider.fast(t).process
-    assert told is not None
-    return told
+    reported = provider.fast(t).process
+    assert reported is not None
+    return reported
 
 
 def test_a_stat_line_with_brackets_in_its_name_is_read():
@@ -142,8 +142,8 @@ def test_a_new_child_joins_in_the_slow_tier_without_its_past(proc: Proc):
     proc.stat(11, parent=10, ticks=700)
     assert tree(provider, SECOND).processes == 1
     provider.slow(SECOND)
-    told = tree(provider, 2 * SECOND)
-    assert (told.processes, told.cpu_pct) == (2, 0.0)
+    reported = tree(provider, 2 * SECOND)
+    assert (reported.processes, reported.cpu_pct) == (2, 0.0)
 
 
 def test_a_child_that_vanishes_takes_nothing_down(proc: Proc):
@@ -213,8 +213,8 @@ def test_without_a_window_the_busiest_thread_is_unknown_and_not_as_before(proc: 
     provider = watching(proc, 10)
     provider.slow(5 * SECOND)
     provider.watch(10, 6 * SECOND)
-    told = provider.slow(6 * SECOND).process
-    assert told == ProcessTree(why={"busiest_thread_pct": "no earlier reading yet"})
+    reported = provider.slow(6 * SECOND).process
+    assert reported == ProcessTree(why={"busiest_thread_pct": "no earlier reading yet"})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this /proc")
@@ -225,11 +225,11 @@ def test_this_process_is_found_in_the_real_proc():
     while time.process_time() < until:
         pass
     t = time.monotonic_ns()
-    told = tree(provider, t)
-    assert told.processes is not None
-    assert told.rss_mib is not None
-    assert told.threads == len(list(Path("/proc/self/task").iterdir()))
-    assert (told.cpu_pct or 0) > 0
+    reported = tree(provider, t)
+    assert reported.processes is not None
+    assert reported.rss_mib is not None
+    assert reported.threads == len(list(Path("/proc/self/task").iterdir()))
+    assert (reported.cpu_pct or 0) > 0
     busiest = provider.slow(t).process
     assert busiest is not None
     assert 0 < (busiest.busiest_thread_pct or 0) <= 100

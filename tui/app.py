@@ -41,7 +41,7 @@ _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
 _PALETTE_CLOSES_S = 0.2
 
-# What every screen of Textual is bound to, and its own help tells.
+# What every screen of Textual is bound to, and what its own help explains.
 _TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
@@ -120,7 +120,7 @@ class DlmonApp(NavigatingApp):
         """Show the first screen."""
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
-        before_hang_up(self.say_that_terminal_is_closed)
+        before_hang_up(self.report_closed_terminal)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
@@ -166,8 +166,8 @@ class DlmonApp(NavigatingApp):
 
     def get_key_display(self, binding: Binding) -> str:
         """Name a key; in words where its sign can't be drawn."""
-        told = super().get_key_display(binding)
-        return _KEYS_IN_WORDS.get(told, told) if self.settings.ascii else told
+        display = super().get_key_display(binding)
+        return _KEYS_IN_WORDS.get(display, display) if self.settings.ascii else display
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the screen, then what holds on all of them."""
@@ -181,11 +181,11 @@ class DlmonApp(NavigatingApp):
                 yield SystemCommand(binding.description, sentence, run)
         if "app.change_theme" not in offered:
             yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
-        for name, told, action in (
+        for name, is_on, action in (
             ("bell", self._bell, self.action_toggle_bell),
             ("desktop notification", self._notification, self.action_toggle_notification),
         ):
-            state = "off" if told else "on"
+            state = "off" if is_on else "on"
             yield SystemCommand(
                 f"Turn the {name} {state}", "At the end of a run; config.toml keeps it", action
             )
@@ -212,15 +212,15 @@ class DlmonApp(NavigatingApp):
             self.complain(f"the theme can't be kept for the next start: {error}")
 
     def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
-        """Tell a person who looks elsewhere that a session is over; of a sweep, its end alone."""
+        """Notify that a session is over; during a sweep, only its end is notified."""
         if not self._sweep_runs:
-            self._tell_end(message.text)
+            self._notify_end(message.text)
 
     def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
-        """Tell a person who looks elsewhere that a sweep is over."""
-        self._tell_end(message.text)
+        """Notify that a sweep is over."""
+        self._notify_end(message.text)
 
-    def _tell_end(self, text: str) -> None:
+    def _notify_end(self, text: str) -> None:
         if self._bell:
             self.bell()
         if self._notification:
@@ -236,8 +236,8 @@ class DlmonApp(NavigatingApp):
     def action_toggle_notification(self) -> None:
         """Send a desktop notification at the end of a run, or no more."""
         self._notification = not self._notification
-        told = _yes_or_no(self._notification)
-        self.say(f"a desktop notification at the end of a run: {told}")
+        state = _yes_or_no(self._notification)
+        self.say(f"a desktop notification at the end of a run: {state}")
 
     def action_help(self) -> None:
         """Explain the screen."""
@@ -247,18 +247,24 @@ class DlmonApp(NavigatingApp):
         if topics:
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus
-                topics = tuple((name, told.replace(*plus_minus)) for name, told in topics)
+                topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
             self.push_screen(HelpScreen(self._keys(), topics))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""
         keys: dict[str, dict[str, None]] = {}
-        told: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         for active in _own_bindings(self.screen):
             action = active.binding.action
             keys.setdefault(action, {})[self.get_key_display(active.binding)] = None
-            told[action] = told.get(action) or active.tooltip or active.binding.description
-        return [(" ".join(keys[action]), told[action]) for action in keys if told[action]]
+            descriptions[action] = (
+                descriptions.get(action) or active.tooltip or active.binding.description
+            )
+        return [
+            (" ".join(keys[action]), descriptions[action])
+            for action in keys
+            if descriptions[action]
+        ]
 
 
 def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # The workers that read a log, of which there is one at most.
 _READING = "reading"
-COMPLAINT_LENGTH = 400
+ERROR_LENGTH = 400
 
 # Below it in the stack lies the blank screen that every Textual app begins with.
 _FIRST_SCREEN = 1
@@ -138,7 +138,7 @@ class NavigatingApp(App[int]):
         else:
             self._show_home()
 
-    def say_that_terminal_is_closed(self) -> None:
+    def report_closed_terminal(self) -> None:
         """Give the supervisors that will stop with us the reason."""
         for shown in self._shown:
             if shown.launch is not None and shown.needs_us:
@@ -273,7 +273,7 @@ class NavigatingApp(App[int]):
         self._await_session(_Starting(started, options.detach, replaces))
 
     def _is_busy(self) -> bool:
-        """Tell whether something of ours runs or starts, and say so: two spoil their figures."""
+        """Return whether a run of ours is active, with an error on the screen."""
         if self._starting is not None:
             return True
         if self._sweep_runs:
@@ -521,12 +521,12 @@ class NavigatingApp(App[int]):
 
     def complain(self, reason: str) -> None:
         """Show for a while why something can't be done."""
-        self.notify(clean(reason, COMPLAINT_LENGTH), severity="error", markup=False, timeout=10)
+        self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
 
 
 def _exit_code(shown: ShownSession) -> int:
     """Return what leaving dlmon from a session amounts to."""
-    if shown.screen.stop_asked:
+    if shown.screen.stop_requested:
         return INTERRUPTED_BY_USER
     if shown.viewer.why_result_unwritten is not None:
         return FAILED
@@ -539,6 +539,6 @@ def _again(viewer: Viewer) -> tuple[Workload, RunOptions] | None:
     header = viewer.session.header
     workload = WORKLOADS.get(header.workload)
     options = recorded_options(header)
-    if workload is None or options is None or options.complaint(workload) is not None:
+    if workload is None or options is None or options.problem(workload) is not None:
         return None
     return workload, options

@@ -346,13 +346,13 @@ def test_quitting_at_home_after_a_session_is_exit_code_0(
     ],
 )
 async def test_what_could_not_be_started_is_told_at_home(
-    dlmon_app, log_dir, launched, sensing, answer, complaint
+    dlmon_app, log_dir, launched, sensing, answer, problem
 ):
     launched(answer)
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
-        await until(pilot, lambda: complaint in screen_text(app))
+        await until(pilot, lambda: problem in screen_text(app))
         assert isinstance(app.screen, HomeScreen)
         launches = launched(answer)
         await pilot.press("enter")

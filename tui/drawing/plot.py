@@ -228,7 +228,7 @@ def bar_fractions(values: Sequence[float]) -> list[float]:
     """Return each value's share of the longest bar.
 
     Bars are logarithmic where the values span more than 30 to 1, so that the
-    small ones can still be told apart; the shortest is then a tenth.
+    small ones still differ visibly; the shortest is then a tenth.
     """
     if not values:
         return []

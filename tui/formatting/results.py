@@ -9,13 +9,13 @@ from tui.formatting import units
 
 
 def result_figures(result: Result) -> list[tuple[str, str]]:
-    """Return the names and the texts of what was measured, and why a cost can't be told."""
+    """Return the names and the texts of what was measured, and why there is no cost."""
     cost = cost_text(result)
     reason = result.why.get("cost_usd")
     if not cost and reason and reason != NO_PRICE:
         cost = f"– ({reason})"
-    told = (("cost", cost), ("energy", energy_text(result)), ("effective", _effective(result)))
-    return [(name, text) for name, text in told if text]
+    figures = (("cost", cost), ("energy", energy_text(result)), ("effective", _effective(result)))
+    return [(name, text) for name, text in figures if text]
 
 
 def cost_text(result: Result) -> str:

@@ -113,7 +113,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         ),
     )
 
-    class LaunchAsked(Message):
+    class LaunchRequested(Message):
         """Enter was pressed."""
 
     class Requested(Message):
@@ -181,7 +181,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
             await self.mount(self._command, *self.compose_frame())
         self._is_complete = True
-        # The footer has missed when they were told first.
+        # The footer was not there when the bindings were first updated.
         self.refresh_bindings()
         self.show_entries(self._entries)
         self.on_workload_list_highlighted()
@@ -260,7 +260,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._check()
 
     def on_run_form_entered(self) -> None:
-        """Complain of the field first that has the focus."""
+        """Show the problem of the focused field first."""
         self._check()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
@@ -280,9 +280,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def action_launch(self) -> None:
         """Train, once what was typed before has arrived: fields take their keys one by one."""
         field = self.focused or self
-        field.call_later(field.post_message, self.LaunchAsked())
+        field.call_later(field.post_message, self.LaunchRequested())
 
-    def on_home_screen_launch_asked(self) -> None:
+    def on_home_screen_launch_requested(self) -> None:
         """Train; a key that no field takes runs its action from the app, so it goes there too."""
         self.app.call_later(self._launch_highlighted)
 
@@ -303,11 +303,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if workload is None:
             return
         typed = self._form.typed
-        complaints = typed.complaints(workload)
-        if not complaints:
+        problems = typed.problems(workload)
+        if not problems:
             self.post_message(message(workload, typed.options))
-        elif self._form.focused_option not in complaints:
-            self._form.focus_option(next(iter(complaints)))
+        elif self._form.focused_option not in problems:
+            self._form.focus_option(next(iter(problems)))
 
     async def action_quit_while_nothing_is_typed(self) -> None:
         """Leave dlmon; the filter takes the key as a letter otherwise."""
@@ -339,9 +339,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if workload is None or not self._is_complete:
             return
         typed = self._form.typed
-        complaint = next(iter(typed.complaints(workload).values()), None)
-        if complaint is not None:
-            self.notify(f"not copied: {clean(complaint)}", severity="warning", markup=False)
+        problem = next(iter(typed.problems(workload).values()), None)
+        if problem is not None:
+            self.notify(f"not copied: {clean(problem)}", severity="warning", markup=False)
             return
         command = typed.options.command_line(workload, self._configured)
         self.app.copy_to_clipboard(command)
@@ -355,7 +355,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._about.show(None, None)
             return
         published = ""
-        if not typed.complaints(workload):
+        if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
         self._about.show(workload, self._last.get(workload.name), published)
 
@@ -368,12 +368,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         typed = self._form.typed
         if workload is None:
             self._form.mark(typed.unreadable)
-            self._command.show_complaint("no workload is left to train: Esc clears the filter")
+            self._command.show_problem("no workload is left to train: Esc clears the filter")
             return
-        complaints = typed.complaints(workload)
-        self._form.mark(complaints)
-        if complaints:
-            first = next(iter(complaints.values()))
-            self._command.show_complaint(complaints.get(self._form.focused_option or "", first))
+        problems = typed.problems(workload)
+        self._form.mark(problems)
+        if problems:
+            first = next(iter(problems.values()))
+            self._command.show_problem(problems.get(self._form.focused_option or "", first))
         else:
             self._command.show_command(typed.options.command_line(workload, self._configured))

@@ -19,7 +19,7 @@ from tui.formatting import units
 from tui.formatting.comparison import difference
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import cut, wrapped
-from tui.widgets.rows import Row, RowWidget, fit
+from tui.widgets.rows import RowWidget, TextRow, fit
 
 BarStyle = Literal["published", "earlier", "this"]
 
@@ -51,7 +51,7 @@ _MARKER_WIDTH = 2
 _GAP = 2
 # With fewer rows, all are for bars.
 _LEAST_ROWS_WITH_SCALE = 3
-# One row in so many may tell what the bars don't.
+# One row in so many may be a note below the bars.
 _ROWS_PER_NOTE = 3
 # Of a text that is cut; less of it says nothing.
 _LEAST_OF_NOTE = 20
@@ -125,7 +125,7 @@ def _fractions(rows: Sequence[comparison.Row]) -> dict[comparison.Row, float]:
 
 
 def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:
-    """Tell whether the bars of a comparison are longer than in proportion."""
+    """Return whether the bars of a comparison are logarithmic."""
     fractions = _fractions(rows)
     longest = max((row.value for row in fractions), default=0.0)
     return any(
@@ -134,7 +134,7 @@ def is_logarithmic(rows: Sequence[comparison.Row]) -> bool:
 
 
 def _published_labels(rows: Sequence[comparison.Row]) -> dict[comparison.Row, str]:
-    """Return short names of devices that still tell the rows apart.
+    """Return short names of devices that still differ from row to row.
 
     What stands in brackets goes, where all of that name have the same there; of
     several measurements of a device, what their frameworks don't share is added.
@@ -237,19 +237,19 @@ class ComparisonBars(Wheel, RowWidget):
         self._indices: list[int] = []
         self._bars: tuple[BarRow, ...] = ()
         self._logarithmic = False
-        self._told = ""
+        self._heading = ""
         self._first = 0
         self._shown = 1
         self._drawn_height = 0
         self._scrolled = False
 
-    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, told: str = "") -> None:
+    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, heading: str = "") -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
 
-        `told` is a sentence that stands above them; it is not said again below.
+        `heading` is the sentence above them; it is not repeated below.
         """
-        if (bars, logarithmic, told) != (self._bars, self._logarithmic, self._told):
-            self._bars, self._logarithmic, self._told = bars, logarithmic, told
+        if (bars, logarithmic, heading) != (self._bars, self._logarithmic, self._heading):
+            self._bars, self._logarithmic, self._heading = bars, logarithmic, heading
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -259,7 +259,6 @@ class ComparisonBars(Wheel, RowWidget):
             self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which row was clicked."""
         if event.y < len(self._indices):
             self.post_message(self.Pointed(self._indices[event.y]))
 
@@ -269,7 +268,7 @@ class ComparisonBars(Wheel, RowWidget):
         self._scrolled = True
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in view, and below them what a person should know of them."""
         self._indices = []
         if width < 1 or height < 1 or not self._bars:
@@ -341,20 +340,20 @@ class ComparisonBars(Wheel, RowWidget):
         hidden = len(self._bars) - len(indices)
         if hidden:
             all_between = hidden == above and indices[0] == 0
-            told = hidden_text(0, hidden) if all_between else hidden_text(above, hidden - above)
-            notes.append(f"{self.ellipsis} {told}")
+            text = hidden_text(0, hidden) if all_between else hidden_text(above, hidden - above)
+            notes.append(f"{self.ellipsis} {text}")
         if self._logarithmic and height >= _LEAST_ROWS_WITH_SCALE:
             room = width - 2 * _MARKER_WIDTH - sum(map(cell_len, notes))
             notes.append("logarithmic scale" if room >= len("logarithmic scale") else "log scale")
         notes.extend(f"({number}) {badge}" for number, badge in enumerate(below, 1))
-        if shared and difference(shared) != self._told:
+        if shared and difference(shared) != self._heading:
             notes.append(difference(shared))
         return notes
 
     def _this_run(self) -> int | None:
         return next((i for i, row in enumerate(self._bars) if row.style == "this"), None)
 
-    def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> Row:
+    def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> TextRow:
         marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]
         ellipsis = self.glyphs.ellipsis[:2]
         value = _aligned(_number(row.value), widths.number)

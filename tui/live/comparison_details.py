@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from tui.formatting.comparison_row import Detail
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _APART = 2
 
@@ -45,10 +45,10 @@ class ComparisonDetails(Lines):
         self.set_titles(title)
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the texts; the last ones give way where there is no room."""
         indent = max((cell_len(name) for name, _ in self._details), default=0) + _APART
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for name, text in self._details:
             lines = wrapped(text, width - indent, max(1, height - len(rows)), self.ellipsis)
             for number, line in enumerate(lines):

@@ -16,7 +16,7 @@ from tui.live import comparison_bars as bars
 from tui.live import comparison_details
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.comparison_details import ComparisonDetails
-from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class ComparisonScreen(BaseScreen):
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Paint the comparison as it stands, be it behind a menu."""
-        if self.is_in_sight:
+        if self.is_showing:
             self.paint()
 
     def paint(self) -> None:
@@ -131,7 +131,7 @@ class ComparisonScreen(BaseScreen):
 
 
 def _same(row: Row, other: Row | None) -> bool:
-    """Tell whether two rows are of the same run, or published number."""
+    """Return whether two rows are of the same run, or published number."""
     if other is None or row.kind != other.kind:
         return False
     return (row.session, row.published) == (other.session, other.published)

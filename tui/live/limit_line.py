@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import MUTED, PLAIN, GrowingLines, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _HEADINGS = ("What limits it  ", "Limit  ", "")
 """The first one that leaves the sentence in the fewest rows."""
@@ -40,7 +40,7 @@ class LimitLine(GrowingLines):
         self._most_at_width = (0, 1)
 
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
-        """Show what limits a session, or that it can't be told yet, or ever."""
+        """Show what limits a session, or why that is not known."""
         self._snapshot, self._unfinished = snapshot, running
         self.redraw()
 
@@ -50,7 +50,7 @@ class LimitLine(GrowingLines):
         self._most_at_width = (width, max(before, super().rows_needed(width)))
         return self._most_at_width[1]
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the sentence after the heading that it has room for."""
         if self._snapshot is None:
             return []
@@ -59,7 +59,7 @@ class LimitLine(GrowingLines):
             for heading in _HEADINGS:
                 lines = wrapped(heading + text, width, most + 1, self.ellipsis)
                 if len(lines) <= most and lines[:1] and lines[0].startswith(heading):
-                    first: Row = ((heading, MUTED), (lines[0].removeprefix(heading), style))
+                    first: TextRow = ((heading, MUTED), (lines[0].removeprefix(heading), style))
                     return [first, *(((line, style),) for line in lines[1:])]
         return [((line, style),) for line in wrapped(text, width, height, self.ellipsis)]
 

@@ -39,7 +39,7 @@ from tui.live.time_charts import TimeCharts, machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
 from tui.machine.view import MachineView
-from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
+from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
 from tui.widgets.chart import Chart
@@ -56,7 +56,7 @@ _IN_CHARTS = {
     "zoom_out",
     "pan",
     "move_cursor",
-    "go_to_begin",
+    "go_to_start",
     "go_to_end",
     "follow",
     "escape",
@@ -69,7 +69,7 @@ def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
-# An end that the first polls find lies in the past: the second one tells that nobody writes.
+# An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
 
 
@@ -134,7 +134,7 @@ class LiveScreen(BaseScreen):
         _hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
         _hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
         _hidden("full_stop", "pan(1)", "Pan on", "Move all charts on by a quarter"),
-        _hidden("home", "go_to_begin", "Go to start", "Show where the run began"),
+        _hidden("home", "go_to_start", "Go to start", "Show where the run began"),
         _hidden("end", "go_to_end", "To the newest", "Show where the run is now"),
         _hidden("f", "follow", "Follow", "Let the charts follow the run again"),
         _hidden("escape", "escape", "Back to now", "Take the cursor off the charts, then follow"),
@@ -204,7 +204,7 @@ class LiveScreen(BaseScreen):
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._second = -1
-        self._stop_asked = False
+        self._stop_requested = False
         self._log_is_open = False
         self._leave_when_stopped = False
         self._again_when_stopped = False
@@ -233,7 +233,7 @@ class LiveScreen(BaseScreen):
         throughput, machine = self.query_one("#throughput", Chart), self.query_one(MachineCharts)
         self._charts = TimeCharts(self._source, throughput, machine)
         self.query_one("#compared").border_title = "Seconds per epoch"
-        self.set_interval(BEAT_S, self._beat)
+        self.set_interval(REFRESH_S, self._on_timer)
         self.call_after_refresh(self._paint_all)
 
     def on_resize(self) -> None:
@@ -245,7 +245,7 @@ class LiveScreen(BaseScreen):
             self._charts.forget_drawn()
         self.paint()
 
-    def _beat(self) -> None:
+    def _on_timer(self) -> None:
         """Tick with each new second of the session."""
         second = self._source.second()
         if second != self._second:
@@ -262,7 +262,7 @@ class LiveScreen(BaseScreen):
             self._catch_up()
         else:
             self._polls += 1
-        if self.is_in_sight:
+        if self.is_showing:
             self.paint()
         if was_running and not self._source.running:
             self._session_ended()
@@ -279,7 +279,7 @@ class LiveScreen(BaseScreen):
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
         if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(_told_at_end(self._source)))
+            self.post_message(self.Ended(_end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()
@@ -302,7 +302,7 @@ class LiveScreen(BaseScreen):
         reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(snapshot, self._standing, reading)
         running, trouble = self._source.running, self._source.trouble
-        stopping = self._stop_asked and running
+        stopping = self._stop_requested and running
         self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
         self.query_one(EpochTable).show(snapshot.epochs, running)
@@ -350,9 +350,9 @@ class LiveScreen(BaseScreen):
         """Read the charts earlier or later."""
         self._charts.move_cursor(samples)
 
-    def action_go_to_begin(self) -> None:
+    def action_go_to_start(self) -> None:
         """Show, or read, where the run began."""
-        self._charts.go_to_begin()
+        self._charts.go_to_start()
 
     def action_go_to_end(self) -> None:
         """Show, or read, where the run is now."""
@@ -388,9 +388,9 @@ class LiveScreen(BaseScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs, and to detach only what is ours."""
         if action == "stop":
-            return self._source.running and not self._stop_asked
+            return self._source.running and not self._stop_requested
         if action == "detach":
-            return self._source.running and self._source.is_ours and not self._stop_asked
+            return self._source.running and self._source.is_ours and not self._stop_requested
         if action in ("again", "stop_and_again"):
             if not self._repeatable or self._again_when_stopped:
                 return False
@@ -418,12 +418,12 @@ class LiveScreen(BaseScreen):
 
     def _stop(self) -> bool:
         """Stop the session after the current batch; return whether it can be."""
-        if self._stop_asked:
+        if self._stop_requested:
             return True
         if not self._source.stop():
             self.notify("this session can't be stopped from here", severity="warning")
             return False
-        self._stop_asked = True
+        self._stop_requested = True
         self.refresh_bindings()
         return True
 
@@ -537,7 +537,7 @@ class LiveScreen(BaseScreen):
         ours_runs = self._source.running and self._source.is_ours
         if self._leave_when_stopped or not ours_runs:
             self._go()
-        elif self._stop_asked:
+        elif self._stop_requested:
             self._leave_when_stopped = True
         else:
             self._ask(QuitScreen(), self._take_answer)
@@ -572,12 +572,12 @@ class LiveScreen(BaseScreen):
 
     @property
     def _standing(self) -> str:
-        return "stopping" if self._stop_asked and self._source.running else self._source.status
+        return "stopping" if self._stop_requested and self._source.running else self._source.status
 
     @property
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether the session was stopped from here."""
-        return self._stop_asked
+        return self._stop_requested
 
     @property
     def detached(self) -> bool:
@@ -592,7 +592,7 @@ _TITLES = {
 }
 
 
-def _told_at_end(source: SessionSource) -> str:
+def _end_text(source: SessionSource) -> str:
     timing = timing_of(source.snapshot())
-    told = f"{source.session.header.workload} {source.status}"
-    return f"{told}: {units.band(timing)}" if timing is not None else told
+    text = f"{source.session.header.workload} {source.status}"
+    return f"{text}: {units.band(timing)}" if timing is not None else text

@@ -60,7 +60,7 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )
 
-# A chart with fewer rows, borders and all, tells nothing; the first GPU's shall have some more
+# A chart with fewer rows, borders and all, is unreadable; the first GPU's shall have some more
 # before others have theirs.
 _LEAST_CHART, _GOOD_CHART = 5, 6
 

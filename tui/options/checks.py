@@ -28,11 +28,11 @@ NO_KERAS = (
 _SHOWN_PATH_LENGTH = 100
 
 
-def of_value(complaint: Callable[[Any], str | None]) -> Check:
+def of_value(problem: Callable[[Any], str | None]) -> Check:
     """Return the check of an option whose value alone says whether it can be."""
 
     def check(value: object, workload: Workload, here: bool) -> str | None:
-        return complaint(value)
+        return problem(value)
 
     return check
 

@@ -234,24 +234,24 @@ class RunOptions:
         scope=Scope.LAUNCH,
     )
 
-    def complaint(self, workload: Workload) -> str | None:
+    def problem(self, workload: Workload) -> str | None:
         """Say in one sentence why these can't be run; None when they can."""
-        return next(iter(self.complaints(workload).values()), None)
+        return next(iter(self.problems(workload).values()), None)
 
-    def complaints(self, workload: Workload) -> dict[str, str]:
+    def problems(self, workload: Workload) -> dict[str, str]:
         """Say in one sentence each which of these can't be run, and why."""
-        return self._complaints(workload, here=True)
+        return self._problems(workload, here=True)
 
-    def complaint_anywhere(self, workload: Workload) -> str | None:
+    def problem_anywhere(self, workload: Workload) -> str | None:
         """Say in one sentence why no machine can run these; None where one may."""
-        return next(iter(self._complaints(workload, here=False).values()), None)
+        return next(iter(self._problems(workload, here=False).values()), None)
 
-    def _complaints(self, workload: Workload, here: bool) -> dict[str, str]:
-        complaints = {
-            name: described.complaint(getattr(self, name), workload, here)
+    def _problems(self, workload: Workload, here: bool) -> dict[str, str]:
+        problems = {
+            name: described.problem(getattr(self, name), workload, here)
             for name, described in OPTIONS.items()
         }
-        return {name: complaint for name, complaint in complaints.items() if complaint is not None}
+        return {name: problem for name, problem in problems.items() if problem is not None}
 
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
         """Return the command that runs the same, without what is the default anyway.

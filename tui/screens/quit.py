@@ -51,7 +51,7 @@ class QuitScreen(ModalScreen[str]):
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
                     yield Button(label, id=answer, variant=variant)
-            lines = [Content.assemble((f"{n:<7}", "bold"), told) for n, told in self.CONSEQUENCES]
+            lines = [Content.assemble((f"{n:<7}", "bold"), text) for n, text in self.CONSEQUENCES]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
         yield KeyFooter()

@@ -133,7 +133,7 @@ class SessionsScreen(BaseScreen):
         self._list.filter(event.value)
 
     def on_row_list_highlighted(self) -> None:
-        """Tell what is known of what is highlighted."""
+        """Show the details of what is highlighted."""
         self._details.show(self._list.highlighted, self._list.run_of_sweep)
         self.refresh_bindings()
 

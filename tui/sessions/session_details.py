@@ -15,12 +15,12 @@ from tui.formatting.sessions import (
     RunOfSweep,
     can_be_resumed,
     device_of,
-    made_text,
+    done_text,
     outcome,
 )
 from tui.formatting.sweeps import findings, plan_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
     Status.RUNNING: "still running: Enter shows it as it goes on",
@@ -45,12 +45,12 @@ class SessionDetails(Lines):
         self.set_titles(title if entry else "")
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows; a long error takes the place of where it is recorded."""
         entry = self._entry
         if entry is None:
             return []
-        rows: list[Row]
+        rows: list[TextRow]
         if isinstance(entry, SweepEntry):
             rows = self._of_sweep(entry)
         else:
@@ -58,27 +58,27 @@ class SessionDetails(Lines):
         rows.append(((shown_path(entry.path), MUTED),))
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
-    def _of_sweep(self, entry: SweepEntry) -> list[Row]:
+    def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         found = findings(entry.sweep, self.glyphs)
         return [
             ((entry.header.id, STRONG),),
             ((plan_text(entry.plan, self.glyphs), PLAIN),),
-            ((f"{made_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
+            ((f"{done_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
 
-    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
-        of_sweep: Row = ()
+    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
+        of_sweep: TextRow = ()
         if self._run is not None:
-            told = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
-            of_sweep = ((told, MUTED),)
+            text = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
+            of_sweep = ((text, MUTED),)
         return [
             ((entry.header.id, STRONG), *of_sweep),
             ((_settings(entry), PLAIN),),
             *self._came_of_it(entry, width, height - 2),
         ]
 
-    def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
+    def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         result = entry.result
         if result is None:
             return [((_UNFINISHED.get(entry.status, entry.status), MUTED),)]
@@ -103,7 +103,7 @@ def _settings(entry: SessionEntry) -> str:
     """Return how it was trained, and on what."""
     options, result = entry.header.options, entry.result
     device, name = device_of(entry)
-    # Which one an automatic choice took is told once it is over.
+    # An automatic choice is known once the run is over.
     on = "" if device == "auto" else units.device(name or device)
     parts = [entry.header.workload, f"on {on}" if on else ""]
     for option, text in (

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tui.sweep.picture import SweepPicture
 from tui.sweep.plot import SERIES, bar_rows, plot_rows
 from tui.widgets.lines import MUTED, Lines
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -49,7 +49,7 @@ class SweepChart(Lines):
             self.set_titles(picture.title, note)
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the picture, or say that there is nothing to see yet."""
         picture = self._picture
         if picture is None:

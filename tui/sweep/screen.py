@@ -16,13 +16,13 @@ from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
-from tui.screens.base import BEAT_S, HELP, PALETTE, SESSIONS, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
 from tui.sweep import table as sweep_table
 from tui.sweep.chart import SweepChart
-from tui.sweep.lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
+from tui.sweep.lines import SweepFindings, SweepProgress, SweepRunLine, SweepTopLine
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
@@ -129,12 +129,12 @@ class SweepScreen(BaseScreen):
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        told = plan_text(self._run.sweep.plan, self.glyphs)
-        self._table.set_titles("Combinations", told)
+        summary = plan_text(self._run.sweep.plan, self.glyphs)
+        self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
         self.run_worker(self._make_runs(), exclusive=True)
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
         self.call_after_refresh(self.tick)
 
     async def _make_runs(self) -> None:
@@ -143,7 +143,7 @@ class SweepScreen(BaseScreen):
         self._changed = True
         self.tick()
         self.refresh_bindings()
-        self.post_message(self.Ended(self._told_at_end()))
+        self.post_message(self.Ended(self._end_text()))
         if self._leave_when_ended:
             self._go(interrupted=True)
         elif self._question is not None and self._question.is_current:
@@ -164,7 +164,7 @@ class SweepScreen(BaseScreen):
 
     def tick(self) -> None:
         """Paint the sweep as it stands, where it can be seen, be it behind a question."""
-        if self._left or not self.is_in_sight:
+        if self._left or not self.is_showing:
             return
         if self._changed:
             self._changed = False
@@ -212,13 +212,13 @@ class SweepScreen(BaseScreen):
                 line.show_run(name, viewer.session, viewer.snapshot())
 
     @property
-    def _standing(self) -> Standing:
+    def _standing(self) -> SweepProgress:
         run = self._run
         state = "stopping" if run.stopping else "running"
         if run.ended:
             state = "failed" if run.trouble is not None else run.sweep.closed or "stopped"
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
-        return Standing(
+        return SweepProgress(
             sweep=run.sweep,
             state=state,
             slot=run.slot,
@@ -227,10 +227,10 @@ class SweepScreen(BaseScreen):
             last_run=run.stops_after_run and not run.ended,
         )
 
-    def _told_at_end(self) -> str:
-        told = findings(self._run.sweep, self.glyphs)
+    def _end_text(self) -> str:
+        found = findings(self._run.sweep, self.glyphs)
         name = self._run.writer.header.id
-        return f"{name} {self._standing.state}" + (f": {told[0]}" if told else "")
+        return f"{name} {self._standing.state}" + (f": {found[0]}" if found else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.records import RunStatus
-from tui.formatting.sweeps import Column, TableRow
+from tui.formatting.sweeps import SweepTableColumn, SweepTableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
-from tui.widgets.rows import Row, Run
+from tui.widgets.rows import TextRow, TextRun
 
 _GAP = "  "
 _STATUS_COLUMNS = ("status", "runs")
@@ -47,8 +47,8 @@ class SweepTable(RowList):
     def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(id=id)
-        self._columns: tuple[Column, ...] = ()
-        self._table: tuple[TableRow, ...] = ()
+        self._columns: tuple[SweepTableColumn, ...] = ()
+        self._table: tuple[SweepTableRow, ...] = ()
         self._widths: list[int] = []
 
     @property
@@ -57,27 +57,27 @@ class SweepTable(RowList):
         return len(self._table)
 
     @property
-    def row(self) -> TableRow | None:
+    def row(self) -> SweepTableRow | None:
         """The highlighted row."""
         return self._table[self.index] if self._table else None
 
-    def show(self, columns: tuple[Column, ...], rows: tuple[TableRow, ...]) -> None:
+    def show(self, columns: tuple[SweepTableColumn, ...], rows: tuple[SweepTableRow, ...]) -> None:
         """Show rows, as many as ever; the highlight stays."""
         self._columns, self._table = columns, rows
         self._widths = _widths(columns, rows)
         self.redraw()
 
-    def heading(self, width: int) -> Row:
+    def heading(self, width: int) -> TextRow:
         """Return the names of the columns."""
         pairs = zip(self._columns, self._widths, strict=True)
-        told = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
-        return (("   " + _GAP.join(told), MUTED),)
+        headings = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
+        return (("   " + _GAP.join(headings), MUTED),)
 
-    def row_of(self, index: int, width: int) -> Row:
+    def row_of(self, index: int, width: int) -> TextRow:
         """Return a combination."""
         row = self._table[index]
         marker = self.glyphs.best if row.best else " "
-        runs: list[Run] = [(f" {marker}", ACCENT)]
+        runs: list[TextRun] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
         for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):
             standing = column.heading in _STATUS_COLUMNS
@@ -88,12 +88,12 @@ class SweepTable(RowList):
             runs.append((f"{_GAP}{row.note}", MUTED))
         return tuple(runs)
 
-    def nothing(self, width: int, height: int) -> list[Row]:
+    def nothing(self, width: int, height: int) -> list[TextRow]:
         """Return nothing: a sweep has combinations."""
         return []
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[int]:
+def _widths(columns: Sequence[SweepTableColumn], rows: Sequence[SweepTableRow]) -> list[int]:
     """Return how wide each column is for its heading and all of its cells."""
     return [
         max(cell_len(text) for text in (column.heading, *(row.cells[i] for row in rows)))

@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from tui.machine.panel import AboutLines
-from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
+from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
 from tui.machine.view import MachineView
-from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
 from tui.widgets.text_field import WholeFilterField
 
@@ -48,7 +48,7 @@ class MachineScreen(BaseScreen):
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
 
     def on_resize(self) -> None:
         """Draw for the new size once all parts have theirs."""
@@ -64,12 +64,12 @@ class MachineScreen(BaseScreen):
 
     def tick(self) -> None:
         """Paint the machine as it is known now, be it behind a menu, where that has changed."""
-        if not self.is_in_sight:
+        if not self.is_showing:
             return
         view = self._look()
-        told = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
-        if told != self._painted:
-            self._painted = told
+        shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
+        if shown != self._painted:
+            self._painted = shown
             self.paint(view)
 
     def paint(self, view: MachineView) -> None:
@@ -146,7 +146,7 @@ class ProcessesScreen(MachineScreen):
             "Sort",
             tooltip="Sort by the next column; < goes back, a click sorts as well",
         ),
-        Binding("i", "turn_round", "Reverse", tooltip="Reverse the order"),
+        Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
         Binding("f6", "sort(1)", "Sort", show=False),
@@ -187,7 +187,7 @@ class ProcessesScreen(MachineScreen):
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
         yield self._filter
-        yield ProcessTable(choosing=True, id="processes", classes="panel")
+        yield ProcessList(choosing=True, id="processes", classes="panel")
         yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:
@@ -200,11 +200,11 @@ class ProcessesScreen(MachineScreen):
         self._table.show(view)
 
     @property
-    def _table(self) -> ProcessTable:
-        return self.query_one(ProcessTable)
+    def _table(self) -> ProcessList:
+        return self.query_one(ProcessList)
 
-    def on_process_table_chosen(self) -> None:
-        """Tell all that is known of the chosen process."""
+    def on_process_list_chosen(self) -> None:
+        """Show the details of the chosen process."""
         self.query_one(ProcessDetails).show(self._table.chosen)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -238,9 +238,9 @@ class ProcessesScreen(MachineScreen):
         """Sort by another column."""
         self._table.sort_by_next(step)
 
-    def action_turn_round(self) -> None:
+    def action_reverse_order(self) -> None:
         """Reverse the order."""
-        self._table.turn_round()
+        self._table.reverse()
 
     def action_move(self, steps: int) -> None:
         """Choose another process."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import PLAIN, STRONG, Lines, with_thumb, wrapped
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 Topic = tuple[str, str]
 """A panel, a figure or a key, and a sentence that explains it."""
@@ -40,7 +40,7 @@ class Explanations(Wheel, Lines):
         self._sections = sections
         self._first = 0
         self._drawn_width = -1
-        self._drawn: list[Row] = []
+        self._drawn: list[TextRow] = []
 
     @property
     def scrolls(self) -> bool:
@@ -58,7 +58,7 @@ class Explanations(Wheel, Lines):
         """Scroll by what is in sight, but for a row; up is negative."""
         self.scroll_lines(delta * max(1, self.size.height - 1))
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in sight, and a thumb where there are more."""
         rows = self._all_rows(width)
         first = max(0, min(self._first, len(rows) - height))
@@ -67,13 +67,13 @@ class Explanations(Wheel, Lines):
             return seen
         return with_thumb(seen, first, len(rows), width, self.glyphs)
 
-    def _all_rows(self, width: int) -> list[Row]:
+    def _all_rows(self, width: int) -> list[TextRow]:
         if width != self._drawn_width:
             self._drawn_width, self._drawn = width, self._draw_all(width)
         return self._drawn
 
-    def _draw_all(self, width: int) -> list[Row]:
-        rows: list[Row] = []
+    def _draw_all(self, width: int) -> list[TextRow]:
+        rows: list[TextRow] = []
         for heading, topics, apart in self._sections:
             rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), _HEADING),), ()]
             for name, sentence in topics:
@@ -81,7 +81,7 @@ class Explanations(Wheel, Lines):
         return rows[1:]
 
 
-def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[Row]:
+def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[TextRow]:
     """Return a name beside its sentence, each wrapped in its own column."""
     names = wrapped(name, _NAME_WIDTH, _MOST_ROWS, ellipsis)
     # The last column is the thumb's.

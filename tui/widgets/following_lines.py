@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from textual import events
 
 from tui.widgets.lines import Lines
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 Line = TypeVar("Line")
 
@@ -52,13 +52,13 @@ class Tail(Wheel, Lines, Generic[Line]):
         self._put_note()
         self.redraw()
 
-    def rows_of(self, line: Line, width: int, height: int) -> list[Row]:
+    def rows_of(self, line: Line, width: int, height: int) -> list[TextRow]:
         """Return at least one row, and at most `height`, for a line."""
         raise NotImplementedError
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the lines that end at the newest, or where one has scrolled to."""
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for line in reversed(self._lines[: self._end()]):
             if len(rows) >= height:
                 break

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import Lines, cut, with_thumb
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""
@@ -51,15 +51,15 @@ class RowList(Wheel, Lines):
         """How many rows there are."""
         raise NotImplementedError
 
-    def heading(self, width: int) -> Row:
+    def heading(self, width: int) -> TextRow:
         """Return the names of the columns."""
         raise NotImplementedError
 
-    def row_of(self, index: int, width: int) -> Row:
+    def row_of(self, index: int, width: int) -> TextRow:
         """Return a row, the highlighted one too; it is cut where it is wider."""
         raise NotImplementedError
 
-    def nothing(self, width: int, height: int) -> list[Row]:
+    def nothing(self, width: int, height: int) -> list[TextRow]:
         """Return what stands there in place of heading and rows while there are none."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class RowList(Wheel, Lines):
         self._first += delta
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the rows in sight."""
         if not self.count:
             return self.nothing(width, height)
@@ -116,7 +116,7 @@ class RowList(Wheel, Lines):
             if event.chain == 2:
                 self.post_message(self.Chosen())
 
-    def _drawn(self, index: int, width: int) -> Row:
+    def _drawn(self, index: int, width: int) -> TextRow:
         row = self.row_of(index, width)
         if index != self.index:
             return row

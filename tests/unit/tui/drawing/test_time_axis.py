@@ -13,7 +13,7 @@ from tui.drawing.plot import mark_row
 from tui.drawing.time_axis import (
     MOVES,
     SETTLED_NS,
-    Run,
+    RunSpan,
     TimeAxis,
     TimeWindow,
     View,
@@ -128,7 +128,7 @@ def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
 
 
 def latest(begin_ns, now_ns, column_ns, count):
-    run = Run(begin_ns, now_ns, goes_on=True, interval_ns=column_ns)
+    run = RunSpan(begin_ns, now_ns, goes_on=True, interval_ns=column_ns)
     return latest_axis(run, column_ns, count)
 
 
@@ -181,7 +181,7 @@ def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_
 def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on):
     series = Series()
     for window in (TimeWindow(), TimeWindow(paused_ns=start, cursor_ns=start + length)):
-        axis = window.axis(Run(start, start + length, goes_on), 0)
+        axis = window.axis(RunSpan(start, start + length, goes_on), 0)
         assert axis.known == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
@@ -204,7 +204,7 @@ def test_shades_never_leave_the_columns_that_are_known(spans, known):
 
 
 def run_of(seconds, goes_on=True, interval_ns=S):
-    return Run(1000 * S, (1000 + seconds) * S, goes_on, interval_ns)
+    return RunSpan(1000 * S, (1000 + seconds) * S, goes_on, interval_ns)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,9 @@ def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run
 # ---- looking elsewhere ----
 
 runs = st.builds(
-    lambda begin, length, goes_on, interval_ns: Run(begin, begin + length, goes_on, interval_ns),
+    lambda begin, length, goes_on, interval_ns: RunSpan(
+        begin, begin + length, goes_on, interval_ns
+    ),
     starts,
     st.integers(0, 10 * 3600 * S) | lengths,
     st.booleans(),
@@ -277,7 +279,7 @@ runs = st.builds(
 moves = st.one_of(
     st.tuples(
         st.sampled_from(
-            ["zoomed_in", "zoomed_out", "followed", "at_begin", "at_end", "without_cursor"]
+            ["zoomed_in", "zoomed_out", "followed", "at_start", "at_end", "without_cursor"]
         )
     ),
     st.tuples(st.just("panned"), st.integers(-500, 500)),
@@ -350,7 +352,7 @@ def test_however_far_one_went_following_shows_the_newest_again(run, count, taken
 
 @given(runs, counts, st.lists(moves, max_size=12))
 def test_the_begin_shows_the_begin(run, count, taken):
-    axis = after(TimeWindow(), taken, run, count).at_begin(run, count).axis(run, count)
+    axis = after(TimeWindow(), taken, run, count).at_start(run, count).axis(run, count)
     assert axis.begin_ns <= run.begin_ns
 
 
@@ -377,17 +379,17 @@ def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_
 
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     run = run_of(3600)
-    assert TimeWindow().what_is_seen(run, 120) == "last minute"
-    assert TimeWindow().what_is_seen(run, 104) == "last 01:44"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 104) == "last 10:24"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 200) == "last ten minutes"
-    assert TimeWindow(View.WHOLE).what_is_seen(run, 104) == "whole run"
+    assert TimeWindow().shown_part(run, 120) == "last minute"
+    assert TimeWindow().shown_part(run, 104) == "last 01:44"
+    assert TimeWindow(View.TEN_MINUTES).shown_part(run, 104) == "last 10:24"
+    assert TimeWindow(View.TEN_MINUTES).shown_part(run, 200) == "last ten minutes"
+    assert TimeWindow(View.WHOLE).shown_part(run, 104) == "whole run"
 
 
 @pytest.mark.parametrize("view", list(View)[1:])
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, goes_on):
-    assert TimeWindow(view).what_is_seen(run_of(20, goes_on), 120) == "whole run"
+    assert TimeWindow(view).shown_part(run_of(20, goes_on), 120) == "whole run"
 
 
 def test_a_zoom_that_would_change_nothing_is_skipped():
@@ -459,7 +461,7 @@ def test_a_run_shorter_than_a_minute_is_zoomed_as_well(goes_on):
     seen = [w.axis(run, 104).column_ns * 104 / S for w in (whole, near)]
     assert seen[1] < seen[0]
     assert near.zoomed_out(run, 104).axis(run, 104) != near.axis(run, 104)
-    assert near.zoomed_in(run, 104).what_is_seen(run, 104) == "last 10 s"
+    assert near.zoomed_in(run, 104).shown_part(run, 104) == "last 10 s"
 
 
 def test_the_views_go_round_from_the_whole_run_to_the_nearest():
@@ -494,7 +496,7 @@ def test_the_nearest_view_follows_the_sampling_interval_and_says_why_it_is_the_n
 
 def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_either():
     run = run_of(600)
-    window = TimeWindow(View.TEN_SECONDS).at_begin(run, 104)
+    window = TimeWindow(View.TEN_SECONDS).at_start(run, 104)
     assert window.why_no_nearer(run, 104) == "no finer: 1 s samples"
 
 

@@ -19,11 +19,11 @@ from tui.formatting.machine import (
     cpu_figures,
     cpu_meter,
     gpu_figures,
+    has_no_readings,
     identity,
     machine_meters,
     memory_figure,
     no_utilization,
-    tells_nothing,
     without_detail,
     worst,
 )
@@ -159,7 +159,7 @@ def test_what_a_gpu_took_is_told_since_the_run_began():
     ],
 )
 def test_a_gpu_of_which_nothing_is_known_is_told_apart(gpu, nothing):
-    assert tells_nothing(gpu) is nothing
+    assert has_no_readings(gpu) is nothing
 
 
 def test_a_divided_gpu_says_why_it_has_no_utilisation():

@@ -205,7 +205,7 @@ def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compil
     assert [row.best for row in table_of(sweep)[1]] == [True, False]
     assert findings(sweep)[0].startswith("best: jit on, 5,000 samples/s")
     bars = picture_of(sweep, "mnist-mlp-small").bars
-    assert [bar.told for bar in bars] == ["0.200 ms", "0.400 ms"]
+    assert [bar.text for bar in bars] == ["0.200 ms", "0.400 ms"]
 
 
 def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
@@ -296,7 +296,7 @@ def test_what_cannot_be_has_no_place_on_the_axis():
 def test_words_have_bars():
     vary = {"device": ["cpu", "gpu"]}
     picture = picture_of(once(0.5, 0.2, vary=vary), "mnist-mlp-small")
-    assert [(bar.label, bar.told, bar.best) for bar in picture.bars] == [
+    assert [(bar.label, bar.text, bar.best) for bar in picture.bars] == [
         ("cpu", "0.500 ms", False),
         ("gpu", "0.200 ms", True),
     ]
@@ -316,7 +316,7 @@ def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
 def test_a_combination_that_has_no_figure_says_why():
     plan = plan_of({"device": ["cpu", "gpu:9"]})
     sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
-    told = [(bar.label, bar.value, bar.told) for bar in picture_of(sweep, "mnist-mlp-small").bars]
+    told = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
     assert told[1] == ("gpu:9", None, "there is no GPU 9")
 
 

@@ -67,13 +67,13 @@ def test_it_is_sorted_by_any_column_and_the_unknown_comes_last(by, expected):
 
 
 @given(processes, st.sampled_from(NAMES), st.booleans())
-def test_an_order_loses_nothing_and_turned_round_keeps_the_unknown_last(some, by, upside_down):
-    found = in_order(some, by, upside_down)
+def test_an_order_loses_nothing_and_reversed_keeps_the_unknown_last(some, by, reverse):
+    found = in_order(some, by, reverse)
     assert sorted(pids(found)) == sorted(pids(some))
     values = [BY_NAME[by].value(process) for process in found]
     known = [value for value in values if value is not None]
     assert values == known + [None] * (len(values) - len(known))
-    descends = BY_NAME[by].largest_first != upside_down
+    descends = BY_NAME[by].largest_first != reverse
     assert known == sorted(known, reverse=descends)
 
 
@@ -191,10 +191,10 @@ def test_a_number_of_a_gpu_is_that_one_alone(typed, expected):
 
 
 @pytest.mark.parametrize("by", ["gpus", "gpu_memory_mib"])
-@pytest.mark.parametrize("upside_down", [False, True])
-def test_gpus_that_are_unknown_come_last_either_way(by, upside_down):
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gpus_that_are_unknown_come_last_either_way(by, reverse):
     unknown = Process(3, cpu_pct=500.0, why=dict.fromkeys(("gpus", "gpu_memory_mib"), OUTSIDE))
-    assert pids(in_order((unknown, TRAINS, SERVES), by, upside_down))[-1] == 3
+    assert pids(in_order((unknown, TRAINS, SERVES), by, reverse))[-1] == 3
     assert "GPU, GPU mem" in reasons(unknown)
 
 

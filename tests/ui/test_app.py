@@ -339,7 +339,7 @@ def test_quitting_at_home_after_a_session_is_exit_code_0(
 
 
 @pytest.mark.parametrize(
-    ("answer", "complaint"),
+    ("answer", "problem"),
     [
         (Refused("GPU 3 is not there: this machine has 1 GPU", 2), "GPU 3 is not there"),
         (Started(ID, "/nowhere/session.jsonl"), "/nowhere/session.jsonl can't be read"),

@@ -233,7 +233,7 @@ class NavigatingApp(App[int]):
         def plan_of(vary: list[str], repeats: int) -> Plan:
             return make_plan(workload.name, options, vary, repeats, seed)
 
-        def begin(plan: Plan | None) -> None:
+        def start(plan: Plan | None) -> None:
             if plan is None or self._is_busy():
                 return
             try:
@@ -246,7 +246,7 @@ class NavigatingApp(App[int]):
             else:
                 self._show_sweep(run)
 
-        self.push_screen(SweepForm(workload.name, plan_of), begin)
+        self.push_screen(SweepForm(workload.name, plan_of), start)
 
     def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""

@@ -106,11 +106,11 @@ def sweep(
     try:
         if resume is not None:
             _refuse_beside_resume(workload, vary, repeat, texts)
-            run = _resumed(resume, directory)
+            run = _resumed_sweep(resume, directory)
         elif workload is None:
             raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _begun(workload, texts, settings.run, vary, repeat, directory)
+            run = _new_sweep(workload, texts, settings.run, vary, repeat, directory)
     except (SweepError, NoSuchLog) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
@@ -122,7 +122,7 @@ def sweep(
     return DlmonApp(run.directory, sweep=run, settings=settings).run_to_exit_code()
 
 
-def _begun(
+def _new_sweep(
     workload: str,
     texts: Mapping[str, str | None],
     configured: RunOptions,
@@ -148,7 +148,7 @@ def _begun(
     return run_of(SweepWriter.begin(directory, new_header(plan, seed, time.time())))
 
 
-def _resumed(name: str, directory: Path) -> SweepRun:
+def _resumed_sweep(name: str, directory: Path) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
     from tui.options.sweep import check_plan, run_of

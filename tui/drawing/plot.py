@@ -172,13 +172,13 @@ def mark_row(
             text = tick + label if cell + len(label) < min(end, width) else tick
             row[cell : cell + len(text)] = text
     for first, last, name in stretches:
-        begin = max(0, first // COLUMNS_PER_CELL)
-        end = max(begin, min(width, last // COLUMNS_PER_CELL + 1))
-        free = "".join(row[begin:end]).replace(" ", dash)
+        start = max(0, first // COLUMNS_PER_CELL)
+        end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
+        free = "".join(row[start:end]).replace(" ", dash)
         dashes = max(re.findall(f"{dash}+", free), key=len, default="")
         fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
         free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
-        row[begin : begin + len(free)] = free
+        row[start : start + len(free)] = free
     return "".join(row)
 
 

@@ -1,7 +1,7 @@
 """The one time axis that all charts of a screen share, and the part of a run that it shows. Pure.
 
 A column is a whole multiple or a whole fraction of the sampling interval, and
-all columns stand at whole columns from the run's begin, so that a sample is
+all columns stand at whole columns from the run's start, so that a sample is
 never drawn half here and half there. An axis moves by whole cells and whole
 samples. Only a run that is over, seen whole, has the columns that fill the
 charts: nothing moves any more.
@@ -54,9 +54,9 @@ _DAY_NS = 86_400 * _SECOND_NS
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """`count` columns of `column_ns` from `begin_ns` on, of which the first `known` are over."""
+    """`count` columns of `column_ns` from `start_ns` on, of which the first `known` are over."""
 
-    begin_ns: int
+    start_ns: int
     column_ns: int
     count: int
     known: int
@@ -64,17 +64,17 @@ class TimeAxis:
     @property
     def end_ns(self) -> int:
         """The end of the last column that is over."""
-        return self.begin_ns + self.known * self.column_ns
+        return self.start_ns + self.known * self.column_ns
 
     @property
     def ending_now(self) -> TimeAxis:
         """The axis of as many columns that ends with the last one that is over."""
-        begin_ns = self.end_ns - self.count * self.column_ns
-        return replace(self, begin_ns=begin_ns, known=self.count)
+        start_ns = self.end_ns - self.count * self.column_ns
+        return replace(self, start_ns=start_ns, known=self.count)
 
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; what is not over yet is a gap."""
-        known = series.columns(self.begin_ns, self.column_ns, self.known)
+        known = series.columns(self.start_ns, self.column_ns, self.known)
         return (*known, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_begins: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
@@ -82,21 +82,21 @@ class TimeAxis:
 
         Of many short ones, only the very first and round numbers.
         """
-        placed = [(self.column_of(begin), epoch + 1) for epoch, begin in epoch_begins]
+        placed = [(self.column_of(start), epoch + 1) for epoch, start in epoch_begins]
         placed = [(column, number) for column, number in placed if 0 <= column < self.known]
         step = _marked_step(placed) if len(placed) > _FEW_EPOCHS else 1
         return tuple(
             (column, str(number)) for column, number in placed if number == 1 or number % step == 0
         )
 
-    def time_elapsed(self, begin_ns: int) -> TimeLabels:
-        """Return round times since `begin_ns` and where they stand: 0:30, 1:00, 12:30."""
-        end_ns = self.begin_ns + self.count * self.column_ns
-        step_ns = self._labelled_step_ns(max(0, end_ns - begin_ns), _elapsed_text, _LABEL_APART)
-        first = max(0, -(-(self.begin_ns - begin_ns) // step_ns))
-        times = range(begin_ns + first * step_ns, end_ns, step_ns)
+    def time_elapsed(self, start_ns: int) -> TimeLabels:
+        """Return round times since `start_ns` and where they stand: 0:30, 1:00, 12:30."""
+        end_ns = self.start_ns + self.count * self.column_ns
+        step_ns = self._labelled_step_ns(max(0, end_ns - start_ns), _elapsed_text, _LABEL_APART)
+        first = max(0, -(-(self.start_ns - start_ns) // step_ns))
+        times = range(start_ns + first * step_ns, end_ns, step_ns)
         return TimeLabels(
-            tuple((max(0, self.column_of(t)), _elapsed_text((t - begin_ns) / 1e9)) for t in times),
+            tuple((max(0, self.column_of(t)), _elapsed_text((t - start_ns) / 1e9)) for t in times),
             name="elapsed",
         )
 
@@ -105,7 +105,7 @@ class TimeAxis:
         length_ns = self.count * self.column_ns
         step_ns = self._labelled_step_ns(length_ns, _ago_text, _LABEL_APART + len(_NOW))
         before = range(length_ns // step_ns * step_ns, 0, -step_ns)
-        marks = ((self.column_of(self.begin_ns + length_ns - ns), ns) for ns in before)
+        marks = ((self.column_of(self.start_ns + length_ns - ns), ns) for ns in before)
         return TimeLabels(tuple((column, _ago_text(ns / 1e9)) for column, ns in marks), last=_NOW)
 
     def _labelled_step_ns(
@@ -138,7 +138,7 @@ class TimeAxis:
 
     def column_of(self, t_ns: int) -> int:
         """Return the column that an instant falls in; it may lie outside of the axis."""
-        return (t_ns - self.begin_ns) // self.column_ns
+        return (t_ns - self.start_ns) // self.column_ns
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ def _marked_step(placed: list[tuple[int, int]]) -> int:
     """Return of how many epochs one is marked, so that the marks have room for their numbers."""
     if not placed:
         return 1
-    (begin, _), (end, last) = placed[0], placed[-1]
+    (start, _), (end, last) = placed[0], placed[-1]
     for step in _STEPS:
-        if (end - begin) * step >= mark_columns(last) * (len(placed) - 1):
+        if (end - start) * step >= mark_columns(last) * (len(placed) - 1):
             return step
     return _STEPS[-1]
 
@@ -196,15 +196,15 @@ def _marked_step(placed: list[tuple[int, int]]) -> int:
 class RunSpan:
     """When a run began, how far it has come, and how often the machine was sampled."""
 
-    begin_ns: int
+    start_ns: int
     end_ns: int
-    goes_on: bool
+    is_running: bool
     interval_ns: int = _SECOND_NS
 
     @property
     def settled_ns(self) -> int:
         """The time up to which every record has arrived."""
-        return self.end_ns - SETTLED_NS if self.goes_on else self.end_ns
+        return self.end_ns - SETTLED_NS if self.is_running else self.end_ns
 
 
 class View(StrEnum):
@@ -245,25 +245,25 @@ class TimeWindow:
 
     def shown_view(self, run: RunSpan) -> View:
         """Return how much of a run is seen."""
-        return self.view or (View.MINUTE if run.goes_on else View.WHOLE)
+        return self.view or (View.MINUTE if run.is_running else View.WHOLE)
 
     def axis(self, run: RunSpan, count: int) -> TimeAxis:
         """Return the axis of `count` columns that shows the window."""
         latest = self._latest(run, count)
-        begin_ns = latest.begin_ns if self.paused_ns is None else self.paused_ns
+        start_ns = latest.start_ns if self.paused_ns is None else self.paused_ns
         if self.cursor_ns is None:
-            return _axis_from(run, begin_ns, latest)
-        axis = _axis_from(run, min(begin_ns, self.cursor_ns), latest)
-        excess_ns = self.cursor_ns + 1 - (axis.begin_ns + axis.count * axis.column_ns)
+            return _axis_from(run, start_ns, latest)
+        axis = _axis_from(run, min(start_ns, self.cursor_ns), latest)
+        excess_ns = self.cursor_ns + 1 - (axis.start_ns + axis.count * axis.column_ns)
         if excess_ns <= 0:
             return axis
-        return _axis_from(run, axis.begin_ns + excess_ns + _step_ns(run, axis.column_ns), latest)
+        return _axis_from(run, axis.start_ns + excess_ns + _step_ns(run, axis.column_ns), latest)
 
     def read_ns(self, axis: TimeAxis) -> int | None:
         """Return the instant that is read: the cursor's, or the nearest one that `axis` knows."""
         if self.cursor_ns is None or axis.known == 0:
             return None
-        return max(axis.begin_ns, min(self.cursor_ns, axis.end_ns - 1))
+        return max(axis.start_ns, min(self.cursor_ns, axis.end_ns - 1))
 
     def cursor_column(self, axis: TimeAxis) -> int | None:
         """Return where the cursor stands on an axis of this window."""
@@ -273,7 +273,7 @@ class TimeWindow:
     def shown_part(self, run: RunSpan, count: int) -> str:
         """Name how much of a run is seen: all of it, the view, or what columns make of that."""
         view, axis = self.shown_view(run), self.axis(run, count)
-        all_is_seen = axis.begin_ns <= run.begin_ns and not self.is_paused(run, count)
+        all_is_seen = axis.start_ns <= run.start_ns and not self.is_paused(run, count)
         if view is View.WHOLE or all_is_seen:
             return str(View.WHOLE)
         seen_ns = axis.column_ns * axis.count
@@ -284,7 +284,7 @@ class TimeWindow:
 
     def is_paused(self, run: RunSpan, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""
-        return self.axis(run, count).begin_ns < self._latest(run, count).begin_ns
+        return self.axis(run, count).start_ns < self._latest(run, count).start_ns
 
     def zoomed_in(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that shows less of the run, around its cursor where there is one.
@@ -337,7 +337,7 @@ class TimeWindow:
         if self.cursor_ns is not None:
             middle_ns = self.cursor_ns
         elif self.is_paused(run, count):
-            middle_ns = (axis.begin_ns + axis.end_ns) // 2
+            middle_ns = (axis.start_ns + axis.end_ns) // 2
         else:
             return following
         half_ns = following._latest(run, count).column_ns * count // 2
@@ -346,16 +346,16 @@ class TimeWindow:
     def panned(self, columns: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window moved by columns, later for positive ones; the cursor stays in it."""
         axis = self.axis(run, count)
-        begin_ns = axis.begin_ns + columns * axis.column_ns + _step_ns(run, axis.column_ns) // 2
-        moved = _axis_from(run, begin_ns, self._latest(run, count))
+        start_ns = axis.start_ns + columns * axis.column_ns + _step_ns(run, axis.column_ns) // 2
+        moved = _axis_from(run, start_ns, self._latest(run, count))
         cursor_ns = self.cursor_ns
         if cursor_ns is not None:
-            cursor_ns = max(moved.begin_ns, min(cursor_ns, moved.end_ns - moved.column_ns))
-        return TimeWindow(self.view, moved.begin_ns, cursor_ns)._kept(run, count)
+            cursor_ns = max(moved.start_ns, min(cursor_ns, moved.end_ns - moved.column_ns))
+        return TimeWindow(self.view, moved.start_ns, cursor_ns)._kept(run, count)
 
     def followed(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that follows the run; a cursor that is out of its sight is gone."""
-        seen = self.cursor_ns is not None and self.cursor_ns >= self._latest(run, count).begin_ns
+        seen = self.cursor_ns is not None and self.cursor_ns >= self._latest(run, count).start_ns
         return TimeWindow(self.view, None, self.cursor_ns if seen else None)
 
     def with_cursor_at(self, column: int, run: RunSpan, count: int) -> TimeWindow:
@@ -364,7 +364,7 @@ class TimeWindow:
         if axis.known == 0:
             return self
         column = max(0, min(axis.known - 1, column))
-        cursor_ns = axis.begin_ns + column * axis.column_ns
+        cursor_ns = axis.start_ns + column * axis.column_ns
         return replace(self, view=self.shown_view(run), cursor_ns=cursor_ns)
 
     def with_cursor_moved(self, samples: int, run: RunSpan, count: int) -> TimeWindow:
@@ -379,14 +379,14 @@ class TimeWindow:
             return self.with_cursor_at(axis.known - 1, run, count)
         cursor_ns = self.cursor_ns + samples * max(run.interval_ns, axis.column_ns)
         last_ns = latest.end_ns - latest.column_ns
-        cursor_ns = max(_begin_ns(run, axis.column_ns), min(cursor_ns, last_ns))
+        cursor_ns = max(_start_ns(run, axis.column_ns), min(cursor_ns, last_ns))
         return TimeWindow(self.view, self.paused_ns, cursor_ns)._kept(run, count)
 
     def at_start(self, run: RunSpan, count: int) -> TimeWindow:
-        """Return the window at the run's begin, with its cursor there where it has one."""
-        begin_ns = _begin_ns(run, self._latest(run, count).column_ns)
-        cursor_ns = None if self.cursor_ns is None else begin_ns
-        return TimeWindow(self.view, begin_ns, cursor_ns)._kept(run, count)
+        """Return the window at the run's start, with its cursor there where it has one."""
+        start_ns = _start_ns(run, self._latest(run, count).column_ns)
+        cursor_ns = None if self.cursor_ns is None else start_ns
+        return TimeWindow(self.view, start_ns, cursor_ns)._kept(run, count)
 
     def at_end(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that follows the run, with its cursor, if any, at the newest column."""
@@ -402,15 +402,15 @@ class TimeWindow:
 
     def _kept(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that stays where it is now, or follows if that is the newest place."""
-        begin_ns = self.axis(run, count).begin_ns
-        follows = begin_ns >= self._latest(run, count).begin_ns
-        return replace(self, view=self.shown_view(run), paused_ns=None if follows else begin_ns)
+        start_ns = self.axis(run, count).start_ns
+        follows = start_ns >= self._latest(run, count).start_ns
+        return replace(self, view=self.shown_view(run), paused_ns=None if follows else start_ns)
 
 
-def _begin_ns(run: RunSpan, column_ns: int) -> int:
+def _start_ns(run: RunSpan, column_ns: int) -> int:
     """Return where a run's first column begins: with a sample, or a whole part of one."""
     unit_ns = min(column_ns, run.interval_ns)
-    return run.begin_ns // unit_ns * unit_ns
+    return run.start_ns // unit_ns * unit_ns
 
 
 def _step_ns(run: RunSpan, column_ns: int) -> int:
@@ -425,10 +425,10 @@ def latest_axis(run: RunSpan, column_ns: int, count: int) -> TimeAxis:
     more at once: to move costs a repaint of all charts. One that is over shows
     its last column even if it isn't whole.
     """
-    begin_ns = _begin_ns(run, column_ns)
+    start_ns = _start_ns(run, column_ns)
     step = _step_ns(run, column_ns) // column_ns
-    over = max(0, run.settled_ns - begin_ns) // column_ns
-    if run.goes_on:
+    over = max(0, run.settled_ns - start_ns) // column_ns
+    if run.is_running:
         over = over // COLUMNS_PER_CELL * COLUMNS_PER_CELL
         step = max(step, count // MOVES // step * step)
     else:
@@ -436,18 +436,18 @@ def latest_axis(run: RunSpan, column_ns: int, count: int) -> TimeAxis:
     # Where a step is longer than the axis, the next one could lie beyond the run's end.
     first = min(-(-max(0, over - count) // step), over // step) * step
     known = max(0, min(count, over - first))
-    return TimeAxis(begin_ns + first * column_ns, column_ns, count, known)
+    return TimeAxis(start_ns + first * column_ns, column_ns, count, known)
 
 
-def _axis_from(run: RunSpan, begin_ns: int, latest: TimeAxis) -> TimeAxis:
-    """Return the axis that begins at the last whole step before `begin_ns`, within the run."""
-    first_ns = _begin_ns(run, latest.column_ns)
+def _axis_from(run: RunSpan, start_ns: int, latest: TimeAxis) -> TimeAxis:
+    """Return the axis that begins at the last whole step before `start_ns`, within the run."""
+    first_ns = _start_ns(run, latest.column_ns)
     step_ns = _step_ns(run, latest.column_ns)
-    begin_ns = first_ns + max(0, begin_ns - first_ns) // step_ns * step_ns
-    if begin_ns >= latest.begin_ns:
+    start_ns = first_ns + max(0, start_ns - first_ns) // step_ns * step_ns
+    if start_ns >= latest.start_ns:
         return latest
-    known = (latest.end_ns - begin_ns) // latest.column_ns
-    return replace(latest, begin_ns=begin_ns, known=min(latest.count, known))
+    known = (latest.end_ns - start_ns) // latest.column_ns
+    return replace(latest, start_ns=start_ns, known=min(latest.count, known))
 
 
 # ---- how wide a column is ----
@@ -489,9 +489,9 @@ def _whole_column_ns(run: RunSpan, count: int) -> int:
     While it goes on, the column grows seldom, and is never narrower than that
     of the last minute; once it is over, the columns fill the chart.
     """
-    if run.goes_on:
+    if run.is_running:
         return next(ns for ns in _growing(run, count) if _holds(run, ns, count))
-    length_ns = max(run.interval_ns, run.end_ns + 1 - run.begin_ns)
+    length_ns = max(run.interval_ns, run.end_ns + 1 - run.start_ns)
     column_ns = -(-length_ns // count)
     # The first column begins up to one earlier than the run.
     while not _holds(run, column_ns, count):
@@ -513,4 +513,4 @@ def _fractions(run: RunSpan, most: int) -> Iterator[int]:
 
 
 def _holds(run: RunSpan, column_ns: int, count: int) -> bool:
-    return run.end_ns < _begin_ns(run, column_ns) + column_ns * count
+    return run.end_ns < _start_ns(run, column_ns) + column_ns * count

@@ -109,7 +109,7 @@ def table_of(
         is_running = combination.index == running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
-        cells.append(_standing(row, plan, is_running))
+        cells.append(_status_text(row, plan, is_running))
         cells.append(_time(row, with_unit, glyphs))
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
@@ -129,7 +129,7 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _standing(row: Row, plan: Plan, running: bool) -> str:
+def _status_text(row: Row, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"

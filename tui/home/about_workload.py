@@ -101,8 +101,8 @@ def mega_or_more(operations: int) -> str:
 
 def wrapped(sentence: _Sentence, width: int) -> list[TextRow]:
     """Break a sentence into rows."""
-    begin, rest, style = sentence
-    first, *more = textwrap.wrap(begin + rest, max(1, width)) or [""]
-    quiet = first[: len(begin)] if first.startswith(begin) else ""
+    start, rest, style = sentence
+    first, *more = textwrap.wrap(start + rest, max(1, width)) or [""]
+    quiet = first[: len(start)] if first.startswith(start) else ""
     rows: list[TextRow] = [((quiet, MUTED), (first[len(quiet) :], style))]
     return [*rows, *(((line, style),) for line in more)]

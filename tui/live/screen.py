@@ -300,7 +300,7 @@ class LiveScreen(BaseScreen):
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
-        self.query_one(TopLine).show(snapshot, self._standing, reading)
+        self.query_one(TopLine).show(snapshot, self._status, reading)
         running, trouble = self._source.running, self._source.trouble
         stopping = self._stop_requested and running
         self.query_one(ProgressLine).show(snapshot, trouble, stopping, reading)
@@ -571,7 +571,7 @@ class LiveScreen(BaseScreen):
         self.call_after_refresh(self.tick)
 
     @property
-    def _standing(self) -> str:
+    def _status(self) -> str:
         return "stopping" if self._stop_requested and self._source.running else self._source.status
 
     @property

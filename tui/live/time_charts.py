@@ -110,8 +110,8 @@ class TimeCharts:
         """Name the part of the run that is on the charts."""
         run, count = self.run, self.plot_columns
         if self.window.is_paused(run, count):
-            begin, end = map(self._clock, (axis.begin_ns, axis.end_ns))
-            return f"paused at {begin} – {end}, f follows"
+            start, end = map(self._clock, (axis.start_ns, axis.end_ns))
+            return f"paused at {start} – {end}, f follows"
         seen = self.window.shown_part(run, count)
         return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
 

@@ -242,10 +242,10 @@ def coarser(axis: TimeAxis, count: int) -> TimeAxis:
     """
     factor = max(1, -(-axis.known // max(1, count)))
     width_ns = axis.column_ns * factor
-    begin_ns = axis.begin_ns
+    start_ns = axis.start_ns
     if axis.known == axis.count:
         # By the cell; it may reach back a little further.
         cell_ns = width_ns * COLUMNS_PER_CELL
-        begin_ns = -(-axis.end_ns // cell_ns) * cell_ns - width_ns * count
-    known = -(-(axis.end_ns - begin_ns) // width_ns)
-    return TimeAxis(begin_ns, width_ns, count, max(0, min(count, known)))
+        start_ns = -(-axis.end_ns // cell_ns) * cell_ns - width_ns * count
+    known = -(-(axis.end_ns - start_ns) // width_ns)
+    return TimeAxis(start_ns, width_ns, count, max(0, min(count, known)))

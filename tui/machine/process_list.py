@@ -20,8 +20,8 @@ from tui.machine.process_rows import (
     in_order,
     matching,
     next_column,
+    process_key,
     reasons,
-    same,
 )
 from tui.machine.view import MachineView, is_over
 from tui.widgets.following_lines import Wheel
@@ -186,7 +186,7 @@ class ProcessList(Wheel, Lines):
         if width < 1 or height < 1:
             return []
         if not self._shown:
-            return self._say_nothing(width, height)
+            return self._empty_rows(width, height)
         count = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, len(self._shown) - count))
         columns = columns_for(width, self._with_gpus)
@@ -229,9 +229,9 @@ class ProcessList(Wheel, Lines):
         was_in_sight = self._first <= self._index < self._first + self._visible_row_count
         before = self.chosen
         if before is not None:
-            shown = [same(process) for process in self._shown]
-            if same(before) in shown:
-                self._index = shown.index(same(before))
+            shown = [process_key(process) for process in self._shown]
+            if process_key(before) in shown:
+                self._index = shown.index(process_key(before))
                 self.chosen = self._shown[self._index]
             else:
                 self.chosen = None
@@ -272,7 +272,7 @@ class ProcessList(Wheel, Lines):
     def _has_run(self) -> bool:
         return any(process.of_run for process in self._all or ())
 
-    def _say_nothing(self, width: int, height: int) -> list[TextRow]:
+    def _empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see."""
         if self._all is None:
             texts = [self._nothing]
@@ -308,7 +308,7 @@ class ProcessList(Wheel, Lines):
         return None
 
     def _row(self, process: Process, columns: list[ProcessColumn], width: int) -> TextRow:
-        is_chosen = self.chosen is not None and same(process) == same(self.chosen)
+        is_chosen = self.chosen is not None and process_key(process) == process_key(self.chosen)
         pointer = self.glyphs.pointer if is_chosen else " "
         dot = _dot(self.glyphs) if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]

@@ -130,7 +130,7 @@ def command_text(process: Process) -> str:
     return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
 
 
-def same(process: Process) -> tuple[int, bool]:
+def process_key(process: Process) -> tuple[int, bool]:
     """Return what identifies a process: a pid may be used in two namespaces."""
     return process.pid, "of_run" in process.why
 

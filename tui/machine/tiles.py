@@ -169,7 +169,7 @@ class ChartTile(Chart):
         """Return the labels of time, in cells from the left border on; the name where it fits."""
         times = newest(self._picture, self.plot_columns).times
         marks = tuple(
-            (self._plot_begin + column // COLUMNS_PER_CELL, text)
+            (self._plot_start + column // COLUMNS_PER_CELL, text)
             for column, text in times.marks
             if column >= 0
         )
@@ -178,9 +178,9 @@ class ChartTile(Chart):
         return Ruler(marks, times.last or (times.name if named else ""))
 
     @property
-    def _plot_begin(self) -> int:
+    def _plot_start(self) -> int:
         """The cell, from the left border on, at which the columns begin."""
-        left = self._aligned_begin(*self.size)
+        left = self._aligned_start(*self.size)
         return 1 + left + self._axis_width(self.size.width - left)
 
     def _colour_titles(self, in_border: tuple[Figure, ...]) -> None:
@@ -213,7 +213,7 @@ class ChartTile(Chart):
         """Return what has room in the border at the bottom: `more` only where all of it has."""
         room = max(0, self.outer_size.width - 6)
         if self._picture.times.marks:
-            before = self._plot_begin - 5
+            before = self._plot_start - 5
             room = min(room, max(_TEXT_BESIDE_TIMES, before))
             # A name would take the place of labels.
             more = more if before >= _TEXT_BESIDE_TIMES else ""
@@ -225,7 +225,7 @@ class ChartTile(Chart):
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the chart, with those of the figures where they have room."""
-        form, left = self._form(width, height), self._chart_begin(width, height)
+        form, left = self._form(width, height), self._chart_start(width, height)
         above = [*self._above(width), ()] if form is _Form.ABOVE else []
         chart = super().draw(width - left, height - len(above))
         if not left:
@@ -286,19 +286,19 @@ class ChartTile(Chart):
         """Return where the figures stand: what the chart leaves free is for them."""
         if not self._has_large_figures:
             return _Form.BORDER
-        left = self._chart_begin(width, height)
+        left = self._chart_start(width, height)
         if left >= _NARROW_SIDE and height >= _LEAST_BESIDE_HEIGHT:
             return _Form.BESIDE
         return _Form.ABOVE if self._has_room_above(width, height) else _Form.BORDER
 
-    def _chart_begin(self, width: int, height: int) -> int:
+    def _chart_start(self, width: int, height: int) -> int:
         """Return the cells before the chart; why it is empty has all the room that there is."""
         picture = self._picture
         if picture.reason and all(value is None for value in picture.columns):
             return self._own_side(width, height)
-        return self._aligned_begin(width, height)
+        return self._aligned_start(width, height)
 
-    def _aligned_begin(self, width: int, height: int) -> int:
+    def _aligned_start(self, width: int, height: int) -> int:
         """Return the cells before the chart: all that its columns and its labels leave."""
         if not self._side or not self._picture.columns:
             return self._own_side(width, height)

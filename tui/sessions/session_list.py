@@ -112,7 +112,7 @@ class SessionList(RowList):
     def _has(self, index: int) -> bool:
         return index < len(self._shown)
 
-    def nothing(self, width: int, height: int) -> list[TextRow]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
         if self._all is None:
             texts = ["Reading the sessions …"]

@@ -34,7 +34,7 @@ class SweepForm(ModalScreen[Plan]):
     CSS_PATH = "sweep_form.tcss"
     AUTO_FOCUS = "#vary"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "begin", "Sweep", priority=True),
+        Binding("enter", "start", "Sweep", priority=True),
         Binding("tab", "app.focus_next", "Next field"),
         Binding("escape", "cancel", "Back", priority=True),
         Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
@@ -68,7 +68,7 @@ class SweepForm(ModalScreen[Plan]):
         event.stop()
         self._check()
 
-    def action_begin(self) -> None:
+    def action_start(self) -> None:
         """Answer with the plan, if it can be."""
         plan = self._check(submitted=True)
         if plan is not None:

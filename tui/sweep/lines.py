@@ -63,12 +63,12 @@ HELP: tuple[tuple[str, str], ...] = (
 class SweepProgress:
     """How far a sweep is, as its screen shows it.
 
-    `state` is a word: running, stopping, completed, stopped or failed. `slot` is
+    `status` is a word: running, stopping, completed, stopped or failed. `slot` is
     the current run; with `last_run` the sweep stops after it.
     """
 
     sweep: Sweep
-    state: str
+    status: str
     slot: Slot | None
     elapsed_s: float
     running_for_s: float = 0.0
@@ -83,20 +83,20 @@ class SweepTopLine(Lines):
     def __init__(self, *, id: str | None = None) -> None:
         """Start empty."""
         super().__init__(id=id)
-        self._standing: SweepProgress | None = None
+        self._progress: SweepProgress | None = None
 
-    def show(self, standing: SweepProgress) -> None:
+    def show(self, progress: SweepProgress) -> None:
         """Show how far a sweep is."""
-        self._standing = standing
+        self._progress = progress
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the row."""
-        standing = self._standing
-        if standing is None:
+        progress = self._progress
+        if progress is None:
             return []
-        right = _how_far(standing, self.glyphs)
-        plan = standing.sweep.plan
+        right = _how_far(progress, self.glyphs)
+        plan = progress.sweep.plan
         left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         varied = f" {self.glyphs.times} ".join(key_text(key) for key in plan.varied)
         if varied:
@@ -175,24 +175,24 @@ class SweepRunLine(Lines):
         return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
 
 
-def _how_far(standing: SweepProgress, glyphs: Glyphs) -> TextRow:
-    sweep, plan = standing.sweep, standing.sweep.plan
+def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
+    sweep, plan = progress.sweep, progress.sweep.plan
     left = sweep.left()
     done = len(plan.order) - len(left)
     runs: list[tuple[str, tuple[str, ...]]] = []
-    if standing.state not in ("running", "stopping"):
-        style = GOOD if standing.state == "completed" else BAD
-        runs.append((standing.state, style))
+    if progress.status not in ("running", "stopping"):
+        style = GOOD if progress.status == "completed" else BAD
+        runs.append((progress.status, style))
         runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
-        return (*runs, (f"  {units.clock(standing.elapsed_s)}", PLAIN))
-    if standing.state == "stopping" or standing.last_run:
-        text = "stopping" if standing.state == "stopping" else "stops after this run"
+        return (*runs, (f"  {units.clock(progress.elapsed_s)}", PLAIN))
+    if progress.status == "stopping" or progress.last_run:
+        text = "stopping" if progress.status == "stopping" else "stops after this run"
         runs.append((f"{text}  ", STRONG))
-    if standing.slot is not None:
-        runs.extend(_place(sweep, standing.slot))
-    runs.append((f"  {units.clock(standing.elapsed_s)}", PLAIN))
-    left_s = sweep.seconds_left(standing.running_for_s)
-    if left_s is not None and not standing.last_run and standing.state == "running":
+    if progress.slot is not None:
+        runs.extend(_place(sweep, progress.slot))
+    runs.append((f"  {units.clock(progress.elapsed_s)}", PLAIN))
+    left_s = sweep.seconds_left(progress.running_for_s)
+    if left_s is not None and not progress.last_run and progress.status == "running":
         runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))
     return tuple(runs)
 
@@ -228,8 +228,8 @@ def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     count = COLUMNS_PER_CELL * SPARK_CELLS
     now_ns = session.header.t + int(snapshot.elapsed_s * 1e9)
     # Whole seconds: the line moves by a column, it doesn't flicker.
-    begin_ns = now_ns // _SPARK_COLUMN_NS * _SPARK_COLUMN_NS - count * _SPARK_COLUMN_NS
-    columns = session.throughput.columns(begin_ns, _SPARK_COLUMN_NS, count)
+    start_ns = now_ns // _SPARK_COLUMN_NS * _SPARK_COLUMN_NS - count * _SPARK_COLUMN_NS
+    columns = session.throughput.columns(start_ns, _SPARK_COLUMN_NS, count)
     known = [column for column in columns if column is not None]
     if not known:
         return ""

@@ -200,9 +200,9 @@ def _columns(points: Sequence[Point], place: _Places, width: int) -> list[float 
     for left, right in pairwise(points):
         if left.y is None or right.y is None:
             continue
-        begin, end = place.column(left.x), place.column(right.x)
-        for column in range(begin, end + 1):
-            share = (column - begin) / (end - begin) if end > begin else 0.0
+        start, end = place.column(left.x), place.column(right.x)
+        for column in range(start, end + 1):
+            share = (column - start) / (end - start) if end > start else 0.0
             columns[column] = left.y + share * (right.y - left.y)
     return columns
 
@@ -238,12 +238,12 @@ def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> s
     taken = [False] * width
     # The ends first: they say what the axis spans.
     for x, label in [labels[-1], *labels[:-1]]:
-        begin = place.column(x) // COLUMNS_PER_CELL - (len(label) - 1) // 2
-        begin = max(0, min(begin, width - len(label)))
-        end = begin + len(label)
-        if len(label) <= width and not any(taken[max(0, begin - 1) : end + 1]):
-            row[begin:end] = label
-            taken[begin:end] = [True] * len(label)
+        start = place.column(x) // COLUMNS_PER_CELL - (len(label) - 1) // 2
+        start = max(0, min(start, width - len(label)))
+        end = start + len(label)
+        if len(label) <= width and not any(taken[max(0, start - 1) : end + 1]):
+            row[start:end] = label
+            taken[start:end] = [True] * len(label)
     return "".join(row)
 
 

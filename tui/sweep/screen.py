@@ -169,7 +169,7 @@ class SweepScreen(BaseScreen):
         if self._changed:
             self._changed = False
             self._paint_results()
-        self.query_one(SweepTopLine).show(self._standing)
+        self.query_one(SweepTopLine).show(self._progress)
         self._paint_run()
 
     def _paint_results(self) -> None:
@@ -212,15 +212,15 @@ class SweepScreen(BaseScreen):
                 line.show_run(name, viewer.session, viewer.snapshot())
 
     @property
-    def _standing(self) -> SweepProgress:
+    def _progress(self) -> SweepProgress:
         run = self._run
-        state = "stopping" if run.stopping else "running"
+        status = "stopping" if run.stopping else "running"
         if run.ended:
-            state = "failed" if run.trouble is not None else run.sweep.closed or "stopped"
+            status = "failed" if run.trouble is not None else run.sweep.closed or "stopped"
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
         return SweepProgress(
             sweep=run.sweep,
-            state=state,
+            status=status,
             slot=run.slot,
             elapsed_s=elapsed_s,
             running_for_s=run.running_for_s,
@@ -230,7 +230,7 @@ class SweepScreen(BaseScreen):
     def _end_text(self) -> str:
         found = findings(self._run.sweep, self.glyphs)
         name = self._run.writer.header.id
-        return f"{name} {self._standing.state}" + (f": {found[0]}" if found else "")
+        return f"{name} {self._progress.status}" + (f": {found[0]}" if found else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""

@@ -80,15 +80,15 @@ class SweepTable(RowList):
         runs: list[TextRun] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
         for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):
-            standing = column.heading in _STATUS_COLUMNS
-            cell_style = _STYLES.get(row.status, BAD) if standing else style
+            is_status = column.heading in _STATUS_COLUMNS
+            cell_style = _STYLES.get(row.status, BAD) if is_status else style
             runs.append((f"{_GAP if len(runs) > 1 else ' '}", PLAIN))
             runs.append((_aligned(cell, cells, column.numeric), cell_style))
         if row.note:
             runs.append((f"{_GAP}{row.note}", MUTED))
         return tuple(runs)
 
-    def nothing(self, width: int, height: int) -> list[TextRow]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Return nothing: a sweep has combinations."""
         return []
 

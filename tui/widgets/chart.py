@@ -304,19 +304,19 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
 def _backgrounds(
     shades: Sequence[tuple[int, int, str]], plot_width: int
 ) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Divide a row into (begin, end, component classes that shade it)."""
+    """Divide a row into (start, end, component classes that shade it)."""
     cells: list[tuple[str, ...]] = [()] * plot_width
     for first, last, kind in shades:
         if kind in SHADES:
-            begin = max(0, first // COLUMNS_PER_CELL)
-            end = max(begin, min(plot_width, last // COLUMNS_PER_CELL + 1))
-            cells[begin:end] = [(f"chart--{kind}",)] * (end - begin)
+            start = max(0, first // COLUMNS_PER_CELL)
+            end = max(start, min(plot_width, last // COLUMNS_PER_CELL + 1))
+            cells[start:end] = [(f"chart--{kind}",)] * (end - start)
     runs = []
-    begin = 0
+    start = 0
     for background, group in groupby(cells):
-        end = begin + sum(1 for _ in group)
-        runs.append((begin, end, background))
-        begin = end
+        end = start + sum(1 for _ in group)
+        runs.append((start, end, background))
+        start = end
     return runs
 
 
@@ -330,8 +330,8 @@ def _runs(
     """Return a row: its part of the axis, and the text in runs of equal background and tone."""
     axis: TextRow = ((label, ("chart--axis",)),) if label else ()
     runs: list[TextRun] = []
-    for begin, end, background in backgrounds:
-        for inside, group in groupby(range(begin, end), lambda x: is_part is None or is_part[x]):
+    for start, end, background in backgrounds:
+        for inside, group in groupby(range(start, end), lambda x: is_part is None or is_part[x]):
             cells = [*group]
             tone = component if inside else "chart--rest"
             runs.append((text[cells[0] : cells[-1] + 1], (*background, tone)))
@@ -343,17 +343,17 @@ def _crossed(row: TextRow, axis_width: int, cursor: int, glyphs: Glyphs) -> Text
     cell, side = divmod(cursor, COLUMNS_PER_CELL)
     at = axis_width + cell
     crossed: list[TextRun] = []
-    begin = 0
+    start = 0
     for text, components in row:
-        end = begin + len(text)
-        if begin <= at < end:
-            before, character, after = text[: at - begin], text[at - begin], text[at - begin + 1 :]
+        end = start + len(text)
+        if start <= at < end:
+            before, character, after = text[: at - start], text[at - start], text[at - start + 1 :]
             drawn, over = _cursor_cell(character, side, components, glyphs)
             parts = ((before, components), (drawn, over), (after, components))
             crossed.extend(part for part in parts if part[0])
         else:
             crossed.append((text, components))
-        begin = end
+        start = end
     return tuple(crossed)
 
 

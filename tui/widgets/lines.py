@@ -106,13 +106,13 @@ def with_thumb(
 ) -> list[TextRow]:
     """Add a thumb at the right end of the rows: it says which part of `total` is in sight."""
     count = len(rows)
-    begin = first * count // total
-    end = max(begin + 1, (first + count) * count // total)
+    start = first * count // total
+    end = max(start + 1, (first + count) * count // total)
     thumb = glyphs.thumb
     drawn: list[TextRow] = []
     for y, row in enumerate(rows):
         gap = " " * (width - 1 - row_width(row))
-        drawn.append((*row, (gap + (thumb if begin <= y < end else " "), MUTED)))
+        drawn.append((*row, (gap + (thumb if start <= y < end else " "), MUTED)))
     return drawn
 
 

@@ -59,7 +59,7 @@ class RowList(Wheel, Lines):
         """Return a row, the highlighted one too; it is cut where it is wider."""
         raise NotImplementedError
 
-    def nothing(self, width: int, height: int) -> list[TextRow]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Return what stands there in place of heading and rows while there are none."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class RowList(Wheel, Lines):
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the rows in sight."""
         if not self.count:
-            return self.nothing(width, height)
+            return self.empty_rows(width, height)
         room = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, self.count - room))
         in_sight = range(self._first, min(self._first + room, self.count))

@@ -240,17 +240,17 @@ def fit(text: str, width: int, ellipsis: str = "…") -> str:
 
 def _changed_region(before: TextRow, after: TextRow, width: int) -> Region:
     """Return the part of one row of `width` cells outside of which both are the same."""
-    begin, end = _same_cells(before, after), _cells(after)
+    start, end = _same_cells(before, after), _cells(after)
     if end == _cells(before):
         end -= _same_cells(before, after, from_end=True)
     else:
         end = width
-    begin = min(begin, max(0, width - 1))
-    return Region(begin, 0, max(1, min(end, width) - begin), 1)
+    start = min(start, max(0, width - 1))
+    return Region(start, 0, max(1, min(end, width) - start), 1)
 
 
 def _same_cells(before: TextRow, after: TextRow, from_end: bool = False) -> int:
-    """Return how many cells two rows have in common at their begin, or at their end."""
+    """Return how many cells two rows have in common at their start, or at their end."""
     step = -1 if from_end else 1
     same = 0
     for old, new in zip(before[::step], after[::step], strict=False):

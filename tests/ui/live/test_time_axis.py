@@ -288,7 +288,7 @@ async def test_dragging_moves_all_charts_together(show_session):
         after = shown.screen._charts.window.axis(
             shown.screen._charts.run, shown.screen._charts.plot_columns
         )
-        assert before.begin_ns - after.begin_ns == 20 * before.column_ns
+        assert before.start_ns - after.start_ns == 20 * before.column_ns
         assert cursors(shown) == {None}
         assert "paused" in seen(shown)
 

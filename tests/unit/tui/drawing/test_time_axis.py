@@ -127,8 +127,8 @@ def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
 # ---- a run that goes on, at one width of column ----
 
 
-def latest(begin_ns, now_ns, column_ns, count):
-    run = RunSpan(begin_ns, now_ns, goes_on=True, interval_ns=column_ns)
+def latest(start_ns, now_ns, column_ns, count):
+    run = RunSpan(start_ns, now_ns, is_running=True, interval_ns=column_ns)
     return latest_axis(run, column_ns, count)
 
 
@@ -136,12 +136,12 @@ def test_a_run_that_goes_on_fills_the_axis_by_cells_then_makes_room_for_more():
     start = 100 * S + 300_000_000
     at = [latest(start, start + second * S, S, 16) for second in range(22)]
     assert [axis.known for axis in at[:6]] == [0, 0, 0, 2, 2, 4]
-    full = [(axis.begin_ns // S - 100, axis.known) for axis in at[16:]]
+    full = [(axis.start_ns // S - 100, axis.known) for axis in at[16:]]
     assert full == [(0, 14), (0, 16), (0, 16), (2, 16), (2, 16), (4, 16)]
 
 
 def test_a_wide_axis_moves_by_an_eighth_at_a_time():
-    moves = {latest(0, second * S, S, 104).begin_ns // S for second in range(200)}
+    moves = {latest(0, second * S, S, 104).start_ns // S for second in range(200)}
     assert sorted(moves) == [0, 12, 24, 36, 48, 60, 72, 84, 96]
 
 
@@ -160,9 +160,9 @@ def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
     first_ns = start // column_ns * column_ns
     assert axis.column_ns == column_ns
     assert 0 <= axis.known <= axis.count == count
-    assert axis.begin_ns >= first_ns
-    assert (axis.begin_ns - first_ns) % (2 * column_ns) == 0
-    if axis.begin_ns > first_ns:
+    assert axis.start_ns >= first_ns
+    assert (axis.start_ns - first_ns) % (2 * column_ns) == 0
+    if axis.start_ns > first_ns:
         assert axis.known >= count - max(2, count // MOVES)
     if axis.known < count:
         assert now - SETTLED_NS - 2 * column_ns < max(axis.end_ns, start)
@@ -172,16 +172,16 @@ def test_the_axis_of_a_run_that_goes_on_ends_at_its_last_whole_cell(
 def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_ns, count, later):
     before = latest(start, start + length, column_ns, count)
     after = latest(start, start + length + later, column_ns, count)
-    assert after.begin_ns >= before.begin_ns
-    assert (after.begin_ns - before.begin_ns) % (2 * column_ns) == 0
+    assert after.start_ns >= before.start_ns
+    assert (after.start_ns - before.start_ns) % (2 * column_ns) == 0
     assert after.end_ns >= before.end_ns
 
 
 @given(starts, lengths, st.booleans())
-def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on):
+def test_a_chart_without_room_has_an_axis_without_columns(start, length, is_running):
     series = Series()
     for window in (TimeWindow(), TimeWindow(paused_ns=start, cursor_ns=start + length)):
-        axis = window.axis(RunSpan(start, start + length, goes_on), 0)
+        axis = window.axis(RunSpan(start, start + length, is_running), 0)
         assert axis.known == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
@@ -203,8 +203,8 @@ def test_shades_never_leave_the_columns_that_are_known(spans, known):
 # ---- how much of a run is seen ----
 
 
-def run_of(seconds, goes_on=True, interval_ns=S):
-    return RunSpan(1000 * S, (1000 + seconds) * S, goes_on, interval_ns)
+def run_of(seconds, is_running=True, interval_ns=S):
+    return RunSpan(1000 * S, (1000 + seconds) * S, is_running, interval_ns)
 
 
 @pytest.mark.parametrize(
@@ -235,20 +235,20 @@ def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
 
 
 def test_a_short_run_that_is_over_fills_the_chart():
-    axis = TimeWindow().axis(run_of(9, goes_on=False), 104)
+    axis = TimeWindow().axis(run_of(9, is_running=False), 104)
     assert axis.known == axis.count
     assert 9 * S <= axis.count * axis.column_ns <= 9.2 * S
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
 def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
-    axis = TimeWindow().axis(run_of(seconds, goes_on=False), count)
+    axis = TimeWindow().axis(run_of(seconds, is_running=False), count)
     assert axis.known >= count - 2
     assert axis.end_ns > run_of(seconds).end_ns
 
 
 def test_a_session_without_any_length_has_one_column_at_least():
-    axis = TimeWindow().axis(run_of(0, goes_on=False), 104)
+    axis = TimeWindow().axis(run_of(0, is_running=False), 104)
     assert 1 <= axis.known <= 104
 
 
@@ -260,15 +260,15 @@ def test_a_short_run_has_no_narrower_columns_in_a_larger_view():
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
     assert TimeWindow().shown_view(run_of(3600)) is View.MINUTE
-    assert TimeWindow().shown_view(run_of(3600, goes_on=False)) is View.WHOLE
-    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, goes_on=False)) is View.MINUTE
+    assert TimeWindow().shown_view(run_of(3600, is_running=False)) is View.WHOLE
+    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, is_running=False)) is View.MINUTE
 
 
 # ---- looking elsewhere ----
 
 runs = st.builds(
-    lambda begin, length, goes_on, interval_ns: RunSpan(
-        begin, begin + length, goes_on, interval_ns
+    lambda begin, length, is_running, interval_ns: RunSpan(
+        begin, begin + length, is_running, interval_ns
     ),
     starts,
     st.integers(0, 10 * 3600 * S) | lengths,
@@ -304,11 +304,11 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     axis = after(TimeWindow(), taken, run, count).axis(run, count)
     whole_samples = axis.column_ns % run.interval_ns == 0
     whole_parts = run.interval_ns % axis.column_ns == 0
-    fills_the_chart = not run.goes_on and axis == TimeWindow(View.WHOLE).axis(run, count)
+    fills_the_chart = not run.is_running and axis == TimeWindow(View.WHOLE).axis(run, count)
     assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
-    assert axis.begin_ns % unit_ns == 0
-    assert run.begin_ns - unit_ns < axis.begin_ns <= max(run.end_ns, run.begin_ns)
+    assert axis.start_ns % unit_ns == 0
+    assert run.start_ns - unit_ns < axis.start_ns <= max(run.end_ns, run.start_ns)
     assert 0 <= axis.known <= axis.count == count
     assert axis.end_ns <= run.end_ns + axis.column_ns
 
@@ -327,18 +327,18 @@ def test_the_cursor_is_always_in_sight_also_on_a_chart_of_another_width(
             assert column is not None
             assert 0 <= column < axis.known
     if window.cursor_ns is not None:
-        assert run.begin_ns - run.interval_ns < window.cursor_ns <= run.end_ns
+        assert run.start_ns - run.interval_ns < window.cursor_ns <= run.end_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=12), st.integers(0, 3600 * S))
 def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, later):
-    run = replace(run, goes_on=True)
+    run = replace(run, is_running=True)
     window = after(TimeWindow(), taken, run, count)
     axis = window.axis(replace(run, end_ns=run.end_ns + later), count)
     column = window.cursor_column(axis)
     if column is not None and window.cursor_ns < axis.end_ns:
-        begin_ns = axis.begin_ns + column * axis.column_ns
-        assert begin_ns <= window.cursor_ns < begin_ns + axis.column_ns
+        start_ns = axis.start_ns + column * axis.column_ns
+        assert start_ns <= window.cursor_ns < start_ns + axis.column_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=12))
@@ -353,17 +353,17 @@ def test_however_far_one_went_following_shows_the_newest_again(run, count, taken
 @given(runs, counts, st.lists(moves, max_size=12))
 def test_the_begin_shows_the_begin(run, count, taken):
     axis = after(TimeWindow(), taken, run, count).at_start(run, count).axis(run, count)
-    assert axis.begin_ns <= run.begin_ns
+    assert axis.start_ns <= run.start_ns
 
 
 @given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
 def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, later):
-    window = after(TimeWindow(View.MINUTE), taken, replace(run, goes_on=True), count)
-    run = replace(run, goes_on=True)
+    window = after(TimeWindow(View.MINUTE), taken, replace(run, is_running=True), count)
+    run = replace(run, is_running=True)
     before = window.axis(run, count)
     after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
     if window.paused_ns is not None and after_it.column_ns == before.column_ns:
-        assert after_it.begin_ns == before.begin_ns
+        assert after_it.start_ns == before.start_ns
         assert after_it.known >= before.known
 
 
@@ -374,7 +374,7 @@ def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_
     column, read_ns = window.cursor_column(axis), window.read_ns(axis)
     assert (column is None) == (read_ns is None)
     if column is not None:
-        assert 0 <= read_ns - (axis.begin_ns + column * axis.column_ns) < axis.column_ns
+        assert 0 <= read_ns - (axis.start_ns + column * axis.column_ns) < axis.column_ns
 
 
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
@@ -387,9 +387,9 @@ def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
 
 
 @pytest.mark.parametrize("view", list(View)[1:])
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, goes_on):
-    assert TimeWindow(view).shown_part(run_of(20, goes_on), 120) == "whole run"
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, is_running):
+    assert TimeWindow(view).shown_part(run_of(20, is_running), 120) == "whole run"
 
 
 def test_a_zoom_that_would_change_nothing_is_skipped():
@@ -414,10 +414,10 @@ def test_the_cursor_comes_where_the_newest_column_is_and_moves_by_samples():
 def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
     run = run_of(600)
     window = TimeWindow().with_cursor_at(0, run, 104)
-    edge = window.axis(run, 104).begin_ns
+    edge = window.axis(run, 104).start_ns
     window = window.with_cursor_moved(-10, run, 104)
     axis = window.axis(run, 104)
-    assert axis.begin_ns == window.cursor_ns == edge - 10 * S
+    assert axis.start_ns == window.cursor_ns == edge - 10 * S
     assert window.is_paused(run, 104)
     window = window.with_cursor_moved(10, run, 104)
     assert window.axis(run, 104) == axis
@@ -426,7 +426,7 @@ def test_a_cursor_that_is_moved_past_the_edge_takes_the_window_along():
 def test_a_cursor_that_the_axis_would_leave_behind_holds_it():
     window = TimeWindow().with_cursor_at(0, run_of(300), 104)
     later = run_of(900)
-    assert window.axis(later, 104).begin_ns == window.cursor_ns
+    assert window.axis(later, 104).start_ns == window.cursor_ns
     assert window.is_paused(later, 104)
     assert not window.without_cursor().is_paused(later, 104)
 
@@ -453,9 +453,9 @@ def test_zooming_goes_through_the_views_and_back():
     assert names == [*views[3:], View.WHOLE, *views[-2::-1], View.TEN_SECONDS]
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_run_shorter_than_a_minute_is_zoomed_as_well(goes_on):
-    run = run_of(20, goes_on=goes_on)
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_run_shorter_than_a_minute_is_zoomed_as_well(is_running):
+    run = run_of(20, is_running=is_running)
     whole = TimeWindow()
     near = whole.zoomed_in(run, 104)
     seen = [w.axis(run, 104).column_ns * 104 / S for w in (whole, near)]
@@ -501,7 +501,7 @@ def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_eit
 
 
 def test_a_run_too_short_for_any_zoom_says_so():
-    run = run_of(5, goes_on=False)
+    run = run_of(5, is_running=False)
     window = TimeWindow()
     assert window.zoomed_in(run, 104) is window
     assert window.next_view(run, 104) is window
@@ -544,10 +544,10 @@ def test_elapsed_times_move_with_the_columns_alone():
     instants = set()
     for later in range(30):
         axis = TimeWindow().axis(replace(run, end_ns=run.end_ns + later * S), 104)
-        for column, text in axis.time_elapsed(run.begin_ns).marks:
+        for column, text in axis.time_elapsed(run.start_ns).marks:
             minutes, seconds = map(int, text.split(":"))
-            begin_ns = axis.begin_ns + column * axis.column_ns
-            assert begin_ns == run.begin_ns + (60 * minutes + seconds) * S
+            start_ns = axis.start_ns + column * axis.column_ns
+            assert start_ns == run.start_ns + (60 * minutes + seconds) * S
             instants.add(seconds % 20)
     assert instants == {0}
 
@@ -612,8 +612,8 @@ def test_an_axis_that_ends_now_has_the_same_columns_and_ends_with_the_last_that_
 def test_it_is_dragged_by_cells_and_by_whole_samples_where_those_are_wider():
     run = run_of(600)
     axis = TimeWindow().axis(run, 104)
-    assert TimeWindow().panned(-2, run, 104).axis(run, 104).begin_ns == axis.begin_ns - 2 * S
+    assert TimeWindow().panned(-2, run, 104).axis(run, 104).start_ns == axis.start_ns - 2 * S
     fine = TimeWindow().axis(run, 300)
     assert fine.column_ns == S // 5
     assert TimeWindow().panned(-4, run, 300).axis(run, 300) == fine
-    assert TimeWindow().panned(-6, run, 300).axis(run, 300).begin_ns == fine.begin_ns - 2 * S
+    assert TimeWindow().panned(-6, run, 300).axis(run, 300).start_ns == fine.start_ns - 2 * S

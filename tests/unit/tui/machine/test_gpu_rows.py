@@ -28,7 +28,7 @@ def drawn(width, height, gpus=8, mark=True, without=frozenset(), known=18, **cha
 
 
 def test_a_history_is_as_long_as_there_is_data_for():
-    axis = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=16)
+    axis = TimeAxis(start_ns=0, column_ns=SECOND_NS, count=100, known=16)
     assert coarser(axis, 20) == replace(axis, count=20)
     axis = replace(axis, known=45)
     assert coarser(axis, 20) == TimeAxis(0, 3 * SECOND_NS, 20, 15)
@@ -37,22 +37,22 @@ def test_a_history_is_as_long_as_there_is_data_for():
 @pytest.mark.parametrize("known", range(1, 100))
 @pytest.mark.parametrize("count", [8, 20, 26])
 def test_a_history_leaves_nothing_out_that_is_known(count, known):
-    axis = TimeAxis(begin_ns=7 * SECOND_NS, column_ns=SECOND_NS, count=100, known=known)
+    axis = TimeAxis(start_ns=7 * SECOND_NS, column_ns=SECOND_NS, count=100, known=known)
     coarse = coarser(axis, count)
-    assert coarse.begin_ns <= axis.begin_ns
+    assert coarse.start_ns <= axis.start_ns
     assert axis.end_ns <= coarse.end_ns < axis.end_ns + coarse.column_ns
     assert coarse.known <= coarse.count == count
 
 
 def test_the_history_of_a_full_axis_moves_by_whole_cells_and_reaches_to_its_end():
-    full = TimeAxis(begin_ns=0, column_ns=SECOND_NS, count=100, known=100)
+    full = TimeAxis(start_ns=0, column_ns=SECOND_NS, count=100, known=100)
     begins = set()
     for second in range(20):
-        moved = replace(full, begin_ns=second * SECOND_NS)
+        moved = replace(full, start_ns=second * SECOND_NS)
         coarse = coarser(moved, 20)
         assert coarse.column_ns == 5 * SECOND_NS
         assert moved.end_ns <= coarse.end_ns < moved.end_ns + coarse.column_ns
-        begins.add(coarse.begin_ns)
+        begins.add(coarse.start_ns)
     assert len(begins) == 3
 
 

@@ -14,8 +14,8 @@ from tui.machine.process_rows import (
     in_order,
     matching,
     next_column,
+    process_key,
     reasons,
-    same,
 )
 
 NAMES = [column.name for column in COLUMNS]
@@ -176,8 +176,8 @@ def test_in_place_of_an_unknown_command_stands_the_reason():
 
 
 def test_one_pid_in_two_namespaces_is_two_processes():
-    assert same(Process(48)) != same(FOREIGN)
-    assert same(FOREIGN) == same(Process(48, cpu_pct=3.0, why=FOREIGN.why))
+    assert process_key(Process(48)) != process_key(FOREIGN)
+    assert process_key(FOREIGN) == process_key(Process(48, cpu_pct=3.0, why=FOREIGN.why))
 
 
 @pytest.mark.parametrize(

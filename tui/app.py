@@ -187,18 +187,20 @@ class DlmonApp(NavigatingApp):
         ):
             state = "off" if is_on else "on"
             yield SystemCommand(
-                f"Turn the {name} {state}", "At the end of a run; config.toml keeps it", action
+                f"Turn the {name} {state}",
+                "At the end of a run; config.toml sets the default",
+                action,
             )
         # Once the palette is gone from the screen.
         save = partial(self.set_timer, _PALETTE_CLOSES_S, self._save_picture)
-        yield SystemCommand("Picture", "Save this screen as SVG in the working directory", save)
+        yield SystemCommand("Screenshot", "Save this screen as SVG in the working directory", save)
 
     def _save_picture(self) -> None:
         path = Path(time.strftime("dlmon-%Y%m%d-%H%M%S.svg"))
         try:
             path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
         except OSError as error:
-            self.complain(f"the picture can't be saved here: {error.strerror}")
+            self.complain(f"the screenshot can't be saved here: {error.strerror}")
         else:
             self.say(f"saved {path}")
 
@@ -209,7 +211,7 @@ class DlmonApp(NavigatingApp):
         try:
             remember_theme(name)
         except OSError as error:
-            self.complain(f"the theme can't be kept for the next start: {error}")
+            self.complain(f"the theme can't be saved: {error}")
 
     def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
         """Notify that a session is over; during a sweep, only its end is notified."""
@@ -231,13 +233,13 @@ class DlmonApp(NavigatingApp):
     def action_toggle_bell(self) -> None:
         """Ring the bell at the end of a run, or no more."""
         self._bell = not self._bell
-        self.say(f"the bell rings at the end of a run: {_yes_or_no(self._bell)}")
+        self.say(f"bell at the end of a run: {_on_or_off(self._bell)}")
 
     def action_toggle_notification(self) -> None:
         """Send a desktop notification at the end of a run, or no more."""
         self._notification = not self._notification
-        state = _yes_or_no(self._notification)
-        self.say(f"a desktop notification at the end of a run: {state}")
+        state = _on_or_off(self._notification)
+        self.say(f"desktop notification at the end of a run: {state}")
 
     def action_help(self) -> None:
         """Explain the screen."""
@@ -277,5 +279,5 @@ def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
     return sorted(own, key=lambda active: not active.binding.show)
 
 
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
+def _on_or_off(value: bool) -> str:
+    return "on" if value else "off"

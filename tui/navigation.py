@@ -277,13 +277,13 @@ class NavigatingApp(App[int]):
         if self._starting is not None:
             return True
         if self._sweep_runs:
-            self.complain("the sweep is still running: what else runs would spoil its figures")
+            self.complain("the sweep is still running: another run would distort its figures")
             return True
         running = next((shown for shown in self._shown if shown.needs_us), None)
         if running is None:
             return False
         session = running.viewer.session.header.id
-        self.complain(f"{session} is still running: stop it, or leave it running, first")
+        self.complain(f"{session} is still running: stop or detach it first")
         return True
 
     def _await_session(self, starting: _Starting) -> None:
@@ -291,7 +291,7 @@ class NavigatingApp(App[int]):
         from tui.screens.starting import StartingScreen
 
         self._starting = starting
-        sentence = "starting the session: asking the sensors what this machine is …"
+        sentence = "starting the session: waiting for the sensors …"
         self._starting_screen = StartingScreen(sentence)
         self.push_screen(self._starting_screen)
         self.run_worker(self._take_answer(starting))
@@ -422,7 +422,7 @@ class NavigatingApp(App[int]):
         self._uncover(shown.screen)
         self._close(shown)
         if shown.screen.detached:
-            self.say(f"{shown.viewer.session.header.id} goes on without dlmon")
+            self.say(f"{shown.viewer.session.header.id} keeps running without dlmon")
         if self.screen is self._home:
             self._read_sessions_for_home()
 

@@ -90,7 +90,7 @@ def command_line(context: click.Context, ascii: bool | None) -> int | None:
     command = context.invoked_subcommand
     if command is not None:
         if ascii is not None:
-            raise UserError(f"say --ascii after the command: dlmon {command} … --ascii")
+            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
         return None
     if not in_terminal():
         raise UserError(

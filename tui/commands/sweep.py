@@ -31,9 +31,9 @@ HELP = f"""Run every combination of some options, one after another; one table, 
 
 WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
 for all runs. A run that was steady for less than
-{LEAST_TIME_IN_SWEEP_S:g} seconds goes on for more epochs, so that it has a figure (--seconds). Runs
-are made one at a time, in an order that favours none and is recorded. A combination that can't be
-run, or for which memory runs out, is a row that says so, and the sweep goes on.
+{LEAST_TIME_IN_SWEEP_S:g} seconds continues for more epochs, so that it has a result (--seconds).
+Runs are made one at a time, in a balanced order that is recorded. A combination that can't be run,
+or for which memory runs out, gets a row that says so, and the sweep continues.
 
 \b
 Which batch size is the fastest, and where does memory run out?
@@ -71,8 +71,8 @@ How fast is every workload on this machine?
 @click.option(
     "--repeat",
     metavar="N",
-    help="Run each combination so often (1), all of them before any again; from 3 on the table "
-    "shows how far the runs agree and what is surely faster.",
+    help="Run each combination N times (1), all of them once before any is repeated; from 3 on the "
+    "table shows the spread of the runs and which differences are significant.",
 )
 @click.option(
     "--resume",

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 
-UNSURE = " (how sure is not known)"
+UNSURE = " (uncertainty unknown)"
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -128,8 +128,8 @@ def epoch_text(snapshot: Snapshot) -> str:
 
 
 def timed_unit(metric: str) -> str:
-    """Say what a time is of: an epoch, a run or a batch."""
-    return {"run_seconds": "a run", STEP_MS: "a batch"}.get(metric, "an epoch")
+    """Return what a time is per: epoch, run or batch."""
+    return {"run_seconds": "per run", STEP_MS: "per batch"}.get(metric, "per epoch")
 
 
 def unusual_settings(options: Mapping[str, Any]) -> list[str]:
@@ -330,8 +330,7 @@ def comparable_text(match: Match | None) -> str:
         return "none comparable"
     if not match.changes:
         return f"{match.count} comparable"
-    are = "is" if match.count == 1 else "are"
-    return f"none comparable; {match.count} {are} with {changed_options(match)}"
+    return f"none comparable; {match.count} with {changed_options(match)}"
 
 
 def how_to_match(snapshot: Snapshot, room: int) -> str:

@@ -137,7 +137,7 @@ def _of_faults(machine: Machine) -> list[Figure]:
     rate = of_run or (memory.major_faults_s if memory is not None else None)
     if not rate or rate < 0.5:
         return []
-    return [Figure("faults", f"{rate:,.0f} a second", short=f"{rate:,.0f} major faults/s")]
+    return [Figure("faults", f"{rate:,.0f} per second", short=f"{rate:,.0f} major faults/s")]
 
 
 def processes_text(count: int) -> str:

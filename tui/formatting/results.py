@@ -28,7 +28,7 @@ def energy_text(result: Result) -> str:
     if not result.energy_j_per_epoch:
         return ""
     parts = (f"{name.upper()} {units.energy(j)}" for name, j in result.energy_j_per_epoch.items())
-    return f"{', '.join(parts)} an epoch"
+    return f"{', '.join(parts)} per epoch"
 
 
 def effective_text(result: Result) -> str:
@@ -45,5 +45,5 @@ def _effective(result: Result) -> str:
     """Return the same, with the reason why the share is not known."""
     text, reason = effective_text(result), result.why.get("peak_share")
     if text and result.peak_share is None and reason:
-        return f"{text} (share of the peak not known: {reason})"
+        return f"{text} (share of the peak unknown: {reason})"
     return text

@@ -22,7 +22,7 @@ _IN_BRIEF = {
 }
 
 _NO_RESULT = {
-    Status.RUNNING: "not over yet",
+    Status.RUNNING: "still running",
     Status.INTERRUPTED: "left no result",
     Status.UNKNOWN: "recorded on another machine",
 }

@@ -31,16 +31,16 @@ from tui.formatting import units
 from tui.formatting.glyphs import UNICODE, Glyphs
 
 _UNITS = {
-    "ms_per_sample": "a sample",
-    "step_ms": "a step",
-    "seconds_per_epoch": "an epoch",
-    "run_seconds": "a run",
+    "ms_per_sample": "per sample",
+    "step_ms": "per step",
+    "seconds_per_epoch": "per epoch",
+    "run_seconds": "per run",
 }
 _HEADINGS = {
-    "ms_per_sample": "ms a sample",
-    "step_ms": "ms a step",
-    "seconds_per_epoch": "s an epoch",
-    "run_seconds": "s a run",
+    "ms_per_sample": "ms per sample",
+    "step_ms": "ms per step",
+    "seconds_per_epoch": "s per epoch",
+    "run_seconds": "s per run",
 }
 _MOST_VALUES = 8
 _PRICE = "USD/M samples"
@@ -181,12 +181,12 @@ def amount(metric: str, value: float) -> str:
 
 
 def amount_of(metric: str, value: float) -> str:
-    """Write what a time is of as well: 0.41 ms a sample, 9.02 s an epoch."""
+    """Write what a time is of as well: 0.41 ms per sample, 9.02 s per epoch."""
     return f"{amount(metric, value)} {_UNITS[metric]}"
 
 
 def heading_of(metric: str) -> str:
-    """Name a metric with its unit: ms a sample."""
+    """Name a metric with its unit: ms per sample."""
     return _HEADINGS[metric]
 
 
@@ -286,7 +286,7 @@ def _bests(rows: Sequence[Row], sweep: Sweep, glyphs: Glyphs) -> list[str]:
         if best is not None:
             sentence = _best(best, like, sweep.plan, glyphs)
         elif len(like) > 1 and not sweep.left():
-            sentence = "none is the best: fewer than two have a throughput"
+            sentence = "no best combination: fewer than two have a throughput"
         else:
             continue
         sentences.append(_with_shared(like, sentence))

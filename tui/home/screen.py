@@ -52,7 +52,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
-        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Look at what was recorded"),
+        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Recorded and running sessions"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
@@ -62,9 +62,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "app.command_palette",
             "Menu",
             priority=True,
-            tooltip="Look for a command by its name",
+            tooltip="Search for a command",
         ),
-        Binding("ctrl+s", "sweep", "Sweep", tooltip="Train with several values each"),
+        Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding(
@@ -75,8 +75,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
         Binding("up", "move(-1)", "Previous workload", show=False),
         Binding("down", "move(1)", "Next workload", show=False),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
@@ -104,8 +104,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         *((option.label, option.explanation) for option in OPTIONS.values()),
         (
             "$ dlmon run …",
-            "The command that does in a shell what Enter does here; a click or Ctrl+Y copies it. "
-            "Where an option can't be, it says why.",
+            "The shell command for what Enter does here; a click or Ctrl+Y copies it. "
+            "If an option is invalid, it shows why.",
         ),
         (
             "CPU, GPU, memory and cores",
@@ -345,7 +345,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             return
         command = typed.options.command_line(workload, self._configured)
         self.app.copy_to_clipboard(command)
-        self.notify(f"given to the terminal's clipboard: {clean(command)}", markup=False)
+        self.notify(f"copied to the terminal's clipboard: {clean(command)}", markup=False)
 
     def _describe(self) -> None:
         from tui.formatting.comparison import comparable_text, match_of_options
@@ -368,7 +368,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         typed = self._form.typed
         if workload is None:
             self._form.mark(typed.unreadable)
-            self._command.show_problem("no workload is left to train: Esc clears the filter")
+            self._command.show_problem("no workload matches: Esc clears the filter")
             return
         problems = typed.problems(workload)
         self._form.mark(problems)

@@ -28,7 +28,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "Bars",
         "▶ is this run, · an earlier one on this machine, the rest are published measurements of "
         "the same network on other devices. The shortest bar is the fastest. A click on a row "
-        "shows all that is known of it.",
+        "shows its details.",
     ),
     (
         "logarithmic scale",
@@ -37,7 +37,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "batch 32, not 100",
-        "What was different when that number was taken: it was other work, so it stands below "
+        "What was different when that number was measured: it was other work, so it stands below "
         "the others, without a bar or a factor. Where a note has no room, (1) stands instead, and "
         "the note below the bars.",
     ),

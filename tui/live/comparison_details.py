@@ -15,7 +15,7 @@ _APART = 2
 HELP: tuple[tuple[str, str], ...] = (
     (
         "differs",
-        "All that was different when this number was taken: a factor would compare other work.",
+        "What was different when this number was measured: a factor would compare other work.",
     ),
     (
         "of its peak",

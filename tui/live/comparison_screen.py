@@ -54,8 +54,8 @@ class ComparisonScreen(BaseScreen):
         Binding("down,j", "move(1)", "Choose the next row", show=False),
         Binding("pageup", "move(-10)", "Ten rows up", show=False),
         Binding("pagedown,space", "move(10)", "Ten rows down", show=False),
-        Binding("home", "move(-1000)", "To the first row", show=False),
-        Binding("end", "move(1000)", "To the last row", show=False),
+        Binding("home", "move(-1000)", "Go to start", show=False),
+        Binding("end", "move(1000)", "Go to end", show=False),
         PALETTE,
         QUIT,
     ]

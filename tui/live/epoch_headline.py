@@ -42,9 +42,9 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "± band",
-        "The mean epoch lies within this of the figure with 95 % confidence, a single one may lie "
-        "further off. It goes by how much the epochs differed; of one epoch, and of a projection, "
-        "by how much its parts did. Without it, how sure the figure is is not known.",
+        "The mean epoch lies within this range of the figure with 95 % confidence; a single one "
+        "may be further off. It is computed from how much the epochs differed, or for one epoch or "
+        "a projection from how much its parts did. Without ±, the uncertainty is unknown.",
     ),
     (
         "projected",
@@ -54,25 +54,24 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "first left out",
-        "The first epoch holds the compilation, so the figure is the mean of those after it.",
+        "The first epoch includes the compilation, so the figure is the mean of those after it.",
     ),
     (
         "compile",
-        "The time that the first batch took longer than the others, in which the network is "
-        "prepared for the device.",
+        "The extra time of the first batch, in which the network is prepared for the device.",
     ),
     (
         "1 stall",
-        "A batch that took over ten times the median; stalls are counted in the throughput. So is "
-        "as long a pause before an epoch's first batch a stall, but no part of the throughput.",
+        "A batch that took over ten times the median; stalls count in the throughput. A pause as "
+        "long before an epoch's first batch is a stall too, but not part of the throughput.",
     ),
     (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
         "it on this machine, if what was trained is the same. Where their bands overlap there is "
-        "no clear difference; it is about as fast where they also allow for no more than a tenth "
-        "between the two. Published figures have no band and count as exact; where our own is not "
-        "known, neither is how sure the factor is (± ?).",
+        "no clear difference; it is about as fast where they also allow no more than a tenth "
+        "between the two. Published figures have no band and count as exact; where our own is "
+        "unknown, so is the uncertainty of the factor (± ?).",
     ),
     (
         "comparable with --batch-size 64",
@@ -202,7 +201,7 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
         facts = (*facts, (effective, MUTED))
     if timing is not snapshot.run_seconds or per_epoch is None:
         return (), facts
-    return ((f"{units.band(per_epoch, glyphs)} an epoch", PLAIN),), facts
+    return ((f"{units.band(per_epoch, glyphs)} per epoch", PLAIN),), facts
 
 
 def _with_basis(figure: TextRun, snapshot: Snapshot, others: TextRow, width: int) -> TextRow:

@@ -36,9 +36,11 @@ class EpochTable(Tail[Epoch]):
 
     def show(self, epochs: tuple[Epoch, ...], running: bool = True) -> None:
         """Show epochs; of a session that is over, no more are to come."""
-        self._empty = "no epoch has ended yet" if running else "it ended before its first epoch did"
+        self._empty = (
+            "no epoch has ended yet" if running else "the run ended before its first epoch"
+        )
         cut_short = any(not epoch.whole for epoch in epochs)
-        self.show_lines(epochs, "Epochs", "* not a whole epoch" if cut_short else "")
+        self.show_lines(epochs, "Epochs", "* incomplete epoch" if cut_short else "")
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return a heading and the epochs in view."""

@@ -17,7 +17,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "What was measured over the last half minute of steady training: the CPU time of this run "
         "apart from that of other programs, held against what the run may use; a GPU that is busy "
         "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
-        "took. The two strongest are given in full. Where none holds, the figures are.",
+        "took. The two strongest are given in full; if there is none, the measured figures.",
     ),
 )
 
@@ -70,5 +70,5 @@ def _sentence(snapshot: Snapshot, running: bool) -> tuple[str, tuple[str, ...]]:
     if snapshot.samples_per_second is not None:
         return "too few readings of the machine in steady training", MUTED
     if running and snapshot.result is None:
-        return "known once training is steady", MUTED
+        return "shown once training is steady", MUTED
     return "the run was never steady for long enough", MUTED

@@ -20,8 +20,8 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "▲ notices",
-        "What dlmon itself has to say, such as a GPU that slows down for heat, among the output "
-        "at the moment when it happened.",
+        "Messages of dlmon itself, such as a GPU that throttles because of heat, among the output "
+        "at the time of the event.",
     ),
 )
 

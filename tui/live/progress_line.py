@@ -78,7 +78,7 @@ class ProgressLine(GrowingLines):
         if snapshot is None:
             return []
         if self._reading:
-            then = f"{self._reading}; what is shown is from {units.clock(snapshot.elapsed_s)}"
+            then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
         wrong = self._trouble or _failure(snapshot)
         if wrong:
@@ -88,7 +88,7 @@ class ProgressLine(GrowingLines):
             after = f"{result.status} after {units.seconds(result.wall_s)}"
             return [cut(((after, PLAIN),), width, self.ellipsis)]
         if self._stopping:
-            return [cut((("stopping after the batch that runs …", STRONG),), width, self.ellipsis)]
+            return [cut((("stopping after the current batch …", STRONG),), width, self.ellipsis)]
         step, notice = _step(snapshot), self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]

@@ -46,16 +46,16 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
         "a session that is over, the last ones that were read.",
     ),
     ("● this run", "A dot marks the training and what it started."),
-    ("GPU, GPU mem", "The numbers of the GPUs that a process is on, and what it holds on all."),
+    ("GPU, GPU mem", "The numbers of the GPUs that a process uses, and its memory on all of them."),
     ("CPU %", "100 is one core, so several threads take more than 100."),
     (
         "(in brackets)",
-        "In place of a command, why it is unknown: a container numbers processes in another "
-        "way than the driver does.",
+        "In place of a command, why it is unknown: a container numbers processes differently "
+        "from the driver.",
     ),
     (
         "–",
-        "Unknown; the processes screen shows the reason of the one that is chosen. A blank "
+        "Unknown; the processes screen shows the reason for the chosen process. A blank "
         "means none.",
     ),
 )
@@ -168,12 +168,12 @@ class ProcessList(Wheel, Lines):
         """Choose another process, as far as there are some."""
         if self._shown:
             last = len(self._shown) - 1
-            # The first step chooses the first one in sight.
+            # The first step chooses the first visible one.
             at = self._index if self.chosen is not None else self._first - (steps > 0)
             self._choose(self._shown[min(max(at + steps, 0), last)])
 
     def move_page(self, direction: int) -> None:
-        """Choose one as many rows further as are in sight."""
+        """Choose a process one page further."""
         self.move(direction * max(1, self._visible_row_count - 1))
 
     def scroll_lines(self, delta: int) -> None:
@@ -182,7 +182,7 @@ class ProcessList(Wheel, Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the heading and the processes in sight."""
+        """Return the heading and the visible processes."""
         if width < 1 or height < 1:
             return []
         if not self._shown:
@@ -190,8 +190,8 @@ class ProcessList(Wheel, Lines):
         count = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, len(self._shown) - count))
         columns = columns_for(width, self._with_gpus)
-        in_sight = self._shown[self._first : self._first + count]
-        rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in in_sight)]
+        visible = self._shown[self._first : self._first + count]
+        rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in visible)]
         rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
         if len(self._shown) > count:
             rows[_HEADING_ROWS:] = with_thumb(
@@ -200,7 +200,7 @@ class ProcessList(Wheel, Lines):
         return rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep what is chosen in sight."""
+        """Keep what is chosen visible."""
         self._scroll_to_chosen()
         self.redraw()
 
@@ -226,7 +226,7 @@ class ProcessList(Wheel, Lines):
         """Put the processes in order, and find the chosen one again by its pid."""
         found = matching(self._all or (), self._typed)
         self._shown = in_order(found, self.sorted_by, self._reversed)
-        was_in_sight = self._first <= self._index < self._first + self._visible_row_count
+        was_visible = self._first <= self._index < self._first + self._visible_row_count
         before = self.chosen
         if before is not None:
             shown = [process_key(process) for process in self._shown]
@@ -235,7 +235,7 @@ class ProcessList(Wheel, Lines):
                 self.chosen = self._shown[self._index]
             else:
                 self.chosen = None
-        if self.chosen is not None and was_in_sight:
+        if self.chosen is not None and was_visible:
             self._scroll_to_chosen()
         self._put_titles_of_table()
         self.redraw()

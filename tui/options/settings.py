@@ -154,7 +154,7 @@ def _check_theme(name: str) -> None:
     names = theme_names()
     if name not in names:
         nearest = difflib.get_close_matches(name, names, n=1)
-        suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists what there is"
+        suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists the themes"
         raise SettingsError(f"there is no theme {quoted(name)}; {suggestion}")
 
 

@@ -94,7 +94,7 @@ def print_sessions(
     console = table_console()
     if not entries and not sweeps:
         print_line(
-            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run makes one")
+            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run starts one")
         )
         return
     runs = runs_of_sweeps(sweeps)

@@ -20,7 +20,7 @@ REFRESH_S = 0.5
 # Each screen puts these among its own where the footer is to show them.
 HELP = Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen")
 THEME = Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours")
-SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs")
+SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="Recorded and running sessions")
 PALETTE = Binding("ctrl+p", "app.command_palette", "Commands", show=False)
 QUIT = Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True)
 

@@ -28,8 +28,8 @@ class HelpScreen(BaseScreen):
         Binding("ctrl+c,ctrl+q", "close", show=False),
         Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓"),
         Binding("down,j", "scroll(1)", "Scroll down", show=False),
-        Binding("pageup", "page(-1)", "A page up", show=False),
-        Binding("pagedown,space", "page(1)", "A page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "page(1)", "Page down", show=False),
         Binding("home", "page(-1000)", "Go to start", show=False),
         Binding("end", "page(1000)", "Go to end", show=False),
     ]

@@ -29,7 +29,7 @@ class QuitScreen(ModalScreen[str]):
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Stop", "after the current batch; its results are kept"),
-        ("Leave", "it trains on; dlmon attach shows it again"),
+        ("Leave", "it keeps training; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
     )
     # Whole, for Textual looks for it beside a subclass.

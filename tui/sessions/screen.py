@@ -42,15 +42,15 @@ class SessionsScreen(BaseScreen):
             "app.command_palette",
             "Commands",
             priority=True,
-            tooltip="Look for a command by its name",
+            tooltip="Search for a command",
         ),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("q", "leave", "Back", show=False),
         QUIT,
         Binding("up", "move(-1)", "Newer session", show=False),
         Binding("down", "move(1)", "Older session", show=False),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
         Binding("ctrl+home", "move(-1000000)", "Newest session", show=False),
         Binding("ctrl+end", "move(1000000)", "Oldest session", show=False),
     ]
@@ -58,13 +58,13 @@ class SessionsScreen(BaseScreen):
         (
             "Sessions",
             "Every training run that was recorded here, newest first, and those that are running "
-            "now. Enter or a double click shows one, as it ended or as it goes on.",
+            "now. Enter or a double click shows one, finished or live.",
         ),
         (
             "Sweeps",
             "A sweep has a row of its own, and its runs stand below it, joined to it by ├ and ╰, "
             "with what was varied at the end of the row. Enter on the sweep shows its table and "
-            "its chart, and goes on with what is left of it.",
+            "its chart, and resumes it.",
         ),
         (
             "Filter",
@@ -74,8 +74,9 @@ class SessionsScreen(BaseScreen):
         ),
         (
             "status",
-            "completed, stopped by a person, or failed; running; interrupted when what watched "
-            "over it vanished; unknown where that can't be known, as of another machine's session.",
+            "completed, stopped by a person, or failed; running; interrupted if its "
+            "supervisor vanished; unknown if that can't be determined, as for another "
+            "machine's session.",
         ),
         (
             "time",

@@ -23,7 +23,7 @@ from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
-    Status.RUNNING: "still running: Enter shows it as it goes on",
+    Status.RUNNING: "still running: Enter shows it live",
     Status.INTERRUPTED: "its supervisor is gone and left no result; Enter shows what was recorded",
     Status.UNKNOWN: "recorded on another machine: whether it still runs can't be seen from here",
 }
@@ -95,7 +95,7 @@ def _next_step(entry: SweepEntry) -> str:
     if entry.status == Status.RUNNING:
         return f"process {entry.pid} runs it"
     if can_be_resumed(entry):
-        return "Enter goes on with it"
+        return "Enter resumes it"
     return "Enter shows its table and its chart"
 
 
@@ -124,7 +124,7 @@ def _speed(result: Result, glyphs: Glyphs) -> str:
     if result.samples_per_second is not None:
         parts.append(units.throughput(result.samples_per_second, glyphs))
     if result.step_ms is not None:
-        parts.append(f"{result.step_ms.median:,.3g} ms a step")
+        parts.append(f"{result.step_ms.median:,.3g} ms per step")
     if result.compile_s is not None:
         parts.append(f"compile {units.seconds(result.compile_s)}")
     parts.append(f"took {units.seconds(result.wall_s)}")

@@ -57,7 +57,7 @@ class SweepChart(Lines):
         known = [point.y for series in picture.series for point in series.points]
         failed = any(p.out_of_memory for series in picture.series for p in series.points)
         if picture.series and not failed and all(y is None for y in known):
-            waiting = "a point for each combination, once it has a throughput"
+            waiting = "waiting for the first throughput"
             return [((waiting[:width], MUTED),)]
         if picture.series:
             return plot_rows(picture.series, width, height, self.glyphs)

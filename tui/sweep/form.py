@@ -19,7 +19,7 @@ from tui.formatting.sweeps import plan_text
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
-HINT = "Name an option and its values, or ask for several runs of the same."
+HINT = "Enter an option and its values, or a number of runs."
 
 
 class SweepForm(ModalScreen[Plan]):
@@ -55,7 +55,7 @@ class SweepForm(ModalScreen[Plan]):
                 yield TextField(placeholder="batch_size=32,64,128 threads=1,2", id="vary")
             with Horizontal():
                 yield Label("Runs of each")
-                yield TextField(placeholder="1; three show how sure a figure is", id="repeats")
+                yield TextField(placeholder="1; three or more give an uncertainty", id="repeats")
             yield Static(id="summary")
         yield KeyFooter()
 

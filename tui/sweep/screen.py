@@ -47,17 +47,15 @@ class SweepScreen(BaseScreen):
         Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
         SESSIONS,
         HELP,
-        Binding(
-            "q", "leave", "Quit", tooltip="Leave; a sweep that is not at its end is asked about"
-        ),
+        Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
         THEME,
         _hidden("up", "move(-1)", "Combination above"),
         _hidden("down", "move(1)", "Combination below"),
-        _hidden("pageup", "move_page(-1)", "A page up"),
-        _hidden("pagedown", "move_page(1)", "A page down"),
+        _hidden("pageup", "move_page(-1)", "Page up"),
+        _hidden("pagedown", "move_page(1)", "Page down"),
         _hidden("home", "move(-1000000)", "First combination"),
         _hidden("end", "move(1000000)", "Last combination"),
-        _hidden("f", "follow", "Highlight what is being run"),
+        _hidden("f", "follow", "Follow the current run"),
         PALETTE,
         _hidden("ctrl+c,ctrl+q", "leave", ""),
     ]

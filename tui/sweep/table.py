@@ -21,22 +21,22 @@ HELP: tuple[tuple[str, str], ...] = (
         "Combinations",
         "A row for each combination of what is varied; ▶ is the one of the highest throughput "
         "among those that do the same work: in a sweep over the mode, one for each mode. Enter "
-        "shows the session of the highlighted one, as it runs or as it ended.",
+        "shows the session of the highlighted one, live or finished.",
     ),
     (
         "runs",
         "How many of a combination's runs have completed. All combinations are run before any is "
-        "run again, in an order that favours none.",
+        "run again, in a balanced order.",
     ),
     (
-        "ms a sample, …",
+        "ms per sample, …",
         "The median over the runs; ± is the 95 % interval of three or more, and ~ says that it is "
         "projected from a part of an epoch.",
     ),
     (
         "best is",
-        "How many times as fast the best combination is, where the runs show that it surely is: "
-        "where the intervals of the two don't overlap.",
+        "How many times as fast the best combination is, where the difference is "
+        "significant: the intervals of the two don't overlap.",
     ),
 )
 

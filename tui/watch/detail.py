@@ -49,8 +49,8 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "energy",
-        "What the GPU took since the session began, or the home or watch screen that this one "
-        "was opened from; and in all since its driver was loaded.",
+        "What the GPU has used since the session (or the home or watch screen below this one) "
+        "was started; and in all since its driver was loaded.",
     ),
     ("MIG", "On where the card is divided into instances; then it reports no utilisation."),
     (
@@ -73,10 +73,11 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "This run",
-        "What the training and all that it started take together; top thread is its busiest one.",
+        "What the training and all processes that it started use together; top thread is the "
+        "busiest one.",
     ),
     ("cost, late by", "What dlmon's own sensors take, and how late their last sample was."),
-    ("unknown", "What can't be read, below each part with the reason."),
+    ("unknown", "What can't be read stands below each part, with the reason."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
     ("as last read", "The session is over: nothing has been read since."),
 )
@@ -121,7 +122,7 @@ class MachineDetail(Wheel, Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the part that is in sight."""
+        """Return the visible rows."""
         if self._view is None or width < 1 or height < 1:
             return []
         rows = self._all_rows(self._view, width - _MARGIN)

@@ -89,16 +89,14 @@ class GpusScreen(MachineScreen):
     """Every GPU, then the rest of the machine, with all that is known of each."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Show what is above, or below"
-        ),
+        Binding("up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll up or down"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
         *_ALWAYS,
         Binding("g", "leave", "Back", show=False),
-        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Show what is below"),
-        Binding("pageup", "scroll_page(-1)", "A page up", show=False),
-        Binding("pagedown,space", "scroll_page(1)", "A page down", show=False),
-        Binding("home", "scroll_page(-1000)", "To the top", show=False),
+        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Scroll down"),
+        Binding("pageup", "scroll_page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False),
+        Binding("home", "scroll_page(-1000)", "Go to start", show=False),
         Binding("end", "scroll_page(1000)", "Go to end", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
@@ -139,7 +137,9 @@ class ProcessesScreen(MachineScreen):
     """The processes: of the run, on a GPU, or busy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what is typed"),
+        Binding(
+            "slash", "filter", "Filter", key_display="/", tooltip="Show only matching processes"
+        ),
         Binding(
             "o,greater_than_sign",
             "sort(1)",
@@ -151,22 +151,22 @@ class ProcessesScreen(MachineScreen):
         Binding("f4", "gpus", "GPU", show=False),
         Binding("f6", "sort(1)", "Sort", show=False),
         # Before the way back, which has the same key where there is no filter.
-        Binding("escape", "clear_filter", "Clear", tooltip="Forget the filter"),
+        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
         *_ALWAYS,
         Binding("p", "leave", "Back", show=False),
         Binding(
             "less_than_sign",
             "sort(-1)",
-            "Sort by the column before",
+            "Sort by the previous column",
             show=False,
-            tooltip="Sort by the column before",
+            tooltip="Sort by the previous column",
         ),
         Binding("up", "move(-1)", "Choose above", show=False, tooltip="Choose the process above"),
         Binding("down", "move(1)", "Choose below", show=False, tooltip="Choose the process below"),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
-        Binding("home", "move(-1000000)", "To the first", show=False),
-        Binding("end", "move(1000000)", "To the last", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("home", "move(-1000000)", "Go to start", show=False),
+        Binding("end", "move(1000000)", "Go to end", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *PROCESS_HELP,

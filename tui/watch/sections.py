@@ -266,7 +266,7 @@ def _sensors(machine: Machine, facts: MachineFacts) -> Section:
         known.add(label, Figure("", text), facts.why)
     cost = machine.cost
     if cost is not None:
-        known.add("cost", Figure("", f"{cost.cpu_ms:.1f} ms of CPU a sample"), {})
+        known.add("cost", Figure("", f"{cost.cpu_ms:.1f} ms of CPU per sample"), {})
         known.add("late by", Figure("", f"{cost.late_ms:.1f} ms"), {})
     return _section("Driver and sensors", (), known)
 
@@ -318,7 +318,7 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
 def _ecc(gpu: Gpu) -> Figure | None:
     counts: Iterable[tuple[int | None, str]] = (
         (gpu.ecc_corrected, "corrected"),
-        (gpu.ecc_uncorrected, "not"),
+        (gpu.ecc_uncorrected, "uncorrected"),
     )
     text = ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
     return Figure("", text, level="bad" if gpu.ecc_uncorrected else "") if text else None
@@ -332,7 +332,7 @@ def _energy(gpu: Gpu, since_begin_j: float | None) -> str:
 
 
 def _faults(rate: float | None) -> Figure | None:
-    return None if rate is None else Figure("", f"{rate:,.0f} a second")
+    return None if rate is None else Figure("", f"{rate:,.0f} per second")
 
 
 def _above_0(rate: float) -> Level:

@@ -185,7 +185,7 @@ async def test_before_the_first_run_the_plan_stands_there(make_run, show):
     async with show(make_run(repeats=3)) as shown:
         assert "12 runs: mnist-mlp-small × batch 32, 64, 128, 512; 3 times each" in shown.text
         assert "0 of 3" in shown.text
-        assert "a point for each combination, once it has a throughput" in shown.text
+        assert "waiting for the first throughput" in shown.text
 
 
 async def test_a_run_that_starts_is_named_before_it_has_a_session(make_run, show):

@@ -241,7 +241,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         await stage.pilot.press("f4")
         await stage.pilot.pause()
         painted.clear()
-        panel._beat()
+        panel._on_timer()
         assert painted == []
         assert stage.sensors.running
         await stage.pilot.press("escape")
@@ -249,7 +249,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         assert type(stage.app.screen) is below
         assert painted
         painted.clear()
-        panel._beat()
+        panel._on_timer()
         assert painted == [True]
 
 

@@ -28,7 +28,7 @@ WRONG = {
     "batch_size": (0, "the batch size must be from 1 to 50,000"),
     "epochs": (-1, "the number of epochs must be at least 1, not -1"),
     "steps": (0, "the number of steps must be at least 1, not 0"),
-    "seconds": (-0.5, "training can be made to last from 0 to 86,400 seconds, not -0.5"),
+    "seconds": (-0.5, "the minimum time must be from 0 to 86,400 seconds, not -0.5"),
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
     "cpus": (100_000, "the number of CPUs must be from 1 to "),
     "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
@@ -42,7 +42,7 @@ WRONG = {
     "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
     "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
-    "log_dir": (__file__, f"the log directory can't be there: {__file__} is no directory"),
+    "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }
 POSITIVE = st.none() | st.integers(1, 4096)
 NAMES = st.text(
@@ -159,7 +159,7 @@ def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
     file = tmp_path / "file"
     file.touch()
     told = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
-    assert told == f"the log directory can't be there: {file} is no directory"
+    assert told == f"the log directory can't be there: {file} is not a directory"
 
 
 @pytest.mark.parametrize("log_dir", ["", " "])
@@ -182,7 +182,7 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("tui.options.checks.os.access", lambda path, mode: False)
     told = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
-    assert told == f"the log directory can't be there: {tmp_path} can't be written"
+    assert told == f"the log directory can't be there: {tmp_path} is not writable"
 
 
 # ---- the command line ----

@@ -434,7 +434,7 @@ def latest_axis(run: RunSpan, column_ns: int, count: int) -> TimeAxis:
     else:
         over += 1
     # Where a step is longer than the axis, the next one could lie beyond the run's end.
-    first = min(-(-max(0, over - count) // step), over // step) * step
+    first = min(-(-max(0, over - count) // step), max(0, over - 1) // step) * step
     known = max(0, min(count, over - first))
     return TimeAxis(start_ns + first * column_ns, column_ns, count, known)
 

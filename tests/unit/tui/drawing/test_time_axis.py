@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlmon.session.snapshot import Stretch
@@ -299,6 +299,8 @@ def after(window, taken, run, count):
     return window
 
 
+# A chart of one column, narrower than a step.
+@example(RunSpan(0, 10 * S, False, S // 20), 1, [("zoomed_in",)])
 @given(runs, counts, st.lists(moves, max_size=12))
 def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, taken):
     axis = after(TimeWindow(), taken, run, count).axis(run, count)

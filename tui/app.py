@@ -117,7 +117,6 @@ class DlmonApp(NavigatingApp):
         self._choose_theme(self.settings.theme or remembered_theme())
 
     def on_mount(self) -> None:
-        """Show the first screen."""
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
         before_hang_up(self.report_closed_terminal)
@@ -200,9 +199,9 @@ class DlmonApp(NavigatingApp):
         try:
             path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
         except OSError as error:
-            self.complain(f"the screenshot can't be saved here: {error.strerror}")
+            self.show_error(f"the screenshot can't be saved here: {error.strerror}")
         else:
-            self.say(f"saved {path}")
+            self.show_notice(f"saved {path}")
 
     def _choose_theme(self, name: str | None) -> None:
         self.theme = name if name in self.available_themes else DARK
@@ -211,7 +210,7 @@ class DlmonApp(NavigatingApp):
         try:
             remember_theme(name)
         except OSError as error:
-            self.complain(f"the theme can't be saved: {error}")
+            self.show_error(f"the theme can't be saved: {error}")
 
     def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
         """Notify that a session is over; during a sweep, only its end is notified."""
@@ -219,7 +218,6 @@ class DlmonApp(NavigatingApp):
             self._notify_end(message.text)
 
     def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
-        """Notify that a sweep is over."""
         self._notify_end(message.text)
 
     def _notify_end(self, text: str) -> None:
@@ -233,16 +231,15 @@ class DlmonApp(NavigatingApp):
     def action_toggle_bell(self) -> None:
         """Ring the bell at the end of a run, or no more."""
         self._bell = not self._bell
-        self.say(f"bell at the end of a run: {_on_or_off(self._bell)}")
+        self.show_notice(f"bell at the end of a run: {_on_or_off(self._bell)}")
 
     def action_toggle_notification(self) -> None:
         """Send a desktop notification at the end of a run, or no more."""
         self._notification = not self._notification
         state = _on_or_off(self._notification)
-        self.say(f"desktop notification at the end of a run: {state}")
+        self.show_notice(f"desktop notification at the end of a run: {state}")
 
     def action_help(self) -> None:
-        """Explain the screen."""
         from tui.screens.help import HelpScreen
 
         topics = getattr(self.screen, "TOPICS", ())

@@ -181,7 +181,6 @@ class NavigatingApp(App[int]):
         self.push_screen(self._sweep_screen)
 
     def on_sweep_screen_session_requested(self, message: SweepScreen.SessionRequested) -> None:
-        """Show a session of the sweep."""
         self._open(message.log)
 
     def on_sweep_screen_left(self, message: SweepScreen.Left) -> None:
@@ -210,7 +209,7 @@ class NavigatingApp(App[int]):
             check_plan(read_sweep(path)[1].plan)
             run = run_of(SweepWriter.resume(path, time.time()))
         except (LogError, SweepError) as error:
-            self.complain(str(error))
+            self.show_error(str(error))
         else:
             self._show_sweep(run)
 
@@ -242,7 +241,7 @@ class NavigatingApp(App[int]):
                 header = new_header(plan, seed, time.time())
                 run = run_of(SweepWriter.begin(directory, header))
             except (LogError, SweepError) as error:
-                self.complain(str(error))
+                self.show_error(str(error))
             else:
                 self._show_sweep(run)
 
@@ -253,7 +252,6 @@ class NavigatingApp(App[int]):
         self.train(message.workload, message.options)
 
     def train(self, workload: Workload, options: RunOptions) -> None:
-        """Launch a workload."""
         self._launch(workload, options, self._directory)
 
     def _launch(
@@ -268,7 +266,7 @@ class NavigatingApp(App[int]):
         try:
             started = self._sources.launch(make_job(workload, directory, options))
         except (LogError, OSError) as error:
-            self.complain(str(error))
+            self.show_error(str(error))
             return
         self._await_session(_Starting(started, options.detach, replaces))
 
@@ -277,13 +275,13 @@ class NavigatingApp(App[int]):
         if self._starting is not None:
             return True
         if self._sweep_runs:
-            self.complain("the sweep is still running: another run would distort its figures")
+            self.show_error("the sweep is still running: another run would distort its figures")
             return True
         running = next((shown for shown in self._shown if shown.needs_us), None)
         if running is None:
             return False
         session = running.viewer.session.header.id
-        self.complain(f"{session} is still running: stop or detach it first")
+        self.show_error(f"{session} is still running: stop or detach it first")
         return True
 
     def _await_session(self, starting: _Starting) -> None:
@@ -307,7 +305,9 @@ class NavigatingApp(App[int]):
 
         async def read() -> None:
             viewer.poll(SLICE_S)
-            await read_to_end(viewer, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
+            await read_to_end(
+                viewer, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
+            )
             self._being_read = None
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
@@ -355,7 +355,7 @@ class NavigatingApp(App[int]):
             self.exit(answer.exit_code)
         else:
             self._pop_starting_screen()
-            self.complain(answer.reason)
+            self.show_error(answer.reason)
 
     def _show_started(self, viewer: Viewer, starting: _Starting) -> None:
         """Show a session that was just launched, in place of what waited for it."""
@@ -422,7 +422,7 @@ class NavigatingApp(App[int]):
         self._uncover(shown.screen)
         self._close(shown)
         if shown.screen.detached:
-            self.say(f"{shown.viewer.session.header.id} keeps running without dlmon")
+            self.show_notice(f"{shown.viewer.session.header.id} keeps running without dlmon")
         if self.screen is self._home:
             self._read_sessions_for_home()
 
@@ -456,7 +456,7 @@ class NavigatingApp(App[int]):
         try:
             viewer = self._sources.follow(log)
         except LogError as error:
-            self.complain(str(error))
+            self.show_error(str(error))
             return
         viewer.poll(SLICE_S)
         if viewer.read_share is None:
@@ -472,7 +472,6 @@ class NavigatingApp(App[int]):
             self.pop_screen()
 
     def on_sessions_screen_session_chosen(self, message: SessionsScreen.SessionChosen) -> None:
-        """Show a recorded session."""
         self._open(message.log)
 
     def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
@@ -480,11 +479,9 @@ class NavigatingApp(App[int]):
         self._resume_sweep(message.path)
 
     def action_watch(self) -> None:
-        """Show the machine alone."""
         self._show_machine(self.settings.run.interval)
 
     def action_sessions(self) -> None:
-        """Show what was recorded."""
         from dlmon.sweep.log import list_sweeps
         from tui.sessions.screen import SessionsScreen
 
@@ -515,11 +512,11 @@ class NavigatingApp(App[int]):
     def _sweep_runs(self) -> bool:
         return self._sweep is not None and not self._sweep.ended
 
-    def say(self, sentence: str) -> None:
+    def show_notice(self, sentence: str) -> None:
         """Show a sentence for a while."""
         self.notify(sentence, markup=False)
 
-    def complain(self, reason: str) -> None:
+    def show_error(self, reason: str) -> None:
         """Show for a while why something can't be done."""
         self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
 

@@ -236,7 +236,7 @@ class TimeWindow:
         view: how much is seen; None, until one looks for oneself, for the last minute of a run
             that goes on and all of one that is over.
         paused_ns: where the window begins that stays; None while it follows the run.
-        cursor_ns: the instant that is read. It is always in sight.
+        cursor_ns: the instant that is read. It is always visible.
     """
 
     view: View | None = None

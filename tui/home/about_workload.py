@@ -23,7 +23,6 @@ class AboutWorkload(Lines):
     """Describes one workload, as spaciously as there is room for."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._workload: Workload | None = None
         self._last: LastResult | None = None

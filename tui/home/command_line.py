@@ -18,7 +18,6 @@ class CommandLine(Static):
         """The command was clicked."""
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__(id="command")
         self._shown = Content()
 

@@ -42,7 +42,6 @@ class RunForm(Container):
         """Another field has the focus, or none."""
 
     def __init__(self, configured: RunOptions) -> None:
-        """Start with nothing typed."""
         super().__init__(id="options", classes="panel")
         self._configured = configured
         self._workload: Workload | None = None
@@ -52,7 +51,6 @@ class RunForm(Container):
         self.border_title = "Options"
 
     def compose(self) -> ComposeResult:
-        """Put the fields in."""
         for option in OPTIONS.values():
             self._labels[option.name] = Static(Content(f"  {option.label}"))
             self._fields[option.name] = self._new_field(option)
@@ -116,7 +114,6 @@ class RunForm(Container):
         self.post_message(self.Entered())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
-        """Say no more."""
         self.border_subtitle = ""
         self.post_message(self.Entered())
 

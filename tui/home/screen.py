@@ -120,7 +120,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """The highlighted workload is to be trained, with the options that were typed."""
 
         def __init__(self, workload: Workload, options: RunOptions) -> None:
-            """Take both."""
             super().__init__()
             self.workload = workload
             self.options = options
@@ -213,14 +212,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.stop()
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
             self.app.push_screen(GpusScreen(self._machine.look))
 
     def action_processes(self) -> None:
-        """Show what runs on this machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
@@ -236,7 +233,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._describe()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list by what is typed."""
         self._list.filter(event.value)
 
     def on_workload_list_highlighted(self) -> None:
@@ -252,7 +248,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._filter.focus()
 
     def on_workload_list_chosen(self) -> None:
-        """Train what was clicked twice."""
         self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
@@ -268,7 +263,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._form.show_devices(event.machine)
 
     def on_command_line_clicked(self) -> None:
-        """Copy the command."""
         self.action_copy_command()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -314,7 +308,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         await self.run_action("app.quit")
 
     def action_pick(self) -> None:
-        """Go back to the list of workloads."""
         self._filter.focus()
 
     def action_next_option(self) -> None:
@@ -326,11 +319,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.focus_previous()
 
     def action_move(self, steps: int) -> None:
-        """Move the highlight."""
         self._list.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._list.move_page(direction)
 
     def action_copy_command(self) -> None:

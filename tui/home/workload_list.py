@@ -100,7 +100,7 @@ class WorkloadList(Wheel, Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows that are in sight."""
+        """Return the visible rows."""
         lines = with_headings(self._shown)
         if not lines:
             return [
@@ -109,8 +109,8 @@ class WorkloadList(Wheel, Lines):
             ]
         self._first_line = min(self._first_line, max(0, len(lines) - height))
         room = width - _MARGIN
-        in_sight = lines[self._first_line : self._first_line + height]
-        rows = [self._row(line, room) for line in in_sight]
+        visible = lines[self._first_line : self._first_line + height]
+        rows = [self._row(line, room) for line in visible]
         if len(lines) <= height:
             return rows
         return with_thumb(rows, self._first_line, len(lines), width, self.glyphs)
@@ -121,7 +121,7 @@ class WorkloadList(Wheel, Lines):
         self.post_message(self.Highlighted())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight, and name the columns that there is room for."""
+        """Keep the highlight visible, and name the columns that there is room for."""
         self._name_columns()
         self._scroll_to_highlight()
 

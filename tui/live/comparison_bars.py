@@ -226,12 +226,10 @@ class ComparisonBars(Wheel, RowWidget):
         """A row was clicked: the one of this index."""
 
         def __init__(self, index: int) -> None:
-            """Take the index."""
             super().__init__()
             self.index = index
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._chosen: int | None = None
         self._indices: list[int] = []

@@ -35,7 +35,6 @@ class ComparisonDetails(Lines):
     """Names and texts of one row, each text wrapped beside its name."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start with none."""
         super().__init__(id=id, classes="panel")
         self._details: Sequence[Detail] = ()
 

@@ -122,7 +122,6 @@ class ComparisonScreen(BaseScreen):
         self._choose((self._chosen or 0) + rows)
 
     def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
-        """Choose the row that was clicked."""
         self._choose(message.index)
 
     def _choose(self, index: int) -> None:

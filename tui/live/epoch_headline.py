@@ -93,7 +93,6 @@ class EpochHeadline(Lines):
     SCOPED_CSS = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = Status.RUNNING
@@ -112,7 +111,6 @@ class EpochHeadline(Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows."""
         snapshot = self._snapshot
         if snapshot is None:
             return []

@@ -30,7 +30,6 @@ class EpochTable(Tail[Epoch]):
     """One row an epoch: training and validation time, and the metrics that have room."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._empty = ""
 

@@ -33,7 +33,6 @@ class LimitLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 3
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._unfinished = True

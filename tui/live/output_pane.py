@@ -30,7 +30,6 @@ class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._empty = ""
 
@@ -42,7 +41,6 @@ class OutputPane(Tail[Output | Notice]):
         self.show_lines(sorted((*output, *notices), key=lambda line: line.t), "Output")
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the lines in view."""
         if not self._lines:
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         return super().draw(width, height)

@@ -50,7 +50,6 @@ class ProgressLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 4
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._trouble: str | None = None
@@ -73,7 +72,6 @@ class ProgressLine(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows."""
         snapshot = self._snapshot
         if snapshot is None:
             return []

@@ -194,7 +194,6 @@ class LiveScreen(BaseScreen):
         """The session is over; `text` says how, and how fast it was."""
 
         def __init__(self, text: str) -> None:
-            """Take the sentence."""
             super().__init__()
             self.text = text
 
@@ -222,7 +221,6 @@ class LiveScreen(BaseScreen):
         self._catching_up: Worker[None] | None = None
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the panels."""
         yield TopLine()
         with Container(id="panels"):
             yield Chart(tall_shades=True, id="throughput", classes="panel")
@@ -342,11 +340,9 @@ class LiveScreen(BaseScreen):
         self._charts.next_view()
 
     def action_zoom_in(self) -> None:
-        """Show less time."""
         self._charts.zoom_in()
 
     def action_zoom_out(self) -> None:
-        """Show more time."""
         self._charts.zoom_out()
 
     def action_pan(self, quarters: int) -> None:
@@ -354,7 +350,6 @@ class LiveScreen(BaseScreen):
         self._charts.pan(quarters)
 
     def action_move_cursor(self, samples: int) -> None:
-        """Read the charts earlier or later."""
         self._charts.move_cursor(samples)
 
     def action_go_to_start(self) -> None:
@@ -366,7 +361,6 @@ class LiveScreen(BaseScreen):
         self._charts.go_to_end()
 
     def action_follow(self) -> None:
-        """Let the charts follow the run again."""
         self._charts.follow()
 
     def action_escape(self) -> None:
@@ -386,7 +380,6 @@ class LiveScreen(BaseScreen):
         self._charts.drag(message.columns)
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
-        """Zoom with the wheel."""
         zoom = self._charts.zoom_in if message.up else self._charts.zoom_out
         zoom()
 
@@ -459,13 +452,11 @@ class LiveScreen(BaseScreen):
             self.refresh_bindings()
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
         self.app.push_screen(GpusScreen(self._look_at_machine))
 
     def action_processes(self) -> None:
-        """Show what runs on the machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
@@ -528,7 +519,6 @@ class LiveScreen(BaseScreen):
         self.action_log()
 
     def action_scroll_log(self, lines: int) -> None:
-        """Scroll the output."""
         self.query_one(OutputPane).scroll_lines(lines)
 
     def action_page_log(self, pages: int) -> None:
@@ -561,7 +551,6 @@ class LiveScreen(BaseScreen):
             self._leave_when_stopped = self._stop()
 
     def _go(self) -> None:
-        """Leave, once."""
         if not self._left:
             self._left = True
             self.post_message(self.Left(self))

@@ -135,12 +135,10 @@ class TimeCharts:
         self._zoom(self.window.next_view(run, count), self.window.why_no_nearer(run, count))
 
     def zoom_in(self) -> None:
-        """Show less time."""
         run, count = self.run, self.plot_columns
         self._zoom(self.window.zoomed_in(run, count), self.window.why_no_nearer(run, count))
 
     def zoom_out(self) -> None:
-        """Show more time."""
         self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
 
     def _zoom(self, window: TimeWindow, why_not: str) -> None:
@@ -157,7 +155,6 @@ class TimeCharts:
         self._look(self.window.panned(quarters * (count // 4), self.run, count))
 
     def move_cursor(self, samples: int) -> None:
-        """Read the charts earlier or later."""
         self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
 
     def go_to_start(self) -> None:
@@ -169,7 +166,6 @@ class TimeCharts:
         self._look(self.window.at_end(self.run, self.plot_columns))
 
     def follow(self) -> None:
-        """Let the charts follow the run again."""
         self._look(self.window.followed(self.run, self.plot_columns))
 
     def escape(self) -> None:

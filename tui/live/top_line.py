@@ -38,7 +38,6 @@ class TopLine(Lines):
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = self._reading = ""
@@ -49,7 +48,6 @@ class TopLine(Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the row."""
         if self._snapshot is None:
             return []
         right = self._where_it_is()

@@ -75,7 +75,6 @@ class MachineCharts(Horizontal):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._cpu = ChartTile(id="cpu", classes="panel")
         self._gpu = ChartTile(id="gpu", classes="panel")

@@ -38,7 +38,6 @@ class CoreRows(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._cores: tuple[int, ...] = ()
         self._reason = ""

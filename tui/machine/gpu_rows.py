@@ -42,7 +42,6 @@ class GpuRows(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._view: MachineView | None = None
         self._axis = TimeAxis(0, 1, 0, 0)

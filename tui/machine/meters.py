@@ -33,7 +33,6 @@ class Meters(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._figures: tuple[Figure, ...] = ()
         self._stale = False

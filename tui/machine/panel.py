@@ -76,7 +76,6 @@ class MachinePanel(Widget):
         """What the machine is has become known."""
 
         def __init__(self, machine: MachineFacts) -> None:
-            """Carry the facts."""
             super().__init__()
             self.machine = machine
 
@@ -293,7 +292,6 @@ class AboutLines(Lines):
     """What the machine is; or what is wrong with its sensors."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._facts = MachineFacts()
         self._notice = ""

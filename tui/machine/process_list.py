@@ -102,7 +102,6 @@ class ProcessList(Wheel, Lines):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """Start before anything was read."""
         super().__init__(id=id, classes=classes)
         self._choosing = choosing
         self._all: tuple[Process, ...] | None = None
@@ -161,7 +160,6 @@ class ProcessList(Wheel, Lines):
         self._arrange()
 
     def reverse(self) -> None:
-        """Reverse the order."""
         self.sort_by(self.sorted_by)
 
     def move(self, steps: int) -> None:
@@ -337,7 +335,6 @@ class ProcessDetails(Lines):
     """The chosen process: its whole command, and why something of it is unknown."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start with none."""
         super().__init__(id=id, classes="panel")
         self._process: Process | None = None
 

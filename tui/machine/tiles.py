@@ -115,7 +115,6 @@ class ChartTile(Chart):
         id: str | None = None,
         classes: str | None = None,
     ):
-        """Start empty."""
         super().__init__(filled=True, id=id, classes=classes)
         self._side = side
         self._tile_content = TileContent("")

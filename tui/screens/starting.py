@@ -44,9 +44,8 @@ class StartingScreen(BaseScreen):
         self._sentence = sentence
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the line."""
         yield Waiting(self._sentence)
 
-    def say(self, sentence: str) -> None:
-        """Say how far that has come."""
-        self.query_one(Waiting).say(sentence)
+    def show_text(self, sentence: str) -> None:
+        """Show how far it has come."""
+        self.query_one(Waiting).show_text(sentence)

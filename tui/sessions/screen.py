@@ -90,7 +90,6 @@ class SessionsScreen(BaseScreen):
         """A session is to be shown."""
 
         def __init__(self, log: Path) -> None:
-            """Take its log."""
             super().__init__()
             self.log = log
 
@@ -98,7 +97,6 @@ class SessionsScreen(BaseScreen):
         """A sweep is to be shown, and gone on with."""
 
         def __init__(self, path: Path) -> None:
-            """Take its file."""
             super().__init__()
             self.path = path
 
@@ -130,7 +128,6 @@ class SessionsScreen(BaseScreen):
         self.call_after_refresh(self.action_refresh)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list by what is typed."""
         self._list.filter(event.value)
 
     def on_row_list_highlighted(self) -> None:
@@ -139,7 +136,6 @@ class SessionsScreen(BaseScreen):
         self.refresh_bindings()
 
     def on_row_list_chosen(self) -> None:
-        """Show what was clicked twice."""
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -162,13 +158,10 @@ class SessionsScreen(BaseScreen):
             self.action_leave()
 
     def action_refresh(self) -> None:
-        """Read sessions and sweeps again."""
         self._list.show(self._read(), self._read_sweeps())
 
     def action_move(self, steps: int) -> None:
-        """Move the highlight."""
         self._list.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._list.move_page(direction)

@@ -33,7 +33,6 @@ class SessionDetails(Lines):
     """A few rows: its name, how it was trained, how fast it was, where it is recorded."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._entry: Recorded | None = None
         self._run: RunOfSweep | None = None

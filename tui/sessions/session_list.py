@@ -40,7 +40,6 @@ class SessionList(RowList):
     """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start before anything was read."""
         super().__init__(id=id)
         self._all: list[Recorded] | None = None
         self._shown: list[Recorded] = []
@@ -61,7 +60,6 @@ class SessionList(RowList):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         return len(self._shown)
 
     def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
@@ -89,11 +87,9 @@ class SessionList(RowList):
         return next((row for row in rows if isinstance(self._shown[row], SessionEntry)), 0)
 
     def heading(self, width: int) -> TextRow:
-        """Return the names of the columns."""
         return self._columns_for(width).heading()
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return a session or a sweep."""
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
         pointer = self.glyphs.pointer if index == self.index else " "
@@ -153,7 +149,6 @@ class _Columns:
         self._host = _widest([*hosts, "host"], _LONGEST_HOST) if width >= _WIDTH_FOR_HOST else 0
 
     def heading(self) -> TextRow:
-        """Return the names of the columns."""
         when = "started".ljust(len("2026-11-20 14:56") - self._date_from)
         texts = [when, *self._fitted("workload", "device", "status", "host"), "time"]
         gap = " " * _GAP

@@ -37,12 +37,10 @@ class SweepChart(Lines):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._picture: SweepPicture | None = None
 
     def show(self, picture: SweepPicture) -> None:
-        """Show a picture."""
         if picture != self._picture:
             self._picture = picture
             note = picture.note.replace("✗", "x") if self.glyphs.is_ascii else picture.note

@@ -64,7 +64,6 @@ class SweepForm(ModalScreen[Plan]):
         self._check()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Check what is typed."""
         event.stop()
         self._check()
 
@@ -75,7 +74,6 @@ class SweepForm(ModalScreen[Plan]):
             self.dismiss(plan)
 
     def action_cancel(self) -> None:
-        """Answer with nothing."""
         self.dismiss()
 
     def _check(self, submitted: bool = False) -> Plan | None:

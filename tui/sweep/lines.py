@@ -81,7 +81,6 @@ class SweepTopLine(Lines):
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._progress: SweepProgress | None = None
 
@@ -91,7 +90,6 @@ class SweepTopLine(Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the row."""
         progress = self._progress
         if progress is None:
             return []
@@ -113,7 +111,6 @@ class SweepFindings(GrowingLines):
     MOST_ROWS: ClassVar[int] = 4
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._sentences: Sequence[str] = ()
 
@@ -123,7 +120,6 @@ class SweepFindings(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows."""
         lines: list[str] = []
         for sentence in self._sentences:
             lines += wrapped(sentence, width, max(1, height - len(lines)), self.ellipsis)
@@ -140,7 +136,6 @@ class SweepRunLine(Lines):
     DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._rows_by_width: list[tuple[TextRow, TextRow]] = []
 

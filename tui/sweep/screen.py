@@ -70,7 +70,6 @@ class SweepScreen(BaseScreen):
         """The sweep is over; `text` says how."""
 
         def __init__(self, text: str) -> None:
-            """Take the sentence."""
             super().__init__()
             self.text = text
 
@@ -78,7 +77,6 @@ class SweepScreen(BaseScreen):
         """A session of the sweep is to be shown."""
 
         def __init__(self, log: Path) -> None:
-            """Take its log."""
             super().__init__()
             self.log = log
 
@@ -86,7 +84,6 @@ class SweepScreen(BaseScreen):
         """The person wants to leave; `interrupted` says whether the sweep was stopped for it."""
 
         def __init__(self, screen: SweepScreen, run: SweepRun, interrupted: bool) -> None:
-            """Take the sweep, and how it is left."""
             super().__init__(screen)
             self.run = run
             self.interrupted = interrupted
@@ -112,7 +109,6 @@ class SweepScreen(BaseScreen):
 
     @property
     def path(self) -> Path:
-        """The sweep's file."""
         return self._run.writer.path
 
     def compose_parts(self) -> ComposeResult:
@@ -309,7 +305,6 @@ class SweepScreen(BaseScreen):
         self.tick()
 
     def _go(self, interrupted: bool) -> None:
-        """Leave, once."""
         if not self._left:
             self._left = True
             self.post_message(self.Left(self, self._run, interrupted))
@@ -320,7 +315,6 @@ class SweepScreen(BaseScreen):
         self._table.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._follows = False
         self._table.move_page(direction)
 

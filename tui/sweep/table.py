@@ -45,7 +45,6 @@ class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._columns: tuple[SweepTableColumn, ...] = ()
         self._table: tuple[SweepTableRow, ...] = ()
@@ -58,7 +57,6 @@ class SweepTable(RowList):
 
     @property
     def row(self) -> SweepTableRow | None:
-        """The highlighted row."""
         return self._table[self.index] if self._table else None
 
     def show(self, columns: tuple[SweepTableColumn, ...], rows: tuple[SweepTableRow, ...]) -> None:
@@ -68,13 +66,11 @@ class SweepTable(RowList):
         self.redraw()
 
     def heading(self, width: int) -> TextRow:
-        """Return the names of the columns."""
         pairs = zip(self._columns, self._widths, strict=True)
         headings = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
         return (("   " + _GAP.join(headings), MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return a combination."""
         row = self._table[index]
         marker = self.glyphs.best if row.best else " "
         runs: list[TextRun] = [(f" {marker}", ACCENT)]

@@ -104,7 +104,6 @@ class MachineDetail(Wheel, Lines):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty, at the top."""
         super().__init__(id=id)
         self._view: MachineView | None = None
         self._first = 0

@@ -73,7 +73,6 @@ class MachineScreen(BaseScreen):
             self.paint(view)
 
     def paint(self, view: MachineView) -> None:
-        """Show a machine."""
         raise NotImplementedError
 
     def action_gpus(self) -> None:
@@ -113,7 +112,6 @@ class GpusScreen(MachineScreen):
         yield self._detail
 
     def paint(self, view: MachineView) -> None:
-        """Show all parts."""
         self.query_one(AboutLines).show(view.facts, "")
         self._detail.show(view)
         if self._detail.scrolls != self._offers_scrolling:
@@ -196,7 +194,6 @@ class ProcessesScreen(MachineScreen):
         super().on_mount()
 
     def paint(self, view: MachineView) -> None:
-        """Show the processes."""
         self._table.show(view)
 
     @property
@@ -208,7 +205,6 @@ class ProcessesScreen(MachineScreen):
         self.query_one(ProcessDetails).show(self._table.chosen)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the table by what is typed."""
         self._table.filter(event.value)
 
     def on_input_submitted(self) -> None:
@@ -230,20 +226,16 @@ class ProcessesScreen(MachineScreen):
         self.refresh_bindings()
 
     def action_clear_filter(self) -> None:
-        """Show all processes again."""
         self._filter.value = ""
         self.on_input_submitted()
 
     def action_sort(self, step: int) -> None:
-        """Sort by another column."""
         self._table.sort_by_next(step)
 
     def action_reverse_order(self) -> None:
-        """Reverse the order."""
         self._table.reverse()
 
     def action_move(self, steps: int) -> None:
-        """Choose another process."""
         self._table.move(steps)
 
     def action_move_page(self, direction: int) -> None:

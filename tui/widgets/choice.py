@@ -52,7 +52,6 @@ class Choice(Lines, can_focus=True):
         id: str | None = None,
         tooltip: str | None = None,
     ) -> None:
-        """Show `chosen`."""
         super().__init__(id=id)
         self.tooltip = tooltip
         self.value = chosen

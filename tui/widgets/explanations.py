@@ -35,7 +35,6 @@ class Explanations(Wheel, Lines):
         *,
         id: str | None = None,
     ) -> None:
-        """Start at the top."""
         super().__init__(id=id, classes="panel")
         self._sections = sections
         self._first = 0
@@ -48,18 +47,17 @@ class Explanations(Wheel, Lines):
         return len(self._all_rows(self.size.width)) > self.size.height
 
     def scroll_lines(self, delta: int) -> None:
-        """Scroll; up is negative."""
         height = self.size.height
         last = max(0, len(self._all_rows(self.size.width)) - height)
         self._first = max(0, min(self._first + delta, last))
         self.redraw()
 
     def scroll_pages(self, delta: int) -> None:
-        """Scroll by what is in sight, but for a row; up is negative."""
+        """Scroll by a page, less one row; up is negative."""
         self.scroll_lines(delta * max(1, self.size.height - 1))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the rows in sight, and a thumb where there are more."""
+        """Return the visible rows, and a thumb where there are more."""
         rows = self._all_rows(width)
         first = max(0, min(self._first, len(rows) - height))
         seen = rows[first : first + height]

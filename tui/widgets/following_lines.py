@@ -19,16 +19,13 @@ class Wheel:
     """What a turn of the mouse wheel does to a widget with `scroll_lines`."""
 
     def scroll_lines(self, delta: int) -> None:
-        """Scroll; up is negative."""
         raise NotImplementedError
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll towards the top."""
         event.stop()
         self.scroll_lines(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll towards the bottom."""
         event.stop()
         self.scroll_lines(WHEEL_LINES)
 
@@ -40,7 +37,6 @@ class Tail(Wheel, Lines, Generic[Line]):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty, and follow."""
         super().__init__(id=id, classes="panel")
         self._lines: Sequence[Line] = ()
         self._lowest: Line | None = None

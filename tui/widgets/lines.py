@@ -56,7 +56,6 @@ class GrowingLines(Lines):
     MOST_ROWS: ClassVar[int] = 2
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start one row high."""
         super().__init__(id=id)
         self._requested_height = 1
 
@@ -104,7 +103,7 @@ def cut(row: TextRow, width: int, ellipsis: str = "…") -> TextRow:
 def with_thumb(
     rows: list[TextRow], first: int, total: int, width: int, glyphs: Glyphs
 ) -> list[TextRow]:
-    """Add a thumb at the right end of the rows: it says which part of `total` is in sight."""
+    """Add a thumb at the right end of the rows: it says which part of `total` is visible."""
     count = len(rows)
     start = first * count // total
     end = max(start + 1, (first + count) * count // total)

@@ -40,7 +40,6 @@ class RowList(Wheel, Lines):
         """A row was clicked twice."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self.index = 0
         """The number of the highlighted row."""
@@ -48,11 +47,9 @@ class RowList(Wheel, Lines):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         raise NotImplementedError
 
     def heading(self, width: int) -> TextRow:
-        """Return the names of the columns."""
         raise NotImplementedError
 
     def row_of(self, index: int, width: int) -> TextRow:
@@ -64,7 +61,7 @@ class RowList(Wheel, Lines):
         raise NotImplementedError
 
     def highlight(self, index: int) -> None:
-        """Highlight a row, and bring it into sight."""
+        """Highlight a row, and scroll to it."""
         self.index = min(max(0, index), max(0, self.count - 1))
         room = self.size.height - _HEADING_ROWS
         if room > 0:
@@ -86,14 +83,14 @@ class RowList(Wheel, Lines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the heading and the rows in sight."""
+        """Return the heading and the visible rows."""
         if not self.count:
             return self.empty_rows(width, height)
         room = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, self.count - room))
-        in_sight = range(self._first, min(self._first + room, self.count))
+        visible = range(self._first, min(self._first + room, self.count))
         inner = width - MARGIN
-        rows = [self.heading(inner), *(self._drawn(index, inner) for index in in_sight)]
+        rows = [self.heading(inner), *(self._drawn(index, inner) for index in visible)]
         rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
         if self.count > room:
             rows[_HEADING_ROWS:] = with_thumb(
@@ -102,7 +99,7 @@ class RowList(Wheel, Lines):
         return rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight."""
+        """Keep the highlight visible."""
         self.highlight(self.index)
 
     def on_click(self, event: events.Click) -> None:

@@ -61,7 +61,6 @@ class RowWidget(Widget):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._rows: list[TextRow] = []
         self._rows_size = Size(0, 0)

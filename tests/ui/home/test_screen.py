@@ -323,7 +323,7 @@ async def test_where_nothing_matches_it_says_how_to_go_on_and_trains_nothing(sho
         assert "No workload matches that." in shown.text
         assert "Esc clears the filter." in shown.text
         assert shown.about == ""
-        assert shown.command.startswith("! no workload is left")
+        assert shown.command.startswith("! no workload matches")
         assert shown.launched == []
         await press(shown, "escape", "enter")
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]

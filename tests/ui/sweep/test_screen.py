@@ -620,7 +620,7 @@ async def test_what_cannot_be_varied_is_told_while_it_is_typed(at_home):
 async def test_the_form_opens_with_a_hint_and_is_red_only_for_what_is_wrong(at_home):
     async with at_home() as (app, pilot, runs):
         told = app.screen.query_one("#summary")
-        assert "Name an option and its values" in screen_text(app)
+        assert "Enter an option and its values" in screen_text(app)
         assert not told.has_class("-wrong")
         for typed, wrong in (("batch_size", False), ("=", True), ("32", False), (" thr", False)):
             await pilot.press(*typed)

@@ -41,7 +41,7 @@ _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
 _PALETTE_CLOSES_S = 0.2
 
-# What every screen of Textual is bound to, and its own help tells.
+# What every screen of Textual is bound to, and what its own help explains.
 _TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
@@ -117,10 +117,9 @@ class DlmonApp(NavigatingApp):
         self._choose_theme(self.settings.theme or remembered_theme())
 
     def on_mount(self) -> None:
-        """Show the first screen."""
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
-        before_hang_up(self.say_that_terminal_is_closed)
+        before_hang_up(self.report_closed_terminal)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
@@ -166,8 +165,8 @@ class DlmonApp(NavigatingApp):
 
     def get_key_display(self, binding: Binding) -> str:
         """Name a key; in words where its sign can't be drawn."""
-        told = super().get_key_display(binding)
-        return _KEYS_IN_WORDS.get(told, told) if self.settings.ascii else told
+        display = super().get_key_display(binding)
+        return _KEYS_IN_WORDS.get(display, display) if self.settings.ascii else display
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the screen, then what holds on all of them."""
@@ -181,26 +180,28 @@ class DlmonApp(NavigatingApp):
                 yield SystemCommand(binding.description, sentence, run)
         if "app.change_theme" not in offered:
             yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
-        for name, told, action in (
+        for name, is_on, action in (
             ("bell", self._bell, self.action_toggle_bell),
             ("desktop notification", self._notification, self.action_toggle_notification),
         ):
-            state = "off" if told else "on"
+            state = "off" if is_on else "on"
             yield SystemCommand(
-                f"Turn the {name} {state}", "At the end of a run; config.toml keeps it", action
+                f"Turn the {name} {state}",
+                "At the end of a run; config.toml sets the default",
+                action,
             )
         # Once the palette is gone from the screen.
         save = partial(self.set_timer, _PALETTE_CLOSES_S, self._save_picture)
-        yield SystemCommand("Picture", "Save this screen as SVG in the working directory", save)
+        yield SystemCommand("Screenshot", "Save this screen as SVG in the working directory", save)
 
     def _save_picture(self) -> None:
         path = Path(time.strftime("dlmon-%Y%m%d-%H%M%S.svg"))
         try:
             path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
         except OSError as error:
-            self.complain(f"the picture can't be saved here: {error.strerror}")
+            self.show_error(f"the screenshot can't be saved here: {error.strerror}")
         else:
-            self.say(f"saved {path}")
+            self.show_notice(f"saved {path}")
 
     def _choose_theme(self, name: str | None) -> None:
         self.theme = name if name in self.available_themes else DARK
@@ -209,18 +210,17 @@ class DlmonApp(NavigatingApp):
         try:
             remember_theme(name)
         except OSError as error:
-            self.complain(f"the theme can't be kept for the next start: {error}")
+            self.show_error(f"the theme can't be saved: {error}")
 
     def on_live_screen_ended(self, message: LiveScreen.Ended) -> None:
-        """Tell a person who looks elsewhere that a session is over; of a sweep, its end alone."""
+        """Notify that a session is over; during a sweep, only its end is notified."""
         if not self._sweep_runs:
-            self._tell_end(message.text)
+            self._notify_end(message.text)
 
     def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
-        """Tell a person who looks elsewhere that a sweep is over."""
-        self._tell_end(message.text)
+        self._notify_end(message.text)
 
-    def _tell_end(self, text: str) -> None:
+    def _notify_end(self, text: str) -> None:
         if self._bell:
             self.bell()
         if self._notification:
@@ -231,34 +231,39 @@ class DlmonApp(NavigatingApp):
     def action_toggle_bell(self) -> None:
         """Ring the bell at the end of a run, or no more."""
         self._bell = not self._bell
-        self.say(f"the bell rings at the end of a run: {_yes_or_no(self._bell)}")
+        self.show_notice(f"bell at the end of a run: {_on_or_off(self._bell)}")
 
     def action_toggle_notification(self) -> None:
         """Send a desktop notification at the end of a run, or no more."""
         self._notification = not self._notification
-        told = _yes_or_no(self._notification)
-        self.say(f"a desktop notification at the end of a run: {told}")
+        state = _on_or_off(self._notification)
+        self.show_notice(f"desktop notification at the end of a run: {state}")
 
     def action_help(self) -> None:
-        """Explain the screen."""
         from tui.screens.help import HelpScreen
 
         topics = getattr(self.screen, "TOPICS", ())
         if topics:
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus
-                topics = tuple((name, told.replace(*plus_minus)) for name, told in topics)
+                topics = tuple((name, text.replace(*plus_minus)) for name, text in topics)
             self.push_screen(HelpScreen(self._keys(), topics))
 
     def _keys(self) -> list[tuple[str, str]]:
         """Return the keys of the topmost screen, those of one action together, and what they do."""
         keys: dict[str, dict[str, None]] = {}
-        told: dict[str, str] = {}
+        descriptions: dict[str, str] = {}
         for active in _own_bindings(self.screen):
             action = active.binding.action
             keys.setdefault(action, {})[self.get_key_display(active.binding)] = None
-            told[action] = told.get(action) or active.tooltip or active.binding.description
-        return [(" ".join(keys[action]), told[action]) for action in keys if told[action]]
+            descriptions[action] = (
+                descriptions.get(action) or active.tooltip or active.binding.description
+            )
+        return [
+            (" ".join(keys[action]), descriptions[action])
+            for action in keys
+            if descriptions[action]
+        ]
 
 
 def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
@@ -271,5 +276,5 @@ def _own_bindings(screen: Screen[object]) -> list[ActiveBinding]:
     return sorted(own, key=lambda active: not active.binding.show)
 
 
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
+def _on_or_off(value: bool) -> str:
+    return "on" if value else "off"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # The workers that read a log, of which there is one at most.
 _READING = "reading"
-COMPLAINT_LENGTH = 400
+ERROR_LENGTH = 400
 
 # Below it in the stack lies the blank screen that every Textual app begins with.
 _FIRST_SCREEN = 1
@@ -138,7 +138,7 @@ class NavigatingApp(App[int]):
         else:
             self._show_home()
 
-    def say_that_terminal_is_closed(self) -> None:
+    def report_closed_terminal(self) -> None:
         """Give the supervisors that will stop with us the reason."""
         for shown in self._shown:
             if shown.launch is not None and shown.needs_us:
@@ -181,7 +181,6 @@ class NavigatingApp(App[int]):
         self.push_screen(self._sweep_screen)
 
     def on_sweep_screen_session_requested(self, message: SweepScreen.SessionRequested) -> None:
-        """Show a session of the sweep."""
         self._open(message.log)
 
     def on_sweep_screen_left(self, message: SweepScreen.Left) -> None:
@@ -210,7 +209,7 @@ class NavigatingApp(App[int]):
             check_plan(read_sweep(path)[1].plan)
             run = run_of(SweepWriter.resume(path, time.time()))
         except (LogError, SweepError) as error:
-            self.complain(str(error))
+            self.show_error(str(error))
         else:
             self._show_sweep(run)
 
@@ -233,7 +232,7 @@ class NavigatingApp(App[int]):
         def plan_of(vary: list[str], repeats: int) -> Plan:
             return make_plan(workload.name, options, vary, repeats, seed)
 
-        def begin(plan: Plan | None) -> None:
+        def start(plan: Plan | None) -> None:
             if plan is None or self._is_busy():
                 return
             try:
@@ -242,18 +241,17 @@ class NavigatingApp(App[int]):
                 header = new_header(plan, seed, time.time())
                 run = run_of(SweepWriter.create(directory, header))
             except (LogError, SweepError) as error:
-                self.complain(str(error))
+                self.show_error(str(error))
             else:
                 self._show_sweep(run)
 
-        self.push_screen(SweepForm(workload.name, plan_of), begin)
+        self.push_screen(SweepForm(workload.name, plan_of), start)
 
     def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""
         self.train(message.workload, message.options)
 
     def train(self, workload: Workload, options: RunOptions) -> None:
-        """Launch a workload."""
         self._launch(workload, options, self._directory)
 
     def _launch(
@@ -268,22 +266,22 @@ class NavigatingApp(App[int]):
         try:
             started = self._sources.launch(make_job(workload, directory, options))
         except (LogError, OSError) as error:
-            self.complain(str(error))
+            self.show_error(str(error))
             return
         self._await_session(_Starting(started, options.detach, replaces))
 
     def _is_busy(self) -> bool:
-        """Tell whether something of ours runs or starts, and say so: two spoil their figures."""
+        """Return whether a run of ours is active, with an error on the screen."""
         if self._starting is not None:
             return True
         if self._sweep_runs:
-            self.complain("the sweep is still running: what else runs would spoil its figures")
+            self.show_error("the sweep is still running: another run would distort its figures")
             return True
         running = next((shown for shown in self._shown if shown.needs_us), None)
         if running is None:
             return False
         session = running.follower.session.header.id
-        self.complain(f"{session} is still running: stop it, or leave it running, first")
+        self.show_error(f"{session} is still running: stop or detach it first")
         return True
 
     def _await_session(self, starting: _Starting) -> None:
@@ -291,7 +289,7 @@ class NavigatingApp(App[int]):
         from tui.screens.starting import StartingScreen
 
         self._starting = starting
-        sentence = "starting the session: asking the sensors what this machine is …"
+        sentence = "starting the session: waiting for the sensors …"
         self._starting_screen = StartingScreen(sentence)
         self.push_screen(self._starting_screen)
         self.run_worker(self._take_answer(starting))
@@ -307,7 +305,9 @@ class NavigatingApp(App[int]):
 
         async def read() -> None:
             follower.poll(SLICE_S)
-            await read_to_end(follower, lambda share: waiting.say(f"{name}\n{reading_text(share)}"))
+            await read_to_end(
+                follower, lambda share: waiting.show_text(f"{name}\n{reading_text(share)}")
+            )
             self._being_read = None
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
@@ -357,7 +357,7 @@ class NavigatingApp(App[int]):
             self.exit(answer.exit_code)
         else:
             self._pop_starting_screen()
-            self.complain(answer.reason)
+            self.show_error(answer.reason)
 
     def _show_started(self, follower: SessionFollower, starting: _Starting) -> None:
         """Show a session that was just launched, in place of what waited for it."""
@@ -424,7 +424,7 @@ class NavigatingApp(App[int]):
         self._uncover(shown.screen)
         self._close(shown)
         if shown.screen.detached:
-            self.say(f"{shown.follower.session.header.id} goes on without dlmon")
+            self.show_notice(f"{shown.follower.session.header.id} keeps running without dlmon")
         if self.screen is self._home:
             self._read_sessions_for_home()
 
@@ -458,7 +458,7 @@ class NavigatingApp(App[int]):
         try:
             follower = self._sources.follow(log)
         except LogError as error:
-            self.complain(str(error))
+            self.show_error(str(error))
             return
         follower.poll(SLICE_S)
         if follower.read_share is None:
@@ -474,7 +474,6 @@ class NavigatingApp(App[int]):
             self.pop_screen()
 
     def on_sessions_screen_session_chosen(self, message: SessionsScreen.SessionChosen) -> None:
-        """Show a recorded session."""
         self._open(message.log)
 
     def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
@@ -482,11 +481,9 @@ class NavigatingApp(App[int]):
         self._resume_sweep(message.path)
 
     def action_watch(self) -> None:
-        """Show the machine alone."""
         self._show_machine(self.settings.run.interval)
 
     def action_sessions(self) -> None:
-        """Show what was recorded."""
         from dlmon.sweep.log import list_sweeps
         from tui.sessions.screen import SessionsScreen
 
@@ -517,18 +514,18 @@ class NavigatingApp(App[int]):
     def _sweep_runs(self) -> bool:
         return self._sweep is not None and not self._sweep.ended
 
-    def say(self, sentence: str) -> None:
+    def show_notice(self, sentence: str) -> None:
         """Show a sentence for a while."""
         self.notify(sentence, markup=False)
 
-    def complain(self, reason: str) -> None:
+    def show_error(self, reason: str) -> None:
         """Show for a while why something can't be done."""
-        self.notify(clean(reason, COMPLAINT_LENGTH), severity="error", markup=False, timeout=10)
+        self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
 
 
 def _exit_code(shown: ShownSession) -> int:
     """Return what leaving dlmon from a session amounts to."""
-    if shown.screen.stop_asked:
+    if shown.screen.stop_requested:
         return INTERRUPTED_BY_USER
     if shown.follower.why_result_unwritten is not None:
         return FAILED
@@ -541,6 +538,6 @@ def _again(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     header = follower.session.header
     workload = WORKLOADS.get(header.workload)
     options = recorded_options(header)
-    if workload is None or options is None or options.complaint(workload) is not None:
+    if workload is None or options is None or options.problem(workload) is not None:
         return None
     return workload, options

@@ -1,4 +1,4 @@
-"""Tell a person who looks elsewhere that a run has ended."""
+"""The desktop notification at the end of a run."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ class SpansUpdate(ChopsUpdate):
         for y, first, last in self.spans:
             strips = self.chops[y].items()
             for end, (x, strip) in zip(self.chop_ends[y], strips, strict=False):
-                begin, end = max(first, x), min(last, end)
-                if strip is not None and begin < end:
-                    parts.append(Control.move_to(begin, y).segment.text)
-                    parts.append(strip.crop(begin - x, end - x).simplify().render(console))
+                start, end = max(first, x), min(last, end)
+                if strip is not None and start < end:
+                    parts.append(Control.move_to(start, y).segment.text)
+                    parts.append(strip.crop(start - x, end - x).simplify().render(console))
         return "".join(parts)
 
 

@@ -471,7 +471,7 @@ class Stage:
 
 
 async def _push_starting(stage: Stage) -> None:
-    sentence = "starting the session: asking the sensors what this machine is …"
+    sentence = "starting the session: waiting for the sensors …"
     stage.app.push_screen(StartingScreen(sentence))
 
 

@@ -109,7 +109,9 @@ class ShownSession:
     def left(self):
         """What the screen asked of its app: to be left, after a stop or not, or to run again."""
         return [
-            "again" if isinstance(message, LiveScreen.AgainRequested) else message.screen.stop_asked
+            "again"
+            if isinstance(message, LiveScreen.AgainRequested)
+            else message.screen.stop_requested
             for message in self.app.asked
         ]
 

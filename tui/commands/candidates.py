@@ -22,12 +22,12 @@ Complete = Callable[[Context, Parameter, str], list[CompletionItem]]
 
 def workload_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what can be trained."""
-    return _begun_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
+    return _starting_with(incomplete, {each.name: each.title for each in WORKLOADS.values()})
 
 
 def swept_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what can be swept."""
-    every = _begun_with(incomplete, {ALL: "every workload"})
+    every = _starting_with(incomplete, {ALL: "every workload"})
     return [*workload_names(context, parameter, incomplete), *every]
 
 
@@ -56,7 +56,7 @@ def values_of(option: Option) -> Complete:
     def offer(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
         if option.path is not None:
             return [CompletionItem(incomplete, type=option.path)]
-        return _begun_with(incomplete, option.choices)
+        return _starting_with(incomplete, option.choices)
 
     return offer
 
@@ -65,13 +65,13 @@ def variations(context: Context, parameter: Parameter, incomplete: str) -> list[
     """Offer the options that can be varied, and behind one those of its values that are left."""
     name, equals, listed = incomplete.partition("=")
     if not equals:
-        return _begun_with(incomplete, {f"{key}=": OPTIONS[key].hint for key in VARIED})
+        return _starting_with(incomplete, {f"{key}=": OPTIONS[key].hint for key in VARIED})
     if name not in VARIED:
         return []
     *before, last = listed.split(",")
     begun = incomplete.removesuffix(last)
     left = [word for word in OPTIONS[name].choices if word not in before]
-    return _begun_with(incomplete, [f"{begun}{word}" for word in left])
+    return _starting_with(incomplete, [f"{begun}{word}" for word in left])
 
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:
@@ -83,7 +83,7 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
         for path in _log_directory(context.params.get("log_dir")).iterdir()
         if os.path.isfile(path / file_name)  # noqa: PTH113 - it may be forbidden
     ]
-    return _begun_with(incomplete, [LAST, *sorted(names, reverse=True)] if names else [])
+    return _starting_with(incomplete, [LAST, *sorted(names, reverse=True)] if names else [])
 
 
 def _log_directory(chosen: Path | None) -> Path:
@@ -95,7 +95,7 @@ def _log_directory(chosen: Path | None) -> Path:
         return chosen_log_directory(chosen, Settings())
 
 
-def _begun_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
+def _starting_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     meanings = words if isinstance(words, Mapping) else {}
     return [
         CompletionItem(word, help=meanings.get(word))

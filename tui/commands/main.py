@@ -41,7 +41,7 @@ _MISSING = {
     "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
 }
 
-# Why stdout may take nothing; logs and other files of ours tell such a thing themselves.
+# Why stdout may take nothing; logs and other files of ours report that themselves.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -90,7 +90,7 @@ def command_line(context: click.Context, ascii: bool | None) -> int | None:
     command = context.invoked_subcommand
     if command is not None:
         if ascii is not None:
-            raise UserError(f"say --ascii after the command: dlmon {command} … --ascii")
+            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
         return None
     if not in_terminal():
         raise UserError(
@@ -149,7 +149,7 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.UsageError as error:
-        return _complain(_sentence(error), WRONG_ARGUMENTS)
+        return _print_error(_sentence(error), WRONG_ARGUMENTS)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED_BY_USER
     except BrokenPipeError:
@@ -158,17 +158,17 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _NOT_WRITTEN:
             _silence(sys.stdout)
-            return _complain(f"standard output can't be written: {_reason(error)}", FAILED)
-        return _complain(str(error), FAILED)
-    except _mendable() as error:
-        return _complain(str(error), getattr(error, "exit_code", WRONG_ARGUMENTS))
+            return _print_error(f"standard output can't be written: {_reason(error)}", FAILED)
+        return _print_error(str(error), FAILED)
+    except _user_errors() as error:
+        return _print_error(str(error), getattr(error, "exit_code", WRONG_ARGUMENTS))
     finally:
         signal.signal(signal.SIGINT, at_start)
     return DONE if exit_code is None else exit_code
 
 
-def _mendable() -> tuple[type[Exception], ...]:
-    """Return the errors that say themselves what a user can mend."""
+def _user_errors() -> tuple[type[Exception], ...]:
+    """Return the errors whose message says what a user can fix."""
     from dlmon.log.directory import NoSuchLog
     from dlmon.log.folder import LogError
     from tui.commands.shared import UserError
@@ -195,11 +195,11 @@ def _written_out(exit_code: int) -> int:
         return READER_LEFT
     except OSError as error:
         _silence(sys.stdout)
-        return _complain(f"standard output can't be written: {_reason(error)}", FAILED)
+        return _print_error(f"standard output can't be written: {_reason(error)}", FAILED)
     return exit_code
 
 
-def _complain(sentence: str, exit_code: int) -> int:
+def _print_error(sentence: str, exit_code: int) -> int:
     from dlmon.records.sanitize import clean
 
     try:

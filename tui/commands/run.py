@@ -60,9 +60,9 @@ def run(
         options = read_arguments(texts, settings.run)
     except UnreadableOption as error:
         raise UserError(str(error)) from None
-    complaint = options.complaint(chosen)
-    if complaint:
-        raise UserError(complaint)
+    problem = options.problem(chosen)
+    if problem:
+        raise UserError(problem)
     directory = chosen_log_directory(log_dir, settings)
     from dlmon.launch.lifeline import launch
     from tui.options.jobs import make_job

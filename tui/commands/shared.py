@@ -22,7 +22,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class UserError(Exception):
-    """Something a user can mend: one sentence, and the exit code."""
+    """Something a user can fix: one sentence, and the exit code."""
 
     def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
         super().__init__(message)
@@ -116,6 +116,6 @@ def chosen_log_directory(chosen: Path | None, settings: Settings | None = None) 
 
 
 def in_terminal() -> bool:
-    """Tell whether a screen can be drawn and keys be read; Textual draws on stderr."""
+    """Return whether a screen can be drawn and keys be read; Textual draws on stderr."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)

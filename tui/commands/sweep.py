@@ -31,9 +31,9 @@ HELP = f"""Run every combination of some options, one after another; one table, 
 
 WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
 for all runs. A run that was steady for less than
-{LEAST_TIME_IN_SWEEP_S:g} seconds goes on for more epochs, so that it has a figure (--seconds). Runs
-are made one at a time, in an order that favours none and is recorded. A combination that can't be
-run, or for which memory runs out, is a row that says so, and the sweep goes on.
+{LEAST_TIME_IN_SWEEP_S:g} seconds continues for more epochs, so that it has a result (--seconds).
+Runs are made one at a time, in a balanced order that is recorded. A combination that can't be run,
+or for which memory runs out, gets a row that says so, and the sweep continues.
 
 \b
 Which batch size is the fastest, and where does memory run out?
@@ -71,8 +71,8 @@ How fast is every workload on this machine?
 @click.option(
     "--repeat",
     metavar="N",
-    help="Run each combination so often (1), all of them before any again; from 3 on the table "
-    "shows how far the runs agree and what is surely faster.",
+    help="Run each combination N times (1), all of them once before any is repeated; from 3 on the "
+    "table shows the spread of the runs and which differences are significant.",
 )
 @click.option(
     "--resume",
@@ -106,11 +106,11 @@ def sweep(
     try:
         if resume is not None:
             _refuse_beside_resume(workload, vary, repeat, texts)
-            run = _resumed(resume, directory)
+            run = _resumed_sweep(resume, directory)
         elif workload is None:
             raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _begun(workload, texts, settings.run, vary, repeat, directory)
+            run = _new_sweep(workload, texts, settings.run, vary, repeat, directory)
     except (SweepError, NoSuchLog) as error:
         raise UserError(str(error)) from None
     if plain or as_json or not in_terminal():
@@ -122,7 +122,7 @@ def sweep(
     return DlmonApp(run.directory, sweep=run, settings=settings).run_to_exit_code()
 
 
-def _begun(
+def _new_sweep(
     workload: str,
     texts: Mapping[str, str | None],
     configured: RunOptions,
@@ -148,7 +148,7 @@ def _begun(
     return run_of(SweepWriter.create(directory, new_header(plan, seed, time.time())))
 
 
-def _resumed(name: str, directory: Path) -> SweepRun:
+def _resumed_sweep(name: str, directory: Path) -> SweepRun:
     """Take up a sweep again; nothing runs before it is shown."""
     from dlmon.sweep.log import SweepWriter, find_sweep, read_sweep
     from tui.options.sweep import check_plan, run_of

@@ -30,9 +30,9 @@ def watch(ascii: bool | None, **texts: str | None) -> int:
         options = read_arguments(texts, settings.run)
     except UnreadableOption as error:
         raise UserError(str(error)) from None
-    complaint = check_interval(options.interval)
-    if complaint:
-        raise UserError(complaint)
+    problem = check_interval(options.interval)
+    if problem:
+        raise UserError(problem)
     if not in_terminal():
         from tui.plain.watch import watch_machine
 

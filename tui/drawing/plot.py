@@ -172,13 +172,13 @@ def mark_row(
             text = tick + label if cell + len(label) < min(end, width) else tick
             row[cell : cell + len(text)] = text
     for first, last, name in stretches:
-        begin = max(0, first // COLUMNS_PER_CELL)
-        end = max(begin, min(width, last // COLUMNS_PER_CELL + 1))
-        free = "".join(row[begin:end]).replace(" ", dash)
+        start = max(0, first // COLUMNS_PER_CELL)
+        end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
+        free = "".join(row[start:end]).replace(" ", dash)
         dashes = max(re.findall(f"{dash}+", free), key=len, default="")
         fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
         free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
-        row[begin : begin + len(free)] = free
+        row[start : start + len(free)] = free
     return "".join(row)
 
 
@@ -228,7 +228,7 @@ def bar_fractions(values: Sequence[float]) -> list[float]:
     """Return each value's share of the longest bar.
 
     Bars are logarithmic where the values span more than 30 to 1, so that the
-    small ones can still be told apart; the shortest is then a tenth.
+    small ones still differ visibly; the shortest is then a tenth.
     """
     if not values:
         return []

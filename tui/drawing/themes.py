@@ -1,7 +1,7 @@
 """dlmon's own themes, dark and light; all that Textual brings can be chosen too.
 
 Their colours follow the palette of Okabe and Ito ("Color Universal Design", 2008), which
-people with any common kind of colour blindness can tell apart: the darker hues stand on
+people with any common kind of colour blindness can distinguish: the darker hues stand on
 the light theme, the lighter ones on the dark. What lies behind them is close to grey, so
 that a terminal of 256 colours has something like it.
 """

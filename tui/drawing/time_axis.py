@@ -1,7 +1,7 @@
 """The one time axis that all charts of a screen share, and the part of a run that it shows. Pure.
 
 A column is a whole multiple or a whole fraction of the sampling interval, and
-all columns stand at whole columns from the run's begin, so that a sample is
+all columns stand at whole columns from the run's start, so that a sample is
 never drawn half here and half there. An axis moves by whole cells and whole
 samples. Only a run that is over, seen whole, has the columns that fill the
 charts: nothing moves any more.
@@ -20,7 +20,7 @@ from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.formatting import units
 
-# Records arrive up to this much after what they tell of.
+# Records arrive up to this much after what they report.
 SETTLED_NS = 400_000_000
 
 _STEPS: tuple[int, ...] = tuple(factor * 10**power for power in range(8) for factor in (1, 2, 5))
@@ -74,8 +74,8 @@ class TimeAxis:
 
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; what is not over yet is a gap."""
-        told = series.columns(self.start_ns, self.column_ns, self.known)
-        return (*told, *(None,) * (self.count - self.known))
+        known = series.columns(self.start_ns, self.column_ns, self.known)
+        return (*known, *(None,) * (self.count - self.known))
 
     def marks(self, epoch_starts: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
         """Return where epochs began, numbered as people do.
@@ -193,18 +193,18 @@ def _marked_step(placed: list[tuple[int, int]]) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSpan:
     """When a run began, how far it has come, and how often the machine was sampled."""
 
     start_ns: int
     end_ns: int
-    goes_on: bool
+    is_running: bool
     interval_ns: int = _SECOND_NS
 
     @property
     def settled_ns(self) -> int:
-        """The time up to which everything has been told."""
-        return self.end_ns - SETTLED_NS if self.goes_on else self.end_ns
+        """The time up to which every record has arrived."""
+        return self.end_ns - SETTLED_NS if self.is_running else self.end_ns
 
 
 class View(StrEnum):
@@ -236,18 +236,18 @@ class TimeWindow:
         view: how much is seen; None, until one looks for oneself, for the last minute of a run
             that goes on and all of one that is over.
         paused_ns: where the window begins that stays; None while it follows the run.
-        cursor_ns: the instant that is read. It is always in sight.
+        cursor_ns: the instant that is read. It is always visible.
     """
 
     view: View | None = None
     paused_ns: int | None = None
     cursor_ns: int | None = None
 
-    def shown_view(self, run: Run) -> View:
+    def shown_view(self, run: RunSpan) -> View:
         """Return how much of a run is seen."""
-        return self.view or (View.MINUTE if run.goes_on else View.WHOLE)
+        return self.view or (View.MINUTE if run.is_running else View.WHOLE)
 
-    def axis(self, run: Run, count: int) -> TimeAxis:
+    def axis(self, run: RunSpan, count: int) -> TimeAxis:
         """Return the axis of `count` columns that shows the window."""
         latest = self._latest(run, count)
         start_ns = latest.start_ns if self.paused_ns is None else self.paused_ns
@@ -270,7 +270,7 @@ class TimeWindow:
         read_ns = self.read_ns(axis)
         return None if read_ns is None else axis.column_of(read_ns)
 
-    def what_is_seen(self, run: Run, count: int) -> str:
+    def shown_part(self, run: RunSpan, count: int) -> str:
         """Name how much of a run is seen: all of it, the view, or what columns make of that."""
         view, axis = self.shown_view(run), self.axis(run, count)
         all_is_seen = axis.start_ns <= run.start_ns and not self.is_paused(run, count)
@@ -282,11 +282,11 @@ class TimeWindow:
         seen_s = seen_ns / 1e9
         return f"last {seen_s:.0f} s" if seen_s < 60 else f"last {units.clock(seen_s)}"
 
-    def is_paused(self, run: Run, count: int) -> bool:
+    def is_paused(self, run: RunSpan, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""
         return self.axis(run, count).start_ns < self._latest(run, count).start_ns
 
-    def zoomed_in(self, run: Run, count: int) -> TimeWindow:
+    def zoomed_in(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that shows less of the run, around its cursor where there is one.
 
         It is this one where there is nothing nearer.
@@ -295,7 +295,7 @@ class TimeWindow:
         others = self._that_differ(_NEAREST_FIRST[:place], run, count)
         return self.viewing(others[-1], run, count) if others else self
 
-    def zoomed_out(self, run: Run, count: int) -> TimeWindow:
+    def zoomed_out(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that shows more of the run; this one where there is no more."""
         place = _NEAREST_FIRST.index(self.shown_view(run))
         others = self._that_differ(_NEAREST_FIRST[place + 1 :], run, count)
@@ -306,7 +306,7 @@ class TimeWindow:
         shows_all = _column_ns(others[0], run, count) == whole_ns
         return self.viewing(View.WHOLE if shows_all else others[0], run, count)
 
-    def next_view(self, run: Run, count: int) -> TimeWindow:
+    def next_view(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of the next larger view; after the largest comes the nearest."""
         larger = self.zoomed_out(run, count)
         others = self._that_differ(_NEAREST_FIRST, run, count)
@@ -314,14 +314,14 @@ class TimeWindow:
             return larger
         return self.viewing(others[0], run, count)
 
-    def why_no_nearer(self, run: Run, count: int) -> str:
+    def why_no_nearer(self, run: RunSpan, count: int) -> str:
         """Say why there is no nearer view than this window's."""
         shown, whole = (_column_ns(v, run, count) for v in (self.shown_view(run), View.WHOLE))
         if shown == whole:
             return "too short to zoom in"
         return f"no finer: {run.interval_ns / 1e9:g} s samples"
 
-    def _that_differ(self, views: Sequence[View], run: Run, count: int) -> list[View]:
+    def _that_differ(self, views: Sequence[View], run: RunSpan, count: int) -> list[View]:
         """Return the views that don't draw the same as this window's own: a short run's do."""
         own_ns = _column_ns(self.shown_view(run), run, count)
         return [
@@ -330,7 +330,7 @@ class TimeWindow:
             if _is_offered(view, run) and _column_ns(view, run, count) != own_ns
         ]
 
-    def viewing(self, view: View, run: Run, count: int) -> TimeWindow:
+    def viewing(self, view: View, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of a view, around the cursor, else around the middle when paused."""
         axis = self.axis(run, count)
         following = TimeWindow(view, None, self.cursor_ns)
@@ -343,7 +343,7 @@ class TimeWindow:
         half_ns = following._latest(run, count).column_ns * count // 2
         return replace(following, paused_ns=middle_ns - half_ns)._kept(run, count)
 
-    def panned(self, columns: int, run: Run, count: int) -> TimeWindow:
+    def panned(self, columns: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window moved by columns, later for positive ones; the cursor stays in it."""
         axis = self.axis(run, count)
         start_ns = axis.start_ns + columns * axis.column_ns + _step_ns(run, axis.column_ns) // 2
@@ -353,12 +353,12 @@ class TimeWindow:
             cursor_ns = max(moved.start_ns, min(cursor_ns, moved.end_ns - moved.column_ns))
         return TimeWindow(self.view, moved.start_ns, cursor_ns)._kept(run, count)
 
-    def followed(self, run: Run, count: int) -> TimeWindow:
+    def followed(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that follows the run; a cursor that is out of its sight is gone."""
         seen = self.cursor_ns is not None and self.cursor_ns >= self._latest(run, count).start_ns
         return TimeWindow(self.view, None, self.cursor_ns if seen else None)
 
-    def with_cursor_at(self, column: int, run: Run, count: int) -> TimeWindow:
+    def with_cursor_at(self, column: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window with the cursor on a column; on the last that is over, beyond it."""
         axis = self.axis(run, count)
         if axis.known == 0:
@@ -367,7 +367,7 @@ class TimeWindow:
         cursor_ns = axis.start_ns + column * axis.column_ns
         return replace(self, view=self.shown_view(run), cursor_ns=cursor_ns)
 
-    def with_cursor_moved(self, samples: int, run: Run, count: int) -> TimeWindow:
+    def with_cursor_moved(self, samples: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window with the cursor so many samples later, or earlier for negative ones.
 
         Where a column holds several samples it moves by columns. One that is
@@ -382,13 +382,13 @@ class TimeWindow:
         cursor_ns = max(_start_ns(run, axis.column_ns), min(cursor_ns, last_ns))
         return TimeWindow(self.view, self.paused_ns, cursor_ns)._kept(run, count)
 
-    def at_start(self, run: Run, count: int) -> TimeWindow:
-        """Return the window at the run's begin, with its cursor there where it has one."""
+    def at_start(self, run: RunSpan, count: int) -> TimeWindow:
+        """Return the window at the run's start, with its cursor there where it has one."""
         start_ns = _start_ns(run, self._latest(run, count).column_ns)
         cursor_ns = None if self.cursor_ns is None else start_ns
         return TimeWindow(self.view, start_ns, cursor_ns)._kept(run, count)
 
-    def at_end(self, run: Run, count: int) -> TimeWindow:
+    def at_end(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that follows the run, with its cursor, if any, at the newest column."""
         following = TimeWindow(self.view)
         return following if self.cursor_ns is None else following.with_cursor_at(count, run, count)
@@ -397,28 +397,28 @@ class TimeWindow:
         """Return the window without its cursor."""
         return replace(self, cursor_ns=None)
 
-    def _latest(self, run: Run, count: int) -> TimeAxis:
+    def _latest(self, run: RunSpan, count: int) -> TimeAxis:
         return latest_axis(run, _column_ns(self.shown_view(run), run, count), count)
 
-    def _kept(self, run: Run, count: int) -> TimeWindow:
+    def _kept(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that stays where it is now, or follows if that is the newest place."""
         start_ns = self.axis(run, count).start_ns
         follows = start_ns >= self._latest(run, count).start_ns
         return replace(self, view=self.shown_view(run), paused_ns=None if follows else start_ns)
 
 
-def _start_ns(run: Run, column_ns: int) -> int:
+def _start_ns(run: RunSpan, column_ns: int) -> int:
     """Return where a run's first column begins: with a sample, or a whole part of one."""
     unit_ns = min(column_ns, run.interval_ns)
     return run.start_ns // unit_ns * unit_ns
 
 
-def _step_ns(run: Run, column_ns: int) -> int:
+def _step_ns(run: RunSpan, column_ns: int) -> int:
     """Return by how much an axis moves at a time: whole cells, and whole samples."""
     return math.lcm(COLUMNS_PER_CELL * column_ns, run.interval_ns)
 
 
-def latest_axis(run: Run, column_ns: int, count: int) -> TimeAxis:
+def latest_axis(run: RunSpan, column_ns: int, count: int) -> TimeAxis:
     """Return the axis that ends where the run does.
 
     That of a run that goes on fills by whole cells, then makes room for several
@@ -428,18 +428,18 @@ def latest_axis(run: Run, column_ns: int, count: int) -> TimeAxis:
     start_ns = _start_ns(run, column_ns)
     step = _step_ns(run, column_ns) // column_ns
     over = max(0, run.settled_ns - start_ns) // column_ns
-    if run.goes_on:
+    if run.is_running:
         over = over // COLUMNS_PER_CELL * COLUMNS_PER_CELL
         step = max(step, count // MOVES // step * step)
     else:
         over += 1
     # Where a step is longer than the axis, the next one could lie beyond the run's end.
-    first = min(-(-max(0, over - count) // step), over // step) * step
+    first = min(-(-max(0, over - count) // step), max(0, over - 1) // step) * step
     known = max(0, min(count, over - first))
     return TimeAxis(start_ns + first * column_ns, column_ns, count, known)
 
 
-def _axis_from(run: Run, start_ns: int, latest: TimeAxis) -> TimeAxis:
+def _axis_from(run: RunSpan, start_ns: int, latest: TimeAxis) -> TimeAxis:
     """Return the axis that begins at the last whole step before `start_ns`, within the run."""
     first_ns = _start_ns(run, latest.column_ns)
     step_ns = _step_ns(run, latest.column_ns)
@@ -453,13 +453,13 @@ def _axis_from(run: Run, start_ns: int, latest: TimeAxis) -> TimeAxis:
 # ---- how wide a column is ----
 
 
-def _is_offered(view: View, run: Run) -> bool:
-    """Tell whether a view is worth its name: a short one has few samples."""
+def _is_offered(view: View, run: RunSpan) -> bool:
+    """Return whether a view has enough samples to be offered."""
     view_ns = _VIEW_NS.get(view, _VIEW_NS[View.MINUTE])
     return view_ns >= min(_VIEW_NS[View.MINUTE], _LEAST_SAMPLES * run.interval_ns)
 
 
-def _column_ns(view: View, run: Run, count: int) -> int:
+def _column_ns(view: View, run: RunSpan, count: int) -> int:
     """Return how wide a column is in a view, on a chart with room for `count` of them."""
     count = max(1, count)
     whole_ns = _whole_column_ns(run, count)
@@ -475,7 +475,7 @@ def _column_ns(view: View, run: Run, count: int) -> int:
     return min(column_ns, whole_ns)
 
 
-def _short_column_ns(view_ns: int, run: Run, count: int) -> int:
+def _short_column_ns(view_ns: int, run: RunSpan, count: int) -> int:
     """Return the column of which `count` are at least `view_ns`, and as little more as may be."""
     samples_ns = run.interval_ns * count
     if samples_ns < view_ns:
@@ -483,13 +483,13 @@ def _short_column_ns(view_ns: int, run: Run, count: int) -> int:
     return next(ns for ns in _fractions(run, samples_ns // view_ns) if ns * count >= view_ns)
 
 
-def _whole_column_ns(run: Run, count: int) -> int:
+def _whole_column_ns(run: RunSpan, count: int) -> int:
     """Return the column of which `count` hold all of a run.
 
     While it goes on, the column grows seldom, and is never narrower than that
     of the last minute; once it is over, the columns fill the chart.
     """
-    if run.goes_on:
+    if run.is_running:
         return next(ns for ns in _growing(run, count) if _holds(run, ns, count))
     length_ns = max(run.interval_ns, run.end_ns + 1 - run.start_ns)
     column_ns = -(-length_ns // count)
@@ -499,7 +499,7 @@ def _whole_column_ns(run: Run, count: int) -> int:
     return column_ns
 
 
-def _growing(run: Run, count: int) -> Iterator[int]:
+def _growing(run: RunSpan, count: int) -> Iterator[int]:
     """Yield widths: that of the last minute, then 1, 2, 3, 4, 6, 8, 12, 16 ... samples."""
     least_ns = _short_column_ns(_VIEW_NS[View.MINUTE], run, count)
     yield least_ns
@@ -507,10 +507,10 @@ def _growing(run: Run, count: int) -> Iterator[int]:
     yield from (ns for ns in itertools.chain((run.interval_ns,), widths) if ns > least_ns)
 
 
-def _fractions(run: Run, most: int) -> Iterator[int]:
+def _fractions(run: RunSpan, most: int) -> Iterator[int]:
     """Yield the sampling interval in whole parts, from at most `most` of them down to one."""
     return (run.interval_ns // n for n in range(max(1, most), 0, -1) if run.interval_ns % n == 0)
 
 
-def _holds(run: Run, column_ns: int, count: int) -> bool:
+def _holds(run: RunSpan, column_ns: int, count: int) -> bool:
     return run.end_ns < _start_ns(run, column_ns) + column_ns * count

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
 
-UNSURE = " (how sure is not known)"
+UNSURE = " (uncertainty unknown)"
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -75,7 +75,7 @@ def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> 
 
 
 def mode_of(options: Mapping[str, Any]) -> str:
-    """Return what a session was launched to do: train, where its options don't tell."""
+    """Return what a session was launched to do: `train` unless its options say otherwise."""
     mode = options.get("mode")
     return mode if isinstance(mode, str) else "train"
 
@@ -117,26 +117,26 @@ def epoch_text(snapshot: Snapshot) -> str:
     progress, model = snapshot.progress, snapshot.model
     if progress is None or model is None:
         return ""
-    number, asked = progress.epoch + 1, max(1, model.epochs)
+    number, requested = progress.epoch + 1, max(1, model.epochs)
     last = snapshot.epochs[-1] if snapshot.epochs else None
     stopped = snapshot.result is not None and snapshot.result.status == Status.STOPPED
     if stopped and last is not None and progress.step == 0:
         # The epoch that a stop cuts short is recorded, and no batch of another one followed.
         number = last.epoch + 1
-    extra = f", +{number - asked} extra" if number > asked else ""
-    return f"{epoch_word(snapshot.header)} {min(number, asked)}/{asked}{extra}"
+    extra = f", +{number - requested} extra" if number > requested else ""
+    return f"{epoch_word(snapshot.header)} {min(number, requested)}/{requested}{extra}"
 
 
 def timed_unit(metric: str) -> str:
-    """Say what a time is of: an epoch, a run or a batch."""
-    return {"run_seconds": "a run", STEP_MS: "a batch"}.get(metric, "an epoch")
+    """Return what a time is per: epoch, run or batch."""
+    return {"run_seconds": "per run", STEP_MS: "per batch"}.get(metric, "per epoch")
 
 
 def unusual_settings(options: Mapping[str, Any]) -> list[str]:
     """Return how a session computes, as far as that is not the default."""
     jit, cpus = options.get("jit"), options.get("cpus")
     backend = _unless(options.get("backend"), "tensorflow")
-    told = [
+    settings = [
         mode_of(options) if mode_of(options) != "train" else None,
         _unless(options.get("precision"), "float32"),
         TITLES.get(backend, backend) if backend else None,
@@ -144,7 +144,7 @@ def unusual_settings(options: Mapping[str, Any]) -> list[str]:
         "another Python" if options.get("python") else None,
         None if cpus is None else "1 CPU" if cpus == 1 else f"{cpus} CPUs",
     ]
-    return [text for text in told if text]
+    return [text for text in settings if text]
 
 
 def _unless(value: object, usual: str) -> str | None:
@@ -154,7 +154,7 @@ def _unless(value: object, usual: str) -> str | None:
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
     """Return what to call earlier sessions, by id: when they began, and what was another then.
 
-    Those of one minute tell the end of their ids too.
+    Runs that began in the same minute show the end of their ids too.
     """
     header, model = snapshot.header, snapshot.model
     device = model.device if model else None
@@ -223,7 +223,7 @@ def factor_of_run_before(
     names: Mapping[str, str],
     steady: bool,
 ) -> str:
-    """Return this run against the newest earlier one of which that can be told."""
+    """Return this run against the newest earlier one that it can be compared with."""
     this = next((row for row in rows if row.kind == "this"), None)
     by_session = {row.session: row for row in rows if row.kind == "earlier"}
     for entry in reversed(earlier):
@@ -333,8 +333,7 @@ def comparable_text(match: Match | None) -> str:
         return "none comparable"
     if not match.changes:
         return f"{match.count} comparable"
-    are = "is" if match.count == 1 else "are"
-    return f"none comparable; {match.count} {are} with {changed_options(match)}"
+    return f"none comparable; {match.count} with {changed_options(match)}"
 
 
 def how_to_match(snapshot: Snapshot, room: int) -> str:
@@ -405,7 +404,7 @@ def _conditions_of(snapshot: Snapshot, workload: Workload) -> Conditions:
 
 
 def _framework(snapshot: Snapshot) -> str | None:
-    """Name what a session trains with, and its version where that was told."""
+    """Name what a session trains with, and its version where that was recorded."""
     backend = snapshot.model.backend if snapshot.model else None
     if not backend:
         return None

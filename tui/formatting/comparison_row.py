@@ -21,29 +21,29 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail
     known = low is not None and high is not None and low < high
     band = f" ({low:.4g} to {high:.4g} {row.unit})" if known else ""
     batch = f", batch {row.published.batch_size}" if row.published else ""
-    told = [
+    details = [
         ("time", f"{units.duration(row)} {timed_unit(row.metric)}{batch}{band}"),
         ("to know" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
     ]
     if row.published:
-        told.extend(_published_details(row.published))
+        details.extend(_published_details(row.published))
     elif result is not None:
-        told.append(("speed", effective_text(result)))
+        details.append(("speed", effective_text(result)))
     if row.cost_usd is not None:
-        told.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
-    return [(name, text) for name, text in told if text]
+        details.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
+    return [(name, text) for name, text in details if text]
 
 
 def _published_details(row: Published) -> list[Detail]:
     device = find_device(row.device)
-    told = [("of its peak", share_text(row))]
+    details = [("of its peak", share_text(row))]
     if device is not None:
-        told += [("device", _device_text(device)), ("about it", device.note or "")]
-    told += [("note", row.note), ("source", row.source)]
+        details += [("device", _device_text(device)), ("about it", device.note or "")]
+    details += [("note", row.note), ("source", row.source)]
     if device is not None and device.source != row.source:
-        told.append(("device by", device.source))
-    return told
+        details.append(("device by", device.source))
+    return details
 
 
 def share_text(row: Published) -> str:
@@ -87,7 +87,7 @@ def _device_text(device: PublishedDevice) -> str:
     bandwidth = device.bandwidth_gb_s
     printed = device.printed_tflop_s
     as_printed = printed is not None and printed != device.tflop_s
-    told = [
+    parts = [
         "" if device.cores is None else f"{device.cores:,} cores",
         f"{' to '.join(f'{mhz:,}' for mhz in clocks)} MHz" if clocks else "",
         memory,
@@ -96,4 +96,4 @@ def _device_text(device: PublishedDevice) -> str:
         f"the article prints {printed:g}" if as_printed else "",
         "" if device.price_usd is None else f"{device.price_usd:,.0f} USD then",
     ]
-    return ", ".join(part for part in told if part)
+    return ", ".join(part for part in parts if part)

@@ -15,7 +15,7 @@ Level = Literal["", "high", "bad"]
 
 # From here on a temperature is hot, and too hot: makers let processors slow down about there.
 CPU_HOT_C, GPU_HOT_C = (85.0, 95.0), (83.0, 90.0)
-# A GPU that tells from when it slows down is hot that much below.
+# A GPU that reports its slowdown temperature counts as hot this much below it.
 _HOT_BELOW_SLOWDOWN_C = 7.0
 # From this share of a memory on little is left, and nothing.
 MEMORY_FULL = (0.90, 0.97)
@@ -23,7 +23,7 @@ BUSY_PCT = 90.0
 # A link lowers its generation to save power: from that utilisation on it should have its own.
 _WORKS_PCT = 30
 
-# Throttle reasons that tell of trouble; the others tell of a setting.
+# Throttle reasons that mean a problem; the others come from a setting.
 _SLOWED = ("thermal", "hardware", "brake", "slowdown")
 GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
@@ -70,7 +70,7 @@ class Figure:
 
 
 def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
-    """Return what is told of the CPU beside its utilisation, the most important first."""
+    """Return the CPU's figures beside its utilisation, the most important first."""
     cpu = machine.cpu if machine is not None else None
     if machine is None or cpu is None:
         return []
@@ -137,7 +137,7 @@ def _of_faults(machine: Machine) -> list[Figure]:
     rate = of_run or (memory.major_faults_s if memory is not None else None)
     if not rate or rate < 0.5:
         return []
-    return [Figure("faults", f"{rate:,.0f} a second", short=f"{rate:,.0f} major faults/s")]
+    return [Figure("faults", f"{rate:,.0f} per second", short=f"{rate:,.0f} major faults/s")]
 
 
 def processes_text(count: int) -> str:
@@ -148,7 +148,7 @@ def processes_text(count: int) -> str:
 def gpu_figures(
     gpu: Gpu, facts: GpuFacts | None = None, energy_j: float | None = None
 ) -> list[Figure]:
-    """Return what is told of a GPU beside its utilisation, the most important first.
+    """Return a GPU's figures beside its utilisation, the most important first.
 
     `energy_j` is what it has taken since the run began.
     """
@@ -192,8 +192,8 @@ def gpu_figures(
     return found
 
 
-def tells_nothing(gpu: Gpu) -> bool:
-    """Tell whether not one of a GPU's readings is known, or they are from before it was gone."""
+def has_no_readings(gpu: Gpu) -> bool:
+    """Return whether a GPU has no readings, or only those from before it was lost."""
     gone = gpu.utilization_pct is None and gpu.state in _GONE
     return gone or all(getattr(gpu, name) is None for name in GPU_READINGS)
 
@@ -261,8 +261,8 @@ def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
 
 def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
     """Write what goes in and out: `3.0 in  4.0 out MiB/s`; empty where nothing is known."""
-    told = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
-    return told.value if told.known else ""
+    rates = _rates("", (receive_mib_s, "in"), (send_mib_s, "out"), None)
+    return rates.value if rates.known else ""
 
 
 def rate_text(mib_s: float) -> str:

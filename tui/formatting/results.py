@@ -9,13 +9,13 @@ from tui.formatting import units
 
 
 def result_figures(result: Result) -> list[tuple[str, str]]:
-    """Return the names and the texts of what was measured, and why a cost can't be told."""
+    """Return the names and the texts of what was measured, and why there is no cost."""
     cost = cost_text(result)
     reason = result.why.get("cost_usd")
     if not cost and reason and reason != NO_PRICE:
         cost = f"– ({reason})"
-    told = (("cost", cost), ("energy", energy_text(result)), ("effective", _effective(result)))
-    return [(name, text) for name, text in told if text]
+    figures = (("cost", cost), ("energy", energy_text(result)), ("effective", _effective(result)))
+    return [(name, text) for name, text in figures if text]
 
 
 def cost_text(result: Result) -> str:
@@ -28,7 +28,7 @@ def energy_text(result: Result) -> str:
     if not result.energy_j_per_epoch:
         return ""
     parts = (f"{name.upper()} {units.energy(j)}" for name, j in result.energy_j_per_epoch.items())
-    return f"{', '.join(parts)} an epoch"
+    return f"{', '.join(parts)} per epoch"
 
 
 def effective_text(result: Result) -> str:
@@ -45,5 +45,5 @@ def _effective(result: Result) -> str:
     """Return the same, with the reason why the share is not known."""
     text, reason = effective_text(result), result.why.get("peak_share")
     if text and result.peak_share is None and reason:
-        return f"{text} (share of the peak not known: {reason})"
+        return f"{text} (share of the peak unknown: {reason})"
     return text

@@ -22,7 +22,7 @@ _IN_BRIEF = {
 }
 
 _NO_RESULT = {
-    Status.RUNNING: "not over yet",
+    Status.RUNNING: "still running",
     Status.INTERRUPTED: "left no result",
     Status.UNKNOWN: "recorded on another machine",
 }
@@ -41,13 +41,13 @@ class RunOfSweep:
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
     """Return what sessions were run for, by their ids; those that no sweep ran are not there."""
-    told = {}
+    runs = {}
     for entry in sweeps:
         plan = entry.plan
         for session, slot in entry.sweep.sessions.items():
             text = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
-            told[session] = RunOfSweep(entry, text)
-    return told
+            runs[session] = RunOfSweep(entry, text)
+    return runs
 
 
 def _brief(result: Result, metric: str, why: str) -> str:
@@ -82,15 +82,15 @@ def _began(entry: Recorded) -> float:
 
 
 def device_of(entry: SessionEntry) -> tuple[str, str]:
-    """Return a session's device and its name; until it is over, the one that was asked for."""
+    """Return a session's device and its name; until it is over, the one requested."""
     result, header = entry.result, entry.header
     if result is not None:
         return result.device or "", result.device_name or ""
-    asked = str(header.options.get("device") or "")
-    if asked == "cpu":
-        return asked, header.machine.cpu_model or ""
+    requested = str(header.options.get("device") or "")
+    if requested == "cpu":
+        return requested, header.machine.cpu_model or ""
     gpus = header.machine.gpus or ()
-    return asked, next((gpu.name for gpu in gpus if asked == f"gpu:{gpu.index}"), "")
+    return requested, next((gpu.name for gpu in gpus if requested == f"gpu:{gpu.index}"), "")
 
 
 def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) -> str:
@@ -118,18 +118,18 @@ def workload_of(entry: Recorded) -> str:
 
 def sweep_outcome(entry: SweepEntry, glyphs: Glyphs = UNICODE) -> str:
     """Say how far a sweep came, and what it varies: `sweep, 1 of 2: batch 32, 64`."""
-    told = f"sweep, {made_text(entry)}"
+    progress = f"sweep, {done_text(entry)}"
     varied = varied_text(entry.plan, glyphs)
-    return f"{told}: {varied}" if varied else told
+    return f"{progress}: {varied}" if varied else progress
 
 
-def made_text(entry: SweepEntry) -> str:
+def done_text(entry: SweepEntry) -> str:
     """Say how many of a sweep's combinations have no run left: 1 of 2."""
     return f"{entry.sweep.combinations_over} of {len(entry.plan.combinations)}"
 
 
 def can_be_resumed(entry: SweepEntry) -> bool:
-    """Tell whether a sweep has runs left that nobody makes at present."""
+    """Return whether a sweep has runs left, and no process runs it."""
     return entry.status != Status.RUNNING and bool(entry.sweep.left())
 
 

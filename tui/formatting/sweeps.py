@@ -31,23 +31,23 @@ from tui.formatting import units
 from tui.formatting.glyphs import UNICODE, Glyphs
 
 _UNITS = {
-    "ms_per_sample": "a sample",
-    "step_ms": "a step",
-    "seconds_per_epoch": "an epoch",
-    "run_seconds": "a run",
+    "ms_per_sample": "per sample",
+    "step_ms": "per step",
+    "seconds_per_epoch": "per epoch",
+    "run_seconds": "per run",
 }
 _HEADINGS = {
-    "ms_per_sample": "ms a sample",
-    "step_ms": "ms a step",
-    "seconds_per_epoch": "s an epoch",
-    "run_seconds": "s a run",
+    "ms_per_sample": "ms per sample",
+    "step_ms": "ms per step",
+    "seconds_per_epoch": "s per epoch",
+    "run_seconds": "s per run",
 }
 _MOST_VALUES = 8
 _PRICE = "USD/M samples"
 
 
 @dataclass(frozen=True)
-class Column:
+class SweepTableColumn:
     """One column of the table: its heading, and whether it holds numbers."""
 
     heading: str
@@ -55,7 +55,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class TableRow:
+class SweepTableRow:
     """One combination as the table shows it.
 
     `status` is running while a run of it is made; `note` says why there is no
@@ -69,27 +69,31 @@ class TableRow:
     note: str
 
 
-def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[Column, ...]:
+def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableColumn, ...]:
     """Return the columns of the table; those of which nothing is known go."""
-    named = [Column("workload")] if _names_workloads(plan) else []
+    named = [SweepTableColumn("workload")] if _names_workloads(plan) else []
     numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
-    varied = [Column(key_text(key), key in numbers) for key in plan.varied]
+    varied = [SweepTableColumn(key_text(key), key in numbers) for key in plan.varied]
     metrics = set(plan.metrics.values())
     heading = _HEADINGS[next(iter(metrics))] if len(metrics) == 1 else "time"
     return (
         *named,
         *varied,
-        Column("runs" if plan.repeats > 1 else "status"),
-        Column(heading, True),
-        Column("samples/s", True),
-        *([Column(_PRICE, True)] if any(row.usd_per_million is not None for row in rows) else []),
-        *([Column("best is", True)] if plan.repeats >= MIN_RUNS else []),
+        SweepTableColumn("runs" if plan.repeats > 1 else "status"),
+        SweepTableColumn(heading, True),
+        SweepTableColumn("samples/s", True),
+        *(
+            [SweepTableColumn(_PRICE, True)]
+            if any(row.usd_per_million is not None for row in rows)
+            else []
+        ),
+        *([SweepTableColumn("best is", True)] if plan.repeats >= MIN_RUNS else []),
     )
 
 
 def table_of(
     sweep: Sweep, glyphs: Glyphs = UNICODE
-) -> tuple[tuple[Column, ...], tuple[TableRow, ...]]:
+) -> tuple[tuple[SweepTableColumn, ...], tuple[SweepTableRow, ...]]:
     """Return the columns and the rows of the table, in the order of the plan."""
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     best = best_rows(sweep)
@@ -97,7 +101,7 @@ def table_of(
     priced = any(column.heading == _PRICE for column in columns)
     running = sweep.running.slot.combination if sweep.running is not None else None
     with_unit = len(set(plan.metrics.values())) > 1
-    told = []
+    table = []
     for row in rows:
         combination = row.combination
         leader = best.get(combination.index)
@@ -105,7 +109,7 @@ def table_of(
         is_running = combination.index == running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
-        cells.append(_standing(row, plan, is_running))
+        cells.append(_status_text(row, plan, is_running))
         cells.append(_time(row, with_unit, glyphs))
         cells.append("" if row.samples_per_second is None else units.rate(row.samples_per_second))
         if priced:
@@ -113,17 +117,19 @@ def table_of(
         if plan.repeats >= MIN_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
         status = RunStatus.RUNNING if is_running else row.status
-        told.append(
-            TableRow(combination, tuple(cells), status, is_best, "" if is_running else _note(row))
+        table.append(
+            SweepTableRow(
+                combination, tuple(cells), status, is_best, "" if is_running else _note(row)
+            )
         )
-    return columns, tuple(told)
+    return columns, tuple(table)
 
 
 def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _standing(row: CombinationRow, plan: Plan, running: bool) -> str:
+def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
     """Say how a combination stands; of several runs, how many completed."""
     if running and plan.repeats == 1:
         return "running"
@@ -175,12 +181,12 @@ def amount(metric: str, value: float) -> str:
 
 
 def amount_of(metric: str, value: float) -> str:
-    """Write what a time is of as well: 0.41 ms a sample, 9.02 s an epoch."""
+    """Write what a time is of as well: 0.41 ms per sample, 9.02 s per epoch."""
     return f"{amount(metric, value)} {_UNITS[metric]}"
 
 
 def heading_of(metric: str) -> str:
-    """Name a metric with its unit: ms a sample."""
+    """Name a metric with its unit: ms per sample."""
     return _HEADINGS[metric]
 
 
@@ -242,54 +248,54 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     if outcome.status != RunStatus.COMPLETED or outcome.result is None:
         return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
-    told = ["completed"]
+    parts = ["completed"]
     time = time_of(metric, result)
     if time is not None:
-        told.append(amount_of(metric, time))
+        parts.append(amount_of(metric, time))
     if result.samples_per_second is not None:
-        told.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
+        parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
     else:
-        told.append(result.why.get("samples_per_second", ""))
-    return ", ".join(part for part in told if part)
+        parts.append(result.why.get("samples_per_second", ""))
+    return ", ".join(part for part in parts if part)
 
 
 def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
     """Say what the sweep found, a sentence each; what isn't sure is said to be so."""
     plan, rows = sweep.plan, ranking_rows(sweep)
-    told: list[str] = []
+    found: list[str] = []
     for name in plan.workloads:
         own = of_workload(rows, name)
         said = [*_bests(own, sweep, glyphs), *_memory(own), *_cheapest(own, plan)]
-        told += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
+        found += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
     axis = axis_of({v.key: v.values for v in plan.variations})
     for variation in plan.variations:
         if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
             continue
         if axis is not None:
-            told += lead_changes(rows, variation.key, axis)
+            found += lead_changes(rows, variation.key, axis)
         elif len(plan.workloads) > 1:
-            told += lead_changes(rows, variation.key, None)
-    return told
+            found += lead_changes(rows, variation.key, None)
+    return found
 
 
 def _bests(rows: Sequence[CombinationRow], sweep: Sweep, glyphs: Glyphs) -> list[str]:
     """Name the best of the rows that are like each other; at the end, say where there is none."""
-    told = []
+    sentences = []
     for like in comparable_groups(rows):
         best = best_of(like)
         if best is not None:
             sentence = _best(best, like, sweep.plan, glyphs)
         elif len(like) > 1 and not sweep.left():
-            sentence = "none is the best: fewer than two have a throughput"
+            sentence = "no best combination: fewer than two have a throughput"
         else:
             continue
-        told.append(_with_shared(like, sentence))
-    return told
+        sentences.append(_with_shared(like, sentence))
+    return sentences
 
 
 def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyphs: Glyphs) -> str:
     """Name the best, and whether several runs show that it is better than the next."""
-    keys = _told_apart_by(plan)
+    keys = _distinguishing_keys(plan)
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
@@ -314,18 +320,18 @@ def _memory(rows: Sequence[CombinationRow]) -> list[str]:
 
 def _cheapest(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     """Name the cheapest of the rows that are like each other, where a price was given."""
-    told = []
+    sentences = []
     for like in comparable_groups(rows):
         priced = [(row.usd_per_million, row) for row in like if row.usd_per_million is not None]
         if len(priced) > 1:
             cost, row = min(priced, key=lambda pair: pair[0])
-            named = label(row.combination, _told_apart_by(plan))
+            named = label(row.combination, _distinguishing_keys(plan))
             sentence = f"cheapest: {named}, {units.dollars(cost)} a million samples"
-            told.append(_with_shared(like, sentence))
-    return told
+            sentences.append(_with_shared(like, sentence))
+    return sentences
 
 
-def _told_apart_by(plan: Plan) -> list[str]:
+def _distinguishing_keys(plan: Plan) -> list[str]:
     """Return what is varied among the rows of a group that are like each other."""
     return [key for key in plan.varied if key not in SAME_WORK]
 
@@ -379,9 +385,9 @@ def _row_json(plan: Plan, row: CombinationRow, best: bool) -> dict[str, Any]:
 
 def _typical_run(row: CombinationRow) -> Outcome | None:
     """Return the run whose time is the middle one; without a time, the last that left a result."""
-    told = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
+    with_result = [outcome for outcome in row.outcomes if outcome is not None and outcome.result]
     timed = []
-    for outcome in told:
+    for outcome in with_result:
         assert outcome.result is not None
         completed = outcome.status == RunStatus.COMPLETED
         time = time_of(row.metric, outcome.result) if completed else None
@@ -390,4 +396,4 @@ def _typical_run(row: CombinationRow) -> Outcome | None:
     if timed:
         timed.sort(key=lambda pair: pair[0])
         return timed[(len(timed) - 1) // 2][1]
-    return told[-1] if told else None
+    return with_result[-1] if with_result else None

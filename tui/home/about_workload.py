@@ -9,7 +9,7 @@ from tui.formatting.comparison import timed_unit
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.home.workload_choice import LastResult
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, cut
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 from workloads.catalog import Workload
 
 _WIDTH_FOR_WHOLE = 40
@@ -23,7 +23,6 @@ class AboutWorkload(Lines):
     """Describes one workload, as spaciously as there is room for."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._workload: Workload | None = None
         self._last: LastResult | None = None
@@ -35,7 +34,7 @@ class AboutWorkload(Lines):
         self.set_titles(workload.name if workload is not None else "")
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the sentences, apart from each other where there is room."""
         if self._workload is None:
             return []
@@ -99,10 +98,10 @@ def mega_or_more(operations: int) -> str:
     return units.count(operations) if operations >= 1e6 else f"{operations / 1e6:.3g} M"
 
 
-def wrapped(sentence: _Sentence, width: int) -> list[Row]:
+def wrapped(sentence: _Sentence, width: int) -> list[TextRow]:
     """Break a sentence into rows."""
-    begin, rest, style = sentence
-    first, *more = textwrap.wrap(begin + rest, max(1, width)) or [""]
-    quiet = first[: len(begin)] if first.startswith(begin) else ""
-    rows: list[Row] = [((quiet, MUTED), (first[len(quiet) :], style))]
+    start, rest, style = sentence
+    first, *more = textwrap.wrap(start + rest, max(1, width)) or [""]
+    quiet = first[: len(start)] if first.startswith(start) else ""
+    rows: list[TextRow] = [((quiet, MUTED), (first[len(quiet) :], style))]
     return [*rows, *(((line, style),) for line in more)]

@@ -10,7 +10,7 @@ from dlmon.records.sanitize import clean
 
 
 class CommandLine(Static):
-    """Shows a command, which a click copies, or a complaint in its place."""
+    """Shows a command, which a click copies, or the problem in its place."""
 
     ALLOW_SELECT = False
 
@@ -18,7 +18,6 @@ class CommandLine(Static):
         """The command was clicked."""
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__(id="command")
         self._shown = Content()
 
@@ -26,12 +25,11 @@ class CommandLine(Static):
         """Show what to type in a shell."""
         self._show(Content.assemble(("$ ", "$text-muted"), clean(command)))
 
-    def show_complaint(self, complaint: str) -> None:
+    def show_problem(self, problem: str) -> None:
         """Show why there is no such command."""
-        self._show(Content.assemble(("! ", "bold $text-error"), (clean(complaint), "$text-error")))
+        self._show(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
 
     def on_click(self) -> None:
-        """Tell of the click."""
         self.post_message(self.Clicked())
 
     def _show(self, content: Content) -> None:

@@ -42,7 +42,6 @@ class RunForm(Container):
         """Another field has the focus, or none."""
 
     def __init__(self, configured: RunOptions) -> None:
-        """Start with nothing typed."""
         super().__init__(id="options", classes="panel")
         self._configured = configured
         self._workload: Workload | None = None
@@ -52,7 +51,6 @@ class RunForm(Container):
         self.border_title = "Options"
 
     def compose(self) -> ComposeResult:
-        """Put the fields in."""
         for option in OPTIONS.values():
             self._labels[option.name] = Static(Content(f"  {option.label}"))
             self._fields[option.name] = self._new_field(option)
@@ -60,7 +58,7 @@ class RunForm(Container):
             yield self._fields[option.name]
 
     def on_mount(self) -> None:
-        """Show the defaults, and tell what they amount to."""
+        """Show the defaults, and report them as typed."""
         self._show_placeholders()
         self.post_message(self.Changed())
 
@@ -88,10 +86,10 @@ class RunForm(Container):
         if isinstance(field, Choice):
             field.offer(self._devices)
 
-    def mark(self, complaints: Mapping[str, str]) -> None:
+    def mark(self, problems: Mapping[str, str]) -> None:
         """Mark the fields of options that can't be run."""
         for option in OPTIONS.values():
-            label, wrong = self._labels.get(option.name), option.name in complaints
+            label, wrong = self._labels.get(option.name), option.name in problems
             if label is not None and label.has_class("-wrong") != wrong:
                 label.update(Content(f"{'!' if wrong else ' '} {option.label}"), layout=False)
                 label.set_class(wrong, "-wrong")
@@ -102,12 +100,10 @@ class RunForm(Container):
             self._fields[name].focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Tell of what is typed."""
         event.stop()
         self.post_message(self.Changed())
 
     def on_choice_changed(self, event: Choice.Changed) -> None:
-        """Tell of what is chosen."""
         event.stop()
         self.post_message(self.Changed())
 
@@ -118,7 +114,6 @@ class RunForm(Container):
         self.post_message(self.Entered())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
-        """Say no more."""
         self.border_subtitle = ""
         self.post_message(self.Entered())
 

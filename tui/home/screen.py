@@ -52,7 +52,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
-        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Look at what was recorded"),
+        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Recorded and running sessions"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
@@ -62,9 +62,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "app.command_palette",
             "Menu",
             priority=True,
-            tooltip="Look for a command by its name",
+            tooltip="Search for a command",
         ),
-        Binding("ctrl+s", "sweep", "Sweep", tooltip="Train with several values each"),
+        Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding(
@@ -75,8 +75,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
         Binding("up", "move(-1)", "Previous workload", show=False),
         Binding("down", "move(1)", "Next workload", show=False),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
@@ -104,8 +104,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         *((option.label, option.explanation) for option in OPTIONS.values()),
         (
             "$ dlmon run …",
-            "The command that does in a shell what Enter does here; a click or Ctrl+Y copies it. "
-            "Where an option can't be, it says why.",
+            "The shell command for what Enter does here; a click or Ctrl+Y copies it. "
+            "If an option is invalid, it shows why.",
         ),
         (
             "CPU, GPU, memory and cores",
@@ -113,14 +113,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         ),
     )
 
-    class LaunchAsked(Message):
+    class LaunchRequested(Message):
         """Enter was pressed."""
 
     class Requested(Message):
         """The highlighted workload is to be trained, with the options that were typed."""
 
         def __init__(self, workload: Workload, options: RunOptions) -> None:
-            """Take both."""
             super().__init__()
             self.workload = workload
             self.options = options
@@ -181,7 +180,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
             await self.mount(self._command, *self.compose_frame())
         self._is_complete = True
-        # The footer has missed when they were told first.
+        # The footer was not there when the bindings were first updated.
         self.refresh_bindings()
         self.show_entries(self._entries)
         self.on_workload_list_highlighted()
@@ -213,14 +212,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.stop()
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
         if self._is_complete:
             self.app.push_screen(GpusScreen(self._machine.look))
 
     def action_processes(self) -> None:
-        """Show what runs on this machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         if self._is_complete:
@@ -236,7 +233,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._describe()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list by what is typed."""
         self._list.filter(event.value)
 
     def on_workload_list_highlighted(self) -> None:
@@ -252,7 +248,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._filter.focus()
 
     def on_workload_list_chosen(self) -> None:
-        """Train what was clicked twice."""
         self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
@@ -260,7 +255,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._check()
 
     def on_run_form_entered(self) -> None:
-        """Complain of the field first that has the focus."""
+        """Show the problem of the focused field first."""
         self._check()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
@@ -268,7 +263,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._form.show_devices(event.machine)
 
     def on_command_line_clicked(self) -> None:
-        """Copy the command."""
         self.action_copy_command()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -280,9 +274,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def action_launch(self) -> None:
         """Train, once what was typed before has arrived: fields take their keys one by one."""
         field = self.focused or self
-        field.call_later(field.post_message, self.LaunchAsked())
+        field.call_later(field.post_message, self.LaunchRequested())
 
-    def on_home_screen_launch_asked(self) -> None:
+    def on_home_screen_launch_requested(self) -> None:
         """Train; a key that no field takes runs its action from the app, so it goes there too."""
         self.app.call_later(self._launch_highlighted)
 
@@ -303,18 +297,17 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if workload is None:
             return
         typed = self._form.typed
-        complaints = typed.complaints(workload)
-        if not complaints:
+        problems = typed.problems(workload)
+        if not problems:
             self.post_message(message(workload, typed.options))
-        elif self._form.focused_option not in complaints:
-            self._form.focus_option(next(iter(complaints)))
+        elif self._form.focused_option not in problems:
+            self._form.focus_option(next(iter(problems)))
 
     async def action_quit_while_nothing_is_typed(self) -> None:
         """Leave dlmon; the filter takes the key as a letter otherwise."""
         await self.run_action("app.quit")
 
     def action_pick(self) -> None:
-        """Go back to the list of workloads."""
         self._filter.focus()
 
     def action_next_option(self) -> None:
@@ -326,11 +319,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.focus_previous()
 
     def action_move(self, steps: int) -> None:
-        """Move the highlight."""
         self._list.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._list.move_page(direction)
 
     def action_copy_command(self) -> None:
@@ -339,13 +330,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         if workload is None or not self._is_complete:
             return
         typed = self._form.typed
-        complaint = next(iter(typed.complaints(workload).values()), None)
-        if complaint is not None:
-            self.notify(f"not copied: {clean(complaint)}", severity="warning", markup=False)
+        problem = next(iter(typed.problems(workload).values()), None)
+        if problem is not None:
+            self.notify(f"not copied: {clean(problem)}", severity="warning", markup=False)
             return
         command = typed.options.command_line(workload, self._configured)
         self.app.copy_to_clipboard(command)
-        self.notify(f"given to the terminal's clipboard: {clean(command)}", markup=False)
+        self.notify(f"copied to the terminal's clipboard: {clean(command)}", markup=False)
 
     def _describe(self) -> None:
         from tui.formatting.comparison import comparable_text, match_of_options
@@ -355,7 +346,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._about.show(None, None)
             return
         published = ""
-        if not typed.complaints(workload):
+        if not typed.problems(workload):
             published = comparable_text(match_of_options(workload, typed.options))
         self._about.show(workload, self._last.get(workload.name), published)
 
@@ -368,12 +359,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         typed = self._form.typed
         if workload is None:
             self._form.mark(typed.unreadable)
-            self._command.show_complaint("no workload is left to train: Esc clears the filter")
+            self._command.show_problem("no workload matches: Esc clears the filter")
             return
-        complaints = typed.complaints(workload)
-        self._form.mark(complaints)
-        if complaints:
-            first = next(iter(complaints.values()))
-            self._command.show_complaint(complaints.get(self._form.focused_option or "", first))
+        problems = typed.problems(workload)
+        self._form.mark(problems)
+        if problems:
+            first = next(iter(problems.values()))
+            self._command.show_problem(problems.get(self._form.focused_option or "", first))
         else:
             self._command.show_command(typed.options.command_line(workload, self._configured))

@@ -69,8 +69,8 @@ def last_results(
 ) -> dict[str, LastResult]:
     """Return the newest result of each workload on `host`; entries come oldest first.
 
-    A run that was not trained to its end tells its time only where no other did, and one
-    in which nothing was learnt tells none.
+    An incomplete run counts only where there is no complete one; a run that trained nothing
+    (gradients, inference) does not count.
     """
     from dlmon.records import WITHOUT_EPOCHS, Status
     from tui.formatting.comparison import mode_of, timing_of_result

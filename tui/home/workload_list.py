@@ -12,7 +12,7 @@ from tui.formatting import units
 from tui.home.workload_choice import LastResult, matching, pieces, with_headings
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
-from tui.widgets.rows import Row, Run
+from tui.widgets.rows import TextRow, TextRun
 from workloads.catalog import Workload
 
 _HIGHLIGHTED: tuple[str, ...] = ("workload-list--highlighted",)
@@ -99,8 +99,8 @@ class WorkloadList(Wheel, Lines):
         self._first_line = max(0, self._first_line + delta)
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the rows that are in sight."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the visible rows."""
         lines = with_headings(self._shown)
         if not lines:
             return [
@@ -109,21 +109,21 @@ class WorkloadList(Wheel, Lines):
             ]
         self._first_line = min(self._first_line, max(0, len(lines) - height))
         room = width - _MARGIN
-        in_sight = lines[self._first_line : self._first_line + height]
-        rows = [self._row(line, room) for line in in_sight]
+        visible = lines[self._first_line : self._first_line + height]
+        rows = [self._row(line, room) for line in visible]
         if len(lines) <= height:
             return rows
         return with_thumb(rows, self._first_line, len(lines), width, self.glyphs)
 
     def on_mount(self) -> None:
-        """Tell what is highlighted at first."""
+        """Report the first highlight."""
         self._name_columns()
         self.post_message(self.Highlighted())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight, and name the columns that there is room for."""
+        """Keep the highlight visible, and name the columns that there is room for."""
         self._name_columns()
-        self._bring_into_sight()
+        self._scroll_to_highlight()
 
     def on_click(self, event: events.Click) -> None:
         """Highlight what is clicked; a double click chooses it."""
@@ -139,11 +139,11 @@ class WorkloadList(Wheel, Lines):
     def _highlight(self, workload: Workload | None) -> None:
         changed = workload is not self.highlighted
         self.highlighted = workload
-        self._bring_into_sight()
+        self._scroll_to_highlight()
         if changed:
             self.post_message(self.Highlighted())
 
-    def _bring_into_sight(self) -> None:
+    def _scroll_to_highlight(self) -> None:
         """Scroll so that the highlighted row is seen, and the heading right above it."""
         lines = with_headings(self._shown)
         if self.highlighted is not None and self.size.height:
@@ -152,13 +152,13 @@ class WorkloadList(Wheel, Lines):
             self._first_line = max(min(self._first_line, top), row - self.size.height + 1)
         self.redraw()
 
-    def _row(self, line: Workload | str, width: int) -> Row:
+    def _row(self, line: Workload | str, width: int) -> TextRow:
         if isinstance(line, str):
             return joined(((f" {line}", MUTED),), (), width)
         highlighted = line is self.highlighted
         plain, match = (_HIGHLIGHTED, _HIGHLIGHTED_MATCH) if highlighted else (PLAIN, _MATCH)
         pointer = self.glyphs.pointer if highlighted else " "
-        name: tuple[Run, ...] = tuple(
+        name: tuple[TextRun, ...] = tuple(
             (text, match if matches else plain) for text, matches in pieces(line.name, self._typed)
         )
         figures_of = ((self._figures(line, width), _HIGHLIGHTED if highlighted else MUTED),)

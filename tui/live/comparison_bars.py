@@ -19,7 +19,7 @@ from tui.formatting import units
 from tui.formatting.comparison import difference
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import cut, wrapped
-from tui.widgets.rows import Row, RowWidget, fit
+from tui.widgets.rows import RowWidget, TextRow, fit
 
 BarStyle = Literal["published", "earlier", "this"]
 
@@ -28,7 +28,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "Bars",
         "▶ is this run, · an earlier one on this machine, the rest are published measurements of "
         "the same network on other devices. The shortest bar is the fastest. A click on a row "
-        "shows all that is known of it.",
+        "shows its details.",
     ),
     (
         "logarithmic scale",
@@ -37,7 +37,7 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "batch 32, not 100",
-        "What was different when that number was taken: it was other work, so it stands below "
+        "What was different when that number was measured: it was other work, so it stands below "
         "the others, without a bar or a factor. Where a note has no room, (1) stands instead, and "
         "the note below the bars.",
     ),
@@ -51,7 +51,7 @@ _MARKER_WIDTH = 2
 _GAP = 2
 # With fewer rows, all are for bars.
 _LEAST_ROWS_WITH_SCALE = 3
-# One row in so many may tell what the bars don't.
+# One row in so many may be a note below the bars.
 _ROWS_PER_NOTE = 3
 # Of a text that is cut; less of it says nothing.
 _LEAST_OF_NOTE = 20
@@ -127,7 +127,7 @@ def _fractions(rows: Sequence[comparison.ComparisonRow]) -> dict[comparison.Comp
 
 
 def is_logarithmic(rows: Sequence[comparison.ComparisonRow]) -> bool:
-    """Tell whether the bars of a comparison are longer than in proportion."""
+    """Return whether the bars of a comparison are logarithmic."""
     fractions = _fractions(rows)
     longest = max((row.value for row in fractions), default=0.0)
     return any(
@@ -138,7 +138,7 @@ def is_logarithmic(rows: Sequence[comparison.ComparisonRow]) -> bool:
 def _published_labels(
     rows: Sequence[comparison.ComparisonRow],
 ) -> dict[comparison.ComparisonRow, str]:
-    """Return short names of devices that still tell the rows apart.
+    """Return short names of devices that still differ from row to row.
 
     What stands in brackets goes, where all of that name have the same there; of
     several measurements of a device, what their frameworks don't share is added.
@@ -230,30 +230,28 @@ class ComparisonBars(Wheel, RowWidget):
         """A row was clicked: the one of this index."""
 
         def __init__(self, index: int) -> None:
-            """Take the index."""
             super().__init__()
             self.index = index
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._chosen: int | None = None
         self._indices: list[int] = []
         self._bars: tuple[BarRow, ...] = ()
         self._logarithmic = False
-        self._told = ""
+        self._heading = ""
         self._first = 0
         self._shown = 1
         self._drawn_height = 0
         self._scrolled = False
 
-    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, told: str = "") -> None:
+    def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, heading: str = "") -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
 
-        `told` is a sentence that stands above them; it is not said again below.
+        `heading` is the sentence above them; it is not repeated below.
         """
-        if (bars, logarithmic, told) != (self._bars, self._logarithmic, self._told):
-            self._bars, self._logarithmic, self._told = bars, logarithmic, told
+        if (bars, logarithmic, heading) != (self._bars, self._logarithmic, self._heading):
+            self._bars, self._logarithmic, self._heading = bars, logarithmic, heading
             self.redraw()
 
     def choose(self, index: int) -> None:
@@ -263,7 +261,6 @@ class ComparisonBars(Wheel, RowWidget):
             self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which row was clicked."""
         if event.y < len(self._indices):
             self.post_message(self.Pointed(self._indices[event.y]))
 
@@ -273,7 +270,7 @@ class ComparisonBars(Wheel, RowWidget):
         self._scrolled = True
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows in view, and below them what a person should know of them."""
         self._indices = []
         if width < 1 or height < 1 or not self._bars:
@@ -345,20 +342,20 @@ class ComparisonBars(Wheel, RowWidget):
         hidden = len(self._bars) - len(indices)
         if hidden:
             all_between = hidden == above and indices[0] == 0
-            told = hidden_text(0, hidden) if all_between else hidden_text(above, hidden - above)
-            notes.append(f"{self.ellipsis} {told}")
+            text = hidden_text(0, hidden) if all_between else hidden_text(above, hidden - above)
+            notes.append(f"{self.ellipsis} {text}")
         if self._logarithmic and height >= _LEAST_ROWS_WITH_SCALE:
             room = width - 2 * _MARKER_WIDTH - sum(map(cell_len, notes))
             notes.append("logarithmic scale" if room >= len("logarithmic scale") else "log scale")
         notes.extend(f"({number}) {badge}" for number, badge in enumerate(below, 1))
-        if shared and difference(shared) != self._told:
+        if shared and difference(shared) != self._heading:
             notes.append(difference(shared))
         return notes
 
     def _this_run(self) -> int | None:
         return next((i for i, row in enumerate(self._bars) if row.style == "this"), None)
 
-    def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> Row:
+    def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> TextRow:
         marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]
         ellipsis = self.glyphs.ellipsis[:2]
         value = _aligned(_number(row.value), widths.number)

@@ -8,14 +8,14 @@ from rich.cells import cell_len
 
 from tui.formatting.comparison_row import Detail
 from tui.widgets.lines import MUTED, PLAIN, Lines, cut, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _APART = 2
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "differs",
-        "All that was different when this number was taken: a factor would compare other work.",
+        "What was different when this number was measured: a factor would compare other work.",
     ),
     (
         "of its peak",
@@ -35,7 +35,6 @@ class ComparisonDetails(Lines):
     """Names and texts of one row, each text wrapped beside its name."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start with none."""
         super().__init__(id=id, classes="panel")
         self._details: Sequence[Detail] = ()
 
@@ -45,10 +44,10 @@ class ComparisonDetails(Lines):
         self.set_titles(title)
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the texts; the last ones give way where there is no room."""
         indent = max((cell_len(name) for name, _ in self._details), default=0) + _APART
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for name, text in self._details:
             lines = wrapped(text, width - indent, max(1, height - len(rows)), self.ellipsis)
             for number, line in enumerate(lines):

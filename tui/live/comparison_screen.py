@@ -16,7 +16,7 @@ from tui.live import comparison_bars as bars
 from tui.live import comparison_details
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.comparison_details import ComparisonDetails
-from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class ComparisonScreen(BaseScreen):
         Binding("down,j", "move(1)", "Choose the next row", show=False),
         Binding("pageup", "move(-10)", "Ten rows up", show=False),
         Binding("pagedown,space", "move(10)", "Ten rows down", show=False),
-        Binding("home", "move(-1000)", "To the first row", show=False),
-        Binding("end", "move(1000)", "To the last row", show=False),
+        Binding("home", "move(-1000)", "Go to start", show=False),
+        Binding("end", "move(1000)", "Go to end", show=False),
         PALETTE,
         QUIT,
     ]
@@ -77,12 +77,12 @@ class ComparisonScreen(BaseScreen):
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
         self.call_after_refresh(self.tick)
 
     def tick(self) -> None:
         """Paint the comparison as it stands, be it behind a menu."""
-        if self.is_in_sight:
+        if self.is_showing:
             self.paint()
 
     def paint(self) -> None:
@@ -122,7 +122,6 @@ class ComparisonScreen(BaseScreen):
         self._choose((self._chosen or 0) + rows)
 
     def on_comparison_bars_pointed(self, message: ComparisonBars.Pointed) -> None:
-        """Choose the row that was clicked."""
         self._choose(message.index)
 
     def _choose(self, index: int) -> None:
@@ -131,7 +130,7 @@ class ComparisonScreen(BaseScreen):
 
 
 def _same(row: ComparisonRow, other: ComparisonRow | None) -> bool:
-    """Tell whether two rows are of the same run, or published number."""
+    """Return whether two rows are of the same run, or published number."""
     if other is None or row.kind != other.kind:
         return False
     return (row.session, row.published) == (other.session, other.published)

@@ -15,7 +15,7 @@ from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.results import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
-from tui.widgets.rows import Row, Run
+from tui.widgets.rows import TextRow, TextRun
 
 _APART = "   "
 _DIGIT_ROWS = 3
@@ -42,9 +42,9 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "± band",
-        "The mean epoch lies within this of the figure with 95 % confidence, a single one may lie "
-        "further off. It goes by how much the epochs differed; of one epoch, and of a projection, "
-        "by how much its parts did. Without it, how sure the figure is is not known.",
+        "The mean epoch lies within this range of the figure with 95 % confidence; a single one "
+        "may be further off. It is computed from how much the epochs differed, or for one epoch or "
+        "a projection from how much its parts did. Without ±, the uncertainty is unknown.",
     ),
     (
         "projected",
@@ -54,25 +54,24 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "first left out",
-        "The first epoch holds the compilation, so the figure is the mean of those after it.",
+        "The first epoch includes the compilation, so the figure is the mean of those after it.",
     ),
     (
         "compile",
-        "The time that the first batch took longer than the others, in which the network is "
-        "prepared for the device.",
+        "The extra time of the first batch, in which the network is prepared for the device.",
     ),
     (
         "1 stall",
-        "A batch that took over ten times the median; stalls are counted in the throughput. So is "
-        "as long a pause before an epoch's first batch a stall, but no part of the throughput.",
+        "A batch that took over ten times the median; stalls count in the throughput. A pause as "
+        "long before an epoch's first batch is a stall too, but not part of the throughput.",
     ),
     (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
         "it on this machine, if what was trained is the same. Where their bands overlap there is "
-        "no clear difference; it is about as fast where they also allow for no more than a tenth "
-        "between the two. Published figures have no band and count as exact; where our own is not "
-        "known, neither is how sure the factor is (± ?).",
+        "no clear difference; it is about as fast where they also allow no more than a tenth "
+        "between the two. Published figures have no band and count as exact; where our own is "
+        "unknown, so is the uncertainty of the factor (± ?).",
     ),
     (
         "comparable with --batch-size 64",
@@ -94,7 +93,6 @@ class EpochHeadline(Lines):
     SCOPED_CSS = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = Status.RUNNING
@@ -112,8 +110,7 @@ class EpochHeadline(Lines):
         self._sentences = [sentence for sentence in (nearest, run_before) if sentence]
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the rows."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
         if snapshot is None:
             return []
@@ -126,32 +123,32 @@ class EpochHeadline(Lines):
             rows = self._plain(snapshot, width, height)
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
-    def _reason(self, reason: str, width: int, height: int) -> list[Row]:
+    def _reason(self, reason: str, width: int, height: int) -> list[TextRow]:
         first, *rest = wrapped(reason, width - 3, height, self.ellipsis) or [""]
-        rows: list[Row] = [(("–  ", ACCENT), (first, MUTED))]
+        rows: list[TextRow] = [(("–  ", ACCENT), (first, MUTED))]
         return [*rows, *(((f"   {line}", MUTED),) for line in rest)]
 
-    def _plain(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
+    def _plain(self, snapshot: Snapshot, width: int, height: int) -> list[TextRow]:
         """Return the figure and as many facts as have room, then the sentences."""
         timing = timing_of(snapshot)
         assert timing is not None
-        figure: Run = (units.band(timing, self.glyphs), ACCENT)
-        an_epoch, told = _facts(snapshot, self.glyphs)
-        facts = _with_basis(figure, snapshot, (*an_epoch, *told), width)
+        figure: TextRun = (units.band(timing, self.glyphs), ACCENT)
+        an_epoch, others = _facts(snapshot, self.glyphs)
+        facts = _with_basis(figure, snapshot, (*an_epoch, *others), width)
         rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
         rows.extend(_packed(self._sentences_in(width), width))
         return rows[:height]
 
-    def _sentences_in(self, width: int) -> Row:
+    def _sentences_in(self, width: int) -> TextRow:
         """Return the sentences; where one is too wide, a mark says that it isn't sure."""
-        told = [
+        sentences = [
             sentence if cell_len(sentence) <= width else sentence.replace(UNSURE, " ± ?")
             for sentence in self._sentences
         ]
         plus_minus = self.glyphs.plus_minus
-        return tuple((sentence.replace("±", plus_minus), MUTED) for sentence in told)
+        return tuple((sentence.replace("±", plus_minus), MUTED) for sentence in sentences)
 
-    def _large(self, snapshot: Snapshot, width: int, height: int) -> list[Row]:
+    def _large(self, snapshot: Snapshot, width: int, height: int) -> list[TextRow]:
         """Return the digits with facts and sentences beside them, and below what is too long."""
         timing = timing_of(snapshot)
         assert timing is not None
@@ -160,21 +157,21 @@ class EpochHeadline(Lines):
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
-        unit: Run = (f"{unit_of_time} {units.spread(timing)}".rstrip(), STRONG)
+        unit: TextRun = (f"{unit_of_time} {units.spread(timing)}".rstrip(), STRONG)
         sentences = self._sentences_in(room)
         fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
-        an_epoch, told = _facts(snapshot)
+        an_epoch, others = _facts(snapshot)
         # Another figure begins a row of its own, or it would be taken for this one's band.
         figure = _with_basis(unit, snapshot, (), room)
-        facts = _packed((*figure, *(() if an_epoch else told)), room)
+        facts = _packed((*figure, *(() if an_epoch else others)), room)
         if an_epoch:
-            facts.extend(_packed((*an_epoch, *told), room))
+            facts.extend(_packed((*an_epoch, *others), room))
         kept = max(1, _DIGIT_ROWS - len(fitting))
         beside = [*facts[:kept], *((sentence,) for sentence in fitting)][:_DIGIT_ROWS]
         below = [run for run in sentences if run not in fitting]
         below.extend(run for row in facts[kept:] for run in row)
         beside.extend([()] * (_DIGIT_ROWS - len(beside)))
-        rows: list[Row] = [
+        rows: list[TextRow] = [
             ((text + _APART, ACCENT), *cut(row, room))
             for text, row in zip(digits, beside, strict=True)
         ]
@@ -188,27 +185,27 @@ def _digit_rows(number: str, projected: bool) -> list[str]:
     return [mark + row for mark, row in zip(marks, rows, strict=True)]
 
 
-def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[Row, Row]:
+def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextRow]:
     """Return the time of an epoch, where the figure is that of a whole run, and other facts."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
-    told: Row = ()
+    facts: TextRow = ()
     if snapshot.compile_s is not None:
-        told = ((f"compile {units.seconds(snapshot.compile_s)}", MUTED),)
+        facts = ((f"compile {units.seconds(snapshot.compile_s)}", MUTED),)
     if snapshot.stalls:
         stalls = units.stalls(snapshot.stalls, snapshot.opening_stalls or 0)
-        told = (*told, (stalls, PLAIN))
+        facts = (*facts, (stalls, PLAIN))
     effective = effective_text(snapshot.result) if snapshot.result is not None else ""
     if effective:
-        told = (*told, (effective, MUTED))
+        facts = (*facts, (effective, MUTED))
     if timing is not snapshot.run_seconds or per_epoch is None:
-        return (), told
-    return ((f"{units.band(per_epoch, glyphs)} an epoch", PLAIN),), told
+        return (), facts
+    return ((f"{units.band(per_epoch, glyphs)} per epoch", PLAIN),), facts
 
 
-def _with_basis(figure: Run, snapshot: Snapshot, others: Row, width: int) -> Row:
+def _with_basis(figure: TextRun, snapshot: Snapshot, others: TextRow, width: int) -> TextRow:
     """Return the figure, what it rests on and other facts: in fewer words where room is short."""
     in_full, short = _basis(snapshot)
-    row: Row = (figure, (in_full, MUTED), *others)
+    row: TextRow = (figure, (in_full, MUTED), *others)
     return row if len(_packed(row, width)) == 1 else (figure, (short, MUTED), *others)
 
 
@@ -216,8 +213,8 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
     """Say whether the figure was measured or projected, and from what; in full and shortly."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     if metric_of(snapshot) == "step_ms" and snapshot.step_ms is not None:
-        told = f"mean, p95 {units.milliseconds(snapshot.step_ms.p95)}"
-        return told, told
+        text = f"mean, p95 {units.milliseconds(snapshot.step_ms.p95)}"
+        return text, text
     whole_run = timing is snapshot.run_seconds
     if timing is not None and timing.projected:
         missing = missing_part(timing, snapshot.why)
@@ -233,11 +230,11 @@ def _basis(snapshot: Snapshot) -> tuple[str, str]:
     return in_full, in_full.rpartition(", ")[2]
 
 
-def _packed(runs: Row, width: int) -> list[Row]:
+def _packed(runs: TextRow, width: int) -> list[TextRow]:
     """Put as many runs on each row as have room beside each other."""
-    rows: list[Row] = []
+    rows: list[TextRow] = []
     for run in runs:
-        longer: Row = (*rows[-1], (_APART + run[0], run[1])) if rows else (run,)
+        longer: TextRow = (*rows[-1], (_APART + run[0], run[1])) if rows else (run,)
         if rows and row_width(longer) <= width:
             rows[-1] = longer
         else:

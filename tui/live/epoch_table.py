@@ -8,7 +8,7 @@ from dlmon.records import Epoch
 from tui.formatting import units
 from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, cut
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -22,7 +22,7 @@ _GAP = 2
 _LONGEST_NAME = 16
 _USUAL_METRIC, _USUAL_TIME = 6, 6
 
-Column = tuple[str, list[str]]
+EpochColumn = tuple[str, list[str]]
 """A heading and its cells."""
 
 
@@ -30,17 +30,18 @@ class EpochTable(Tail[Epoch]):
     """One row an epoch: training and validation time, and the metrics that have room."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._empty = ""
 
     def show(self, epochs: tuple[Epoch, ...], running: bool = True) -> None:
         """Show epochs; of a session that is over, no more are to come."""
-        self._empty = "no epoch has ended yet" if running else "it ended before its first epoch did"
+        self._empty = (
+            "no epoch has ended yet" if running else "the run ended before its first epoch"
+        )
         cut_short = any(not epoch.whole for epoch in epochs)
-        self.show_lines(epochs, "Epochs", "* not a whole epoch" if cut_short else "")
+        self.show_lines(epochs, "Epochs", "* incomplete epoch" if cut_short else "")
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return a heading and the epochs in view."""
         if not self._lines:
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
@@ -55,7 +56,7 @@ class EpochTable(Tail[Epoch]):
             for row, text in enumerate(texts)
         ][:height]
 
-    def rows_of(self, line: Epoch, width: int, height: int) -> list[Row]:
+    def rows_of(self, line: Epoch, width: int, height: int) -> list[TextRow]:
         """Return one row: `draw` fills it, since columns are aligned over all rows."""
         return [()]
 
@@ -64,7 +65,7 @@ class EpochTable(Tail[Epoch]):
         return min(len(self._lines), max(1, height - 1))
 
 
-def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[Column]:
+def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[EpochColumn]:
     """Return the columns that have room, in the order that they stand."""
     columns = [
         ("#", [f"{'' if epoch.whole else '*'}{epoch.epoch + 1}" for epoch in epochs]),
@@ -75,7 +76,7 @@ def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[Colum
     taken = sum(map(_column_width, columns)) - _GAP
     # Of all of them: one that was cut short has no metrics of a validation.
     names = list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
-    kept: dict[str, Column] = {}
+    kept: dict[str, EpochColumn] = {}
     for name in sorted(names, key=_importance):
         cells = [_cut(f"{_metric(epoch, name):>{_USUAL_METRIC}}", ellipsis) for epoch in epochs]
         column = (_cut(_short(name), ellipsis), cells)
@@ -89,7 +90,7 @@ def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[Colum
     return columns
 
 
-def _column_width(column: Column) -> int:
+def _column_width(column: EpochColumn) -> int:
     heading, cells = column
     return _GAP + max(map(cell_len, (heading, *cells)))
 

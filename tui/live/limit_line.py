@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from dlmon.session.snapshot import Snapshot
 from tui.widgets.lines import MUTED, PLAIN, GrowingLines, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _HEADINGS = ("What limits it  ", "Limit  ", "")
 """The first one that leaves the sentence in the fewest rows."""
@@ -17,7 +17,7 @@ HELP: tuple[tuple[str, str], ...] = (
         "What was measured over the last half minute of steady training: the CPU time of this run "
         "apart from that of other programs, held against what the run may use; a GPU that is busy "
         "or slowed down; a container's limit, memory, disk, and what the host of a virtual machine "
-        "took. The two strongest are given in full. Where none holds, the figures are.",
+        "took. The two strongest are given in full; if there is none, the measured figures.",
     ),
 )
 
@@ -33,14 +33,13 @@ class LimitLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 3
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._unfinished = True
         self._most_at_width = (0, 1)
 
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
-        """Show what limits a session, or that it can't be told yet, or ever."""
+        """Show what limits a session, or why that is not known."""
         self._snapshot, self._unfinished = snapshot, running
         self.redraw()
 
@@ -50,7 +49,7 @@ class LimitLine(GrowingLines):
         self._most_at_width = (width, max(before, super().rows_needed(width)))
         return self._most_at_width[1]
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the sentence after the heading that it has room for."""
         if self._snapshot is None:
             return []
@@ -59,7 +58,7 @@ class LimitLine(GrowingLines):
             for heading in _HEADINGS:
                 lines = wrapped(heading + text, width, most + 1, self.ellipsis)
                 if len(lines) <= most and lines[:1] and lines[0].startswith(heading):
-                    first: Row = ((heading, MUTED), (lines[0].removeprefix(heading), style))
+                    first: TextRow = ((heading, MUTED), (lines[0].removeprefix(heading), style))
                     return [first, *(((line, style),) for line in lines[1:])]
         return [((line, style),) for line in wrapped(text, width, height, self.ellipsis)]
 
@@ -70,5 +69,5 @@ def _sentence(snapshot: Snapshot, running: bool) -> tuple[str, tuple[str, ...]]:
     if snapshot.samples_per_second is not None:
         return "too few readings of the machine in steady training", MUTED
     if running and snapshot.result is None:
-        return "known once training is steady", MUTED
+        return "shown once training is steady", MUTED
     return "the run was never steady for long enough", MUTED

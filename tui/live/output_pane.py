@@ -7,7 +7,7 @@ from rich.cells import chop_cells
 from dlmon.records import Notice, Output
 from tui.widgets.following_lines import Tail
 from tui.widgets.lines import MUTED, PLAIN, STRONG, cut
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 # Where a pane is lower, a long line is cut instead, so that it doesn't push the others out.
 WRAPPED_FROM_HEIGHT = 12
@@ -20,8 +20,8 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "▲ notices",
-        "What dlmon itself has to say, such as a GPU that slows down for heat, among the output "
-        "at the moment when it happened.",
+        "Messages of dlmon itself, such as a GPU that throttles because of heat, among the output "
+        "at the time of the event.",
     ),
 )
 
@@ -30,7 +30,6 @@ class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._empty = ""
 
@@ -41,13 +40,12 @@ class OutputPane(Tail[Output | Notice]):
         self._empty = "nothing printed yet" if running else "nothing was printed"
         self.show_lines(sorted((*output, *notices), key=lambda line: line.t), "Output")
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the lines in view."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
         if not self._lines:
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         return super().draw(width, height)
 
-    def rows_of(self, line: Output | Notice, width: int, height: int) -> list[Row]:
+    def rows_of(self, line: Output | Notice, width: int, height: int) -> list[TextRow]:
         """Return a line, broken where the pane is high, else cut."""
         mark, style = "", PLAIN
         if isinstance(line, Notice):
@@ -59,7 +57,7 @@ class OutputPane(Tail[Output | Notice]):
             return [cut(((mark + line.text, style),), width, self.ellipsis)]
         # A character may take no cell at all; of what is longer, the rest has no room anyway.
         parts = chop_cells(line.text[: 2 * room * height], room) or [""]
-        rows: list[Row] = [
+        rows: list[TextRow] = [
             (((mark if number == 0 else " " * len(mark)) + part, style),)
             for number, part in enumerate(parts[:height])
         ]

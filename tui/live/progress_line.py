@@ -20,7 +20,7 @@ from tui.widgets.lines import (
     row_width,
     wrapped,
 )
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _LONGEST_BAR, _SHORTEST_BAR = 24, 8
 # Where there is no room for the output, a notice is seen nowhere else.
@@ -42,7 +42,7 @@ HELP: tuple[tuple[str, str], ...] = (
 class ProgressLine(GrowingLines):
     """A sentence that matters now, else the step; at the right the bar and the time left.
 
-    It is one row high, but for what went wrong and for notices, which are told in full
+    It is one row high, but for what went wrong and for notices, which are shown in full
     where they have room: half a sentence may say the opposite.
     """
 
@@ -50,7 +50,6 @@ class ProgressLine(GrowingLines):
     MOST_ROWS: ClassVar[int] = 4
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._problem: str | None = None
@@ -72,13 +71,12 @@ class ProgressLine(GrowingLines):
         self._reading = reading
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the rows."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
         snapshot = self._snapshot
         if snapshot is None:
             return []
         if self._reading:
-            then = f"{self._reading}; what is shown is from {units.clock(snapshot.elapsed_s)}"
+            then = f"{self._reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [cut(((then, STRONG),), width, self.ellipsis)]
         wrong = self._problem or _failure(snapshot)
         if wrong:
@@ -88,7 +86,7 @@ class ProgressLine(GrowingLines):
             after = f"{result.status} after {units.seconds(result.wall_s)}"
             return [cut(((after, PLAIN),), width, self.ellipsis)]
         if self._stopping:
-            return [cut((("stopping after the batch that runs …", STRONG),), width, self.ellipsis)]
+            return [cut((("stopping after the current batch …", STRONG),), width, self.ellipsis)]
         step, notice = _step(snapshot), self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]
@@ -104,15 +102,15 @@ class ProgressLine(GrowingLines):
             self._with_progress(step, snapshot, width),
         ]
 
-    def _notice(self, snapshot: Snapshot) -> Row:
+    def _notice(self, snapshot: Snapshot) -> TextRow:
         notice = _recent_notice(snapshot)
         return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
 
-    def _with_progress(self, left: Row, snapshot: Snapshot, width: int) -> Row:
+    def _with_progress(self, left: TextRow, snapshot: Snapshot, width: int) -> TextRow:
         right = self._right(snapshot.progress, width - row_width(left) - APART)
         return joined(left, right, width, self.ellipsis)
 
-    def _right(self, progress: Progress | None, room: int) -> Row:
+    def _right(self, progress: Progress | None, room: int) -> TextRow:
         """Return the bar and the times left; what has no room, the whole run's time last, goes."""
         if progress is None:
             return ()
@@ -132,7 +130,7 @@ class ProgressLine(GrowingLines):
         )
 
 
-def _step(snapshot: Snapshot) -> Row:
+def _step(snapshot: Snapshot) -> TextRow:
     progress = snapshot.progress
     if progress is None:
         return ((f"{snapshot.phase or 'starting'} …", MUTED),)

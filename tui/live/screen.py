@@ -39,7 +39,7 @@ from tui.live.time_charts import TimeCharts, machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP, MachineCharts
 from tui.machine.view import MachineView
-from tui.screens.base import BEAT_S, HELP, SESSIONS, THEME, BaseScreen
+from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.screens.stop import AgainScreen, StopScreen
 from tui.widgets.chart import Chart
@@ -56,7 +56,7 @@ _IN_CHARTS = {
     "zoom_out",
     "pan",
     "move_cursor",
-    "go_to_begin",
+    "go_to_start",
     "go_to_end",
     "follow",
     "escape",
@@ -69,7 +69,7 @@ def _hidden(key: str, action: str, description: str, tooltip: str) -> Binding:
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
-# An end that the first polls find lies in the past: the second one tells that nobody writes.
+# An end that the first polls find lies in the past: the second one finds that nobody writes.
 _POLLS_TO_KNOW = 2
 
 
@@ -99,51 +99,58 @@ class LiveScreen(BaseScreen):
         Binding(
             "s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"
         ),
-        Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training goes on"),
-        Binding("a", "again", "Again", tooltip="Launch the same once more, with the same options"),
+        Binding("d", "detach", "Detach", tooltip="Leave dlmon; the training continues"),
+        Binding("a", "again", "Again", tooltip="Run it again with the same options"),
         Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
         Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
         HELP,
-        Binding("q", "leave", "Quit", tooltip="Leave this session; one that runs is asked about"),
+        Binding("q", "leave", "Quit", tooltip="Leave this session; asks first while it runs"),
         Binding("z", "next_view", "Zoom", tooltip="From the last 10 s to the whole run, in steps"),
         Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on the machine"),
         Binding(
             "left",
             "move_cursor(-1)",
-            "Read earlier",
+            "Cursor back",
             key_display="←",
-            tooltip="Read all charts at one instant: move the cursor back",
+            tooltip="Move the cursor back; all charts show their values there",
             group=_CURSOR,
         ),
         Binding(
             "right",
             "move_cursor(1)",
-            "Read later",
+            "Cursor forward",
             key_display="→",
-            tooltip="Read all charts at one instant: move the cursor on",
+            tooltip="Move the cursor forward; all charts show their values there",
             group=_CURSOR,
         ),
-        Binding("c", "compare", "Compare", tooltip="All that is known of the rows compared with"),
+        Binding("c", "compare", "Compare", tooltip="Show the details of each comparison row"),
         SESSIONS,
         THEME,
-        _hidden("a", "stop_and_again", "Again", "Stop, and launch the same once more; asks first"),
-        _hidden("shift+left", "move_cursor(-10)", "Read 10 earlier", "Move the cursor far back"),
-        _hidden("shift+right", "move_cursor(10)", "Read 10 later", "Move the cursor far on"),
+        _hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
+        _hidden(
+            "shift+left", "move_cursor(-10)", "Cursor 10 back", "Move the cursor 10 samples back"
+        ),
+        _hidden(
+            "shift+right",
+            "move_cursor(10)",
+            "Cursor 10 forward",
+            "Move the cursor 10 samples forward",
+        ),
         _hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
         _hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
         _hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
-        _hidden("full_stop", "pan(1)", "Pan on", "Move all charts on by a quarter"),
-        _hidden("home", "go_to_begin", "Go to start", "Show where the run began"),
-        _hidden("end", "go_to_end", "To the newest", "Show where the run is now"),
+        _hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
+        _hidden("home", "go_to_start", "Go to start", "Show where the run began"),
+        _hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
         _hidden("f", "follow", "Follow", "Let the charts follow the run again"),
-        _hidden("escape", "escape", "Back to now", "Take the cursor off the charts, then follow"),
+        _hidden("escape", "escape", "Back to now", "Remove the cursor, then follow"),
         _hidden("up", "scroll_log(-1)", "Scroll up", "Older output"),
         _hidden("down", "scroll_log(1)", "Scroll down", "Newer output"),
-        _hidden("pageup", "page_log(-1)", "A page up", "Much older output"),
-        _hidden("pagedown", "page_log(1)", "A page down", "Much newer output"),
-        _hidden("home", "page_log(-1000)", "To the oldest", "The oldest output that was kept"),
-        _hidden("end", "page_log(1000)", "To the newest output", "Follow the output again"),
+        _hidden("pageup", "page_log(-1)", "Page up", "Much older output"),
+        _hidden("pagedown", "page_log(1)", "Page down", "Much newer output"),
+        _hidden("home", "page_log(-1000)", "Go to start of log", "The oldest output that was kept"),
+        _hidden("end", "page_log(1000)", "Go to end of log", "Follow the output again"),
         _hidden("ctrl+p", "app.command_palette", "", ""),
         _hidden("ctrl+c,ctrl+q", "leave", "", ""),
     ]
@@ -165,7 +172,7 @@ class LiveScreen(BaseScreen):
         (
             "┊2, ╌c╌, ╌v╌, ╌p╌",
             "Under the charts, ┊2 marks where epoch 2 began; where a number has no room its mark "
-            "stands alone, and of many short epochs only round ones are marked. The stretches in "
+            "stands alone, and of many short epochs only round ones are marked. The times in "
             "which the network was compiled (╌c╌ where there is little room) or validated (╌v╌) "
             "are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes one.",
         ),
@@ -187,7 +194,6 @@ class LiveScreen(BaseScreen):
         """The session is over; `text` says how, and how fast it was."""
 
         def __init__(self, text: str) -> None:
-            """Take the sentence."""
             super().__init__()
             self.text = text
 
@@ -204,7 +210,7 @@ class LiveScreen(BaseScreen):
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._second = -1
-        self._stop_asked = False
+        self._stop_requested = False
         self._log_is_open = False
         self._leave_when_stopped = False
         self._again_when_stopped = False
@@ -215,7 +221,6 @@ class LiveScreen(BaseScreen):
         self._catching_up: Worker[None] | None = None
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the panels."""
         yield TopLine()
         with Container(id="panels"):
             yield Chart(tall_shades=True, id="throughput", classes="panel")
@@ -233,7 +238,7 @@ class LiveScreen(BaseScreen):
         throughput, machine = self.query_one("#throughput", Chart), self.query_one(MachineCharts)
         self._charts = TimeCharts(self._source, throughput, machine)
         self.query_one("#compared").border_title = "Seconds per epoch"
-        self.set_interval(BEAT_S, self._beat)
+        self.set_interval(REFRESH_S, self._on_timer)
         self.call_after_refresh(self._paint_all)
 
     def on_resize(self) -> None:
@@ -245,7 +250,7 @@ class LiveScreen(BaseScreen):
             self._charts.forget_drawn()
         self.paint()
 
-    def _beat(self) -> None:
+    def _on_timer(self) -> None:
         """Tick with each new second of the session."""
         second = self._source.second()
         if second != self._second:
@@ -262,7 +267,7 @@ class LiveScreen(BaseScreen):
             self._catch_up()
         else:
             self._polls += 1
-        if self.is_in_sight:
+        if self.is_showing:
             self.paint()
         if was_running and not self._source.running:
             self._session_ended()
@@ -279,7 +284,7 @@ class LiveScreen(BaseScreen):
     def _session_ended(self) -> None:
         """Offer no more what is over, and leave if only its end was waited for."""
         if self._source.is_ours or self._polls > _POLLS_TO_KNOW:
-            self.post_message(self.Ended(_told_at_end(self._source)))
+            self.post_message(self.Ended(_end_text(self._source)))
         self.refresh_bindings()
         if self.is_active:
             self._do_what_waited_for_the_end()
@@ -300,9 +305,9 @@ class LiveScreen(BaseScreen):
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
-        self.query_one(TopLine).show(snapshot, self._standing, reading)
+        self.query_one(TopLine).show(snapshot, self._status, reading)
         running, problem = self._source.running, self._source.problem
-        stopping = self._stop_asked and running
+        stopping = self._stop_requested and running
         self.query_one(ProgressLine).show(snapshot, problem, stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
         self.query_one(EpochTable).show(snapshot.epochs, running)
@@ -335,11 +340,9 @@ class LiveScreen(BaseScreen):
         self._charts.next_view()
 
     def action_zoom_in(self) -> None:
-        """Show less time."""
         self._charts.zoom_in()
 
     def action_zoom_out(self) -> None:
-        """Show more time."""
         self._charts.zoom_out()
 
     def action_pan(self, quarters: int) -> None:
@@ -347,19 +350,17 @@ class LiveScreen(BaseScreen):
         self._charts.pan(quarters)
 
     def action_move_cursor(self, samples: int) -> None:
-        """Read the charts earlier or later."""
         self._charts.move_cursor(samples)
 
-    def action_go_to_begin(self) -> None:
+    def action_go_to_start(self) -> None:
         """Show, or read, where the run began."""
-        self._charts.go_to_begin()
+        self._charts.go_to_start()
 
     def action_go_to_end(self) -> None:
         """Show, or read, where the run is now."""
         self._charts.go_to_end()
 
     def action_follow(self) -> None:
-        """Let the charts follow the run again."""
         self._charts.follow()
 
     def action_escape(self) -> None:
@@ -379,7 +380,6 @@ class LiveScreen(BaseScreen):
         self._charts.drag(message.columns)
 
     def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
-        """Zoom with the wheel."""
         zoom = self._charts.zoom_in if message.up else self._charts.zoom_out
         zoom()
 
@@ -388,9 +388,9 @@ class LiveScreen(BaseScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop or detach only what runs, and to detach only what is ours."""
         if action == "stop":
-            return self._source.running and not self._stop_asked
+            return self._source.running and not self._stop_requested
         if action == "detach":
-            return self._source.running and self._source.is_ours and not self._stop_asked
+            return self._source.running and self._source.is_ours and not self._stop_requested
         if action in ("again", "stop_and_again"):
             if not self._repeatable or self._again_when_stopped:
                 return False
@@ -418,12 +418,12 @@ class LiveScreen(BaseScreen):
 
     def _stop(self) -> bool:
         """Stop the session after the current batch; return whether it can be."""
-        if self._stop_asked:
+        if self._stop_requested:
             return True
         if not self._source.stop():
             self.notify("this session can't be stopped from here", severity="warning")
             return False
-        self._stop_asked = True
+        self._stop_requested = True
         self.refresh_bindings()
         return True
 
@@ -452,13 +452,11 @@ class LiveScreen(BaseScreen):
             self.refresh_bindings()
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth."""
         from tui.watch.detail_screens import GpusScreen
 
         self.app.push_screen(GpusScreen(self._look_at_machine))
 
     def action_processes(self) -> None:
-        """Show what runs on the machine."""
         from tui.watch.detail_screens import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._look_at_machine))
@@ -521,7 +519,6 @@ class LiveScreen(BaseScreen):
         self.action_log()
 
     def action_scroll_log(self, lines: int) -> None:
-        """Scroll the output."""
         self.query_one(OutputPane).scroll_lines(lines)
 
     def action_page_log(self, pages: int) -> None:
@@ -537,7 +534,7 @@ class LiveScreen(BaseScreen):
         ours_runs = self._source.running and self._source.is_ours
         if self._leave_when_stopped or not ours_runs:
             self._go()
-        elif self._stop_asked:
+        elif self._stop_requested:
             self._leave_when_stopped = True
         else:
             self._ask(QuitScreen(), self._take_answer)
@@ -554,7 +551,6 @@ class LiveScreen(BaseScreen):
             self._leave_when_stopped = self._stop()
 
     def _go(self) -> None:
-        """Leave, once."""
         if not self._left:
             self._left = True
             self.post_message(self.Left(self))
@@ -571,13 +567,13 @@ class LiveScreen(BaseScreen):
         self.call_after_refresh(self.tick)
 
     @property
-    def _standing(self) -> str:
-        return "stopping" if self._stop_asked and self._source.running else self._source.status
+    def _status(self) -> str:
+        return "stopping" if self._stop_requested and self._source.running else self._source.status
 
     @property
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether the session was stopped from here."""
-        return self._stop_asked
+        return self._stop_requested
 
     @property
     def detached(self) -> bool:
@@ -592,7 +588,7 @@ _TITLES = {
 }
 
 
-def _told_at_end(source: SessionSource) -> str:
+def _end_text(source: SessionSource) -> str:
     timing = timing_of(source.snapshot())
-    told = f"{source.session.header.workload} {source.status}"
-    return f"{told}: {units.band(timing)}" if timing is not None else told
+    text = f"{source.session.header.workload} {source.status}"
+    return f"{text}: {units.band(timing)}" if timing is not None else text

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import grown_top
-from tui.drawing.time_axis import NOTHING_MORE, Run, TimeAxis, TimeWindow
+from tui.drawing.time_axis import NOTHING_MORE, RunSpan, TimeAxis, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
 from tui.machine.charts import MachineCharts
@@ -65,11 +65,11 @@ class TimeCharts:
         self._machine.show(view, axis, axis.time_elapsed(self._source.session.header.t))
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunSpan:
         """The run as far as it has come."""
         session = self._source.session
         interval_ns = int(session.machine.interval_s * 1e9)
-        return Run(session.header.t, self._source.now(), self._source.running, interval_ns)
+        return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
 
     @property
     def plot_columns(self) -> int:
@@ -95,24 +95,24 @@ class TimeCharts:
         )
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
-        """Tell the throughput now or at the cursor, and which part of the run is seen."""
+        """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
         right = _speed(snapshot, glyphs_in_use())
         if cursor is not None:
             value = axis.columns(self._source.session.throughput)[cursor]
-            told = "no batch" if value is None else f"{units.rate(value)} samples/s"
-            right = f"{self._cursor_label(axis)}  {told}"
+            text = "no batch" if value is None else f"{units.rate(value)} samples/s"
+            right = f"{self._cursor_label(axis)}  {text}"
         elif snapshot.stalls:
             right = f"{right}  {units.stalls(snapshot.stalls)}"
         title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
-        self._throughput.set_titles(title, self._what_is_seen(axis), right=right)
+        self._throughput.set_titles(title, self._shown_part_text(axis), right=right)
 
-    def _what_is_seen(self, axis: TimeAxis) -> str:
+    def _shown_part_text(self, axis: TimeAxis) -> str:
         """Name the part of the run that is on the charts."""
         run, count = self.run, self.plot_columns
         if self.window.is_paused(run, count):
-            begin, end = map(self._clock, (axis.start_ns, axis.end_ns))
-            return f"paused at {begin} – {end}, f follows"
-        seen = self.window.what_is_seen(run, count)
+            start, end = map(self._clock, (axis.start_ns, axis.end_ns))
+            return f"paused at {start} – {end}, f follows"
+        seen = self.window.shown_part(run, count)
         return f"{seen}, {self._zoom_note}" if self._zoom_note else seen
 
     def _cursor_label(self, axis: TimeAxis) -> str:
@@ -135,12 +135,10 @@ class TimeCharts:
         self._zoom(self.window.next_view(run, count), self.window.why_no_nearer(run, count))
 
     def zoom_in(self) -> None:
-        """Show less time."""
         run, count = self.run, self.plot_columns
         self._zoom(self.window.zoomed_in(run, count), self.window.why_no_nearer(run, count))
 
     def zoom_out(self) -> None:
-        """Show more time."""
         self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
 
     def _zoom(self, window: TimeWindow, why_not: str) -> None:
@@ -157,10 +155,9 @@ class TimeCharts:
         self._look(self.window.panned(quarters * (count // 4), self.run, count))
 
     def move_cursor(self, samples: int) -> None:
-        """Read the charts earlier or later."""
         self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
 
-    def go_to_begin(self) -> None:
+    def go_to_start(self) -> None:
         """Show, or read, where the run began."""
         self._look(self.window.at_start(self.run, self.plot_columns))
 
@@ -169,7 +166,6 @@ class TimeCharts:
         self._look(self.window.at_end(self.run, self.plot_columns))
 
     def follow(self) -> None:
-        """Let the charts follow the run again."""
         self._look(self.window.followed(self.run, self.plot_columns))
 
     def escape(self) -> None:
@@ -215,7 +211,7 @@ def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
 def _fitting_title(right: str, room: int) -> tuple[str, str]:
     """Return name and figure as they have room: the unit is shortened, then the name goes."""
     short = right.replace(" samples/s", " /s")
-    for told in (right, short):
-        if len("Throughput") + len(told) + 3 <= room:
-            return "Throughput", told
+    for figure in (right, short):
+        if len("Throughput") + len(figure) + 3 <= room:
+            return "Throughput", figure
     return "", right if len(right) <= room else short

@@ -18,7 +18,7 @@ from tui.widgets.lines import (
     joined,
     row_width,
 )
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 from workloads.catalog import WORKLOADS
 
 HELP: tuple[tuple[str, str], ...] = (
@@ -38,7 +38,6 @@ class TopLine(Lines):
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._snapshot: Snapshot | None = None
         self._status = self._reading = ""
@@ -48,15 +47,14 @@ class TopLine(Lines):
         self._snapshot, self._status, self._reading = snapshot, status, reading
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the row."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
         if self._snapshot is None:
             return []
         right = self._where_it_is()
         left = _what(self._snapshot, width - row_width(right) - APART)
         return [joined(left, right, width, self.ellipsis)]
 
-    def _where_it_is(self) -> Row:
+    def _where_it_is(self) -> TextRow:
         snapshot = self._snapshot
         assert snapshot is not None
         if self._reading:
@@ -78,24 +76,24 @@ class TopLine(Lines):
         return tuple(parts)
 
 
-def _what(snapshot: Snapshot, room: int) -> Row:
+def _what(snapshot: Snapshot, room: int) -> TextRow:
     """Return what is trained, and of its settings as many as have room; the device is cut.
 
     Our own name gives way where the device or the first setting needs its room.
     """
     device = units.device(device_text(snapshot))
-    named: Row = ((snapshot.header.workload, STRONG), (f"  {device}" if device else "", MUTED))
-    ours: Row = (("dlmon  ", ACCENT), *named)
+    named: TextRow = ((snapshot.header.workload, STRONG), (f"  {device}" if device else "", MUTED))
+    ours: TextRow = (("dlmon  ", ACCENT), *named)
     settings = _settings(snapshot)
     bare, branded = _filled(named, settings, room), _filled(ours, settings, room)
     first_setting_fits = len(branded) > len(ours) or len(bare) == len(named)
     return branded if row_width(ours) <= room and first_setting_fits else bare
 
 
-def _filled(row: Row, settings: list[str], room: int) -> Row:
+def _filled(row: TextRow, settings: list[str], room: int) -> TextRow:
     """Add settings as long as they have room."""
     for setting in settings:
-        longer: Row = (*row, (f"  {setting}", MUTED))
+        longer: TextRow = (*row, (f"  {setting}", MUTED))
         if row_width(longer) > room:
             break
         row = longer
@@ -110,11 +108,11 @@ def _settings(snapshot: Snapshot) -> list[str]:
     steps = header.options.get("steps")
     precision = header.options.get("precision") or (workload.precision if workload else None)
     unusual = unusual_settings(header.options)
-    told = (
+    settings = (
         *((setting, setting) for setting in unusual),
         (batch_size, f"batch {batch_size}"),
         (steps, f"{steps} steps"),
         (model and model.data, f"{model.data} data" if model else ""),
         (precision, f"{precision}" if precision not in unusual else ""),
     )
-    return [text for value, text in told if value and text]
+    return [text for value, text in settings if value and text]

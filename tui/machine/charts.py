@@ -14,14 +14,14 @@ from tui.machine.view import MachineView
 MACHINE_HELP: tuple[tuple[str, str], ...] = (
     (
         "CPU",
-        "How busy all cores together are, and of how many cores that is the whole work. Beside a "
-        "run, what it takes of them with all that it started is filled, everything else striped.",
+        "How busy all cores together are, also as a number of fully busy cores. During a run, its "
+        "own share (with all processes it started) is filled, everything else striped.",
     ),
     (
         "GPU",
         "The share of time in which the GPU computed at all, its temperature, power and the "
         "limit of it, clock, and memory in use; a row each where there are many, in which ! marks "
-        "trouble. g shows everything that is known of each.",
+        "a problem. g shows all figures of each.",
     ),
     (
         "held by",
@@ -42,8 +42,8 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
         "Errors of a GPU's memory since its driver was loaded; uncorrected ones mean that the card "
         "may be failing.",
     ),
-    ("energy", "What a GPU has taken since the session, or this screen, began."),
-    ("run", "The cores and the memory that the training and all that it started take."),
+    ("energy", "What a GPU has used since the session, or this screen, was started."),
+    ("run", "The cores and the memory that the training and all processes it started use."),
     (
         "limited, allowed",
         "What a container may use of the CPU, how much of that it uses, and how often it wanted "
@@ -54,13 +54,13 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
         "Pages of memory that had to be read from a disk: many of them mean too little memory.",
     ),
     ("load", "How many processes ran or waited for a core or a disk, over the last minute."),
-    ("package", "What the processor takes, without the rest of the machine."),
-    ("lost, asleep", "A GPU that doesn't answer, or is left asleep, says so and why."),
-    ("Memory", "Memory that no other program could have, of all there is."),
+    ("package", "The power of the processor package, without the rest of the machine."),
+    ("lost, asleep", "A GPU that doesn't respond, or is suspended, shows why."),
+    ("Memory", "Memory in use that can't be reclaimed, of the total."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )
 
-# A chart with fewer rows, borders and all, tells nothing; the first GPU's shall have some more
+# A chart with fewer rows, borders and all, is unreadable; the first GPU's shall have some more
 # before others have theirs.
 _LEAST_CHART, _GOOD_CHART = 5, 6
 
@@ -75,7 +75,6 @@ class MachineCharts(Horizontal):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._cpu = ChartTile(id="cpu", classes="panel")
         self._gpu = ChartTile(id="gpu", classes="panel")

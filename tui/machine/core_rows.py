@@ -11,7 +11,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import BUSY_PCT
 from tui.widgets.lines import BAD, MUTED, Lines, cut
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 # "12  95 % ━━━━" and a gap: the least that a core with a bar of its own takes.
 _LABEL, _PERCENT, _LEAST_BAR, _GAP = 3, 6, 4, 2
@@ -38,7 +38,6 @@ class CoreRows(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._cores: tuple[int, ...] = ()
         self._reason = ""
@@ -51,7 +50,7 @@ class CoreRows(Lines):
         self._reason = cpu.why.get("cores", "") if cpu is not None else ""
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return bars where there is room for them, else columns."""
         if width < 1 or height < 1:
             return []
@@ -62,13 +61,13 @@ class CoreRows(Lines):
         rows = self._bars(in_a_row, width) if in_a_row else self._columns(width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
 
-    def _bars(self, in_a_row: int, width: int) -> list[Row]:
+    def _bars(self, in_a_row: int, width: int) -> list[TextRow]:
         entry = (width + _GAP) // in_a_row
         length = min(_LONGEST_BAR, entry - _GAP - _LABEL - _PERCENT) - 1
-        gap: Row = ((" " * (entry - _LABEL - _PERCENT - 1 - length), MUTED),)
+        gap: TextRow = ((" " * (entry - _LABEL - _PERCENT - 1 - length), MUTED),)
         rows = []
         for first in range(0, len(self._cores), in_a_row):
-            cells: list[Row] = [
+            cells: list[TextRow] = [
                 (
                     (f"{number:>{_LABEL}}{pct:>4} % ", MUTED),
                     (bar(pct / 100, length, self.glyphs), _tint(pct)),
@@ -78,7 +77,7 @@ class CoreRows(Lines):
             rows.append(tuple(run for cell in cells for run in (*cell, *gap))[:-1])
         return rows
 
-    def _columns(self, width: int, height: int) -> list[Row]:
+    def _columns(self, width: int, height: int) -> list[TextRow]:
         """Return bands of columns, each behind the number of its first core."""
         cores = self._cores
         bands = core_bands(len(cores), width, height)
@@ -87,12 +86,12 @@ class CoreRows(Lines):
             text = f"{len(cores)} cores, {busy} of them above {BUSY_PCT:.0f} %"
             return [cut(((text, MUTED),), width)]
         digits = len(str(len(cores) - 1))
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for first in range(0, len(cores), bands.in_a_row):
             rows.extend(self._band(first, cores[first : first + bands.in_a_row], digits, bands))
         return rows
 
-    def _band(self, first: int, some: tuple[int, ...], digits: int, bands: Bands) -> list[Row]:
+    def _band(self, first: int, some: tuple[int, ...], digits: int, bands: Bands) -> list[TextRow]:
         drawn = (
             _dense(some, bands.tall, self.glyphs)
             if bands.dense

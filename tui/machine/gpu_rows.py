@@ -12,10 +12,10 @@ from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
-from tui.formatting.machine import BUSY_PCT, Figure, no_utilization, tells_nothing, worst
+from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, row_width
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 HISTORY: tuple[str, ...] = ("gpus--history",)
 HIGH: tuple[str, ...] = ("gpus--high",)
@@ -23,7 +23,7 @@ TRACK: tuple[str, ...] = ("gpus--track",)
 
 # The cells that a GPU needs with its number alone.
 _SHORT = 11
-# A history in fewer cells tells nothing: a bar of the reading takes its place, and needs less.
+# A history in fewer cells is unreadable: a bar of the current reading takes its place.
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 5
 _PERCENT, _GAP = 6, 2
 
@@ -42,7 +42,6 @@ class GpuRows(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._view: MachineView | None = None
         self._axis = TimeAxis(0, 1, 0, 0)
@@ -67,7 +66,7 @@ class GpuRows(Lines):
         self._without = without
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the GPUs in rows from left to right, and how many have no room."""
         view = self._view
         gpus = view.gpus if view is not None else ()
@@ -87,20 +86,20 @@ class GpuRows(Lines):
 
     def _with_all_figures(
         self, view: MachineView, gpu: Gpu, digits: int, width: int, spare: int
-    ) -> list[Row]:
+    ) -> list[TextRow]:
         """Return a GPU in a row of its own, and its figures in more where those are to spare."""
         then = view.gpu_at_cursor(gpu, self._axis)
         if spare == 1 or view.stale or then.utilization_pct is None:
             return [self._gpu_cell(view, gpu, digits, width)]
         rows = [self._gpu_cell(view, gpu, digits, width, with_figures=False)]
-        below: Row = ()
+        below: TextRow = ()
         by_label = {figure.label: figure for figure in view.figures_of(then)}
         in_columns = [label for label, _ in _COLUMNS]
         order = [*in_columns, *(label for label in by_label if label not in in_columns)]
         for figure in (by_label[label] for label in order if label in by_label):
             if not figure.known:
                 continue
-            part: Row = ((f"  {figure.brief}", _style_of(figure)),)
+            part: TextRow = ((f"  {figure.brief}", _style_of(figure)),)
             if below and row_width(below) + row_width(part) > width:
                 rows.append(below)
                 below = ()
@@ -109,14 +108,14 @@ class GpuRows(Lines):
 
     def _grid(
         self, view: MachineView, gpus: tuple[Gpu, ...], digits: int, width: int, height: int
-    ) -> list[Row]:
+    ) -> list[TextRow]:
         in_a_row = gpus_in_a_row(len(gpus), width, height)
         each = (width - _GAP * (in_a_row - 1)) // in_a_row
         room = height * in_a_row
         cells = [self._gpu_cell(view, gpu, digits, each) for gpu in gpus[:room]]
         if len(gpus) > room:
             cells[-1] = ((fit(f"{self.ellipsis} {len(gpus) - room + 1} more", each), MUTED),)
-        gap: Row = ((" " * _GAP, PLAIN),)
+        gap: TextRow = ((" " * _GAP, PLAIN),)
         rows = []
         for start in range(0, len(cells), in_a_row):
             first, *more = cells[start : start + in_a_row]
@@ -126,7 +125,7 @@ class GpuRows(Lines):
 
     def _gpu_cell(
         self, view: MachineView, gpu: Gpu, digits: int, width: int, *, with_figures: bool = True
-    ) -> Row:
+    ) -> TextRow:
         """Return a GPU in exactly `width` cells."""
         name = f"{gpu.index:<{digits}} "
         trains = gpu.index == view.gpu_index
@@ -135,43 +134,43 @@ class GpuRows(Lines):
         if self._mark:
             pointer = self.glyphs.pointer
             name = f"{pointer if trains else ' '}{name}"
-        told: Row = ((name, STRONG if trains else MUTED),)
+        label: TextRow = ((name, STRONG if trains else MUTED),)
         if worst(view.figures_of(gpu)) == "bad":
-            told = ((f"{name[:-1]}!", BAD),)
+            label = ((f"{name[:-1]}!", BAD),)
         gpu = view.gpu_at_cursor(gpu, self._axis)
         if view.stale:
-            return (*told, (fit(view.stale, width - len(name)), MUTED))
+            return (*label, (fit(view.stale, width - len(name)), MUTED))
         if gpu.utilization_pct is None:
-            return (*told, *self._without_utilization(view, gpu, width - len(name)))
+            return (*label, *self._without_utilization(view, gpu, width - len(name)))
         percent = f"{units.percent(gpu.utilization_pct):>{_PERCENT}}"
         room = width - len(name) - len(percent)
-        told_figures = view.figures_of(gpu) if with_figures else []
-        more = self._figures_with_room(told_figures, room - _LEAST_BAR - 1)
+        figures = view.figures_of(gpu) if with_figures else []
+        more = self._figures_with_room(figures, room - _LEAST_BAR - 1)
         cells = min(room - row_width(more), _LONGEST_HISTORY)
-        drawn: Row
+        drawn: TextRow
         if cells >= _LEAST_HISTORY:
             drawn = ((self._history(view, gpu.index, cells), HISTORY),)
         else:
             drawn = self._bar(gpu.utilization_pct, max(0, cells))
         style = HIGH if gpu.utilization_pct >= BUSY_PCT else PLAIN
-        row: Row = (*told, *drawn, (percent, style), *more)
+        row: TextRow = (*label, *drawn, (percent, style), *more)
         return (*row, (" " * (width - row_width(row)), PLAIN))
 
-    def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> Row:
+    def _without_utilization(self, view: MachineView, gpu: Gpu, width: int) -> TextRow:
         """Return the reason, and what is known all the same."""
         reason = no_utilization(gpu)
-        if tells_nothing(gpu):
+        if has_no_readings(gpu):
             return ((fit(reason, width), BAD),)
         known = [figure for figure in view.figures_of(gpu) if figure.known]
         more = self._figures_with_room(known, width - cell_len(reason))
         return ((fit(reason, width - row_width(more)), MUTED), *more)
 
-    def _figures_with_room(self, told: list[Figure], room: int) -> Row:
+    def _figures_with_room(self, figures: list[Figure], room: int) -> TextRow:
         """Return as many figures as have room, each in a column of its own."""
-        if not told:
+        if not figures:
             return ()
-        by_label = {figure.label: figure for figure in told}
-        row: Row = ()
+        by_label = {figure.label: figure for figure in figures}
+        row: TextRow = ()
         for label, cells in _COLUMNS:
             figure = by_label.get(label)
             if cells > room:
@@ -182,7 +181,7 @@ class GpuRows(Lines):
             row = (*row, (f"  {fit(text, cells - _GAP):>{cells - _GAP}}", style))
         return row
 
-    def _bar(self, pct: float, cells: int) -> Row:
+    def _bar(self, pct: float, cells: int) -> TextRow:
         """Draw a bar of the utilisation in so many cells."""
         drawn = bar(pct / 100, cells, self.glyphs).rstrip()
         return (drawn, HISTORY), (self.glyphs.track * (cells - len(drawn)), TRACK)

@@ -36,7 +36,7 @@ _METERS = 4
 class Shape:
     """How many of its parts a machine has, and how long it is to say what it is.
 
-    `processes` tells whether they are to be shown where there is room.
+    `processes` says whether to show them where there is room.
     """
 
     cores: int
@@ -202,17 +202,17 @@ def _stacked(width: int, height: int, shape: Shape) -> Places:
         left -= cores
     if left and shape.about_cells > inner:
         about, left = 2, left - 1
-    # The CPU's chart tells what its meter would, and the memory's chart what the memory's would.
+    # The CPU's chart shows what its meter would, and the memory's chart what the memory's would.
     charts = _charts(left + gpus + 1, gpus, shape)
     if charts:
         if len(charts) > 1:
             gpus = 0
-        told = MEMORY in charts
+        memory_has_chart = MEMORY in charts
         room = height - about - cores - gpus
-        meters = meter_rows_wanted(_METERS - told, inner)
-        meters = max(1 - told, min(meters, room - len(charts) * _GOOD_CHART))
+        meters = meter_rows_wanted(_METERS - memory_has_chart, inner)
+        meters = max(1 - memory_has_chart, min(meters, room - len(charts) * _GOOD_CHART))
         room -= meters
-        # A row each, where there are figures to tell, before a single chart grows tall.
+        # A row each, where there are figures to show, before a single chart grows tall.
         own_rows = shape.gpus - gpus
         if gpus and room - own_rows >= _GOOD_CHART:
             gpus, room = shape.gpus, room - own_rows

@@ -12,7 +12,7 @@ from tui.drawing.plot import bar
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import Figure
 from tui.widgets.lines import BAD, MUTED, PLAIN, Lines
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 _LEAST_BAR, _LONGEST_BAR = 6, 20
 _GAP = 2
@@ -33,17 +33,16 @@ class Meters(Lines):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
         self._figures: tuple[Figure, ...] = ()
         self._stale = False
 
-    def show(self, told: list[Figure], *, stale: bool = False) -> None:
+    def show(self, figures: list[Figure], *, stale: bool = False) -> None:
         """Show figures, the most important first; muted where they are too old."""
-        self._figures, self._stale = tuple(told), stale
+        self._figures, self._stale = tuple(figures), stale
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return as many figures as have room."""
         if width < 1 or height < 1 or not self._figures:
             return []
@@ -62,21 +61,21 @@ def _meters_in_a_row(width: int) -> int:
 
 
 def meters_side_by_side(
-    told: Sequence[Figure],
+    figures: Sequence[Figure],
     in_a_row: int,
     width: int,
     glyphs: Glyphs,
     label: int = 0,
     *,
     stale: bool = False,
-) -> list[Row]:
+) -> list[TextRow]:
     """Return figures in so many columns of one width, to be read row by row."""
     each = (width - _GAP * (in_a_row - 1)) // in_a_row
     columns = (
-        meter_rows(told[first::in_a_row], each, glyphs, label, stale=stale)
-        for first in range(min(in_a_row, len(told)))
+        meter_rows(figures[first::in_a_row], each, glyphs, label, stale=stale)
+        for first in range(min(in_a_row, len(figures)))
     )
-    gap: Row = ((" " * _GAP, PLAIN),)
+    gap: TextRow = ((" " * _GAP, PLAIN),)
     return [
         (*first, *(run for meter in more for run in (*gap, *meter)))
         for first, *more in zip_longest(*columns, fillvalue=())
@@ -84,28 +83,28 @@ def meters_side_by_side(
 
 
 def meter_rows(
-    told: Sequence[Figure], width: int, glyphs: Glyphs, label: int = 0, *, stale: bool = False
-) -> list[Row]:
+    figures: Sequence[Figure], width: int, glyphs: Glyphs, label: int = 0, *, stale: bool = False
+) -> list[TextRow]:
     """Return figures in rows of exactly `width` cells; their bars begin and end together.
 
     Their names take `label` cells at least. Stale ones are muted.
     """
-    label = max((label, *(cell_len(figure.label) + 1 for figure in told)))
-    length = _bar_length([f for f in told if f.fraction is not None], width - label - 1)
-    rows = [_meter(figure, label, length, width, glyphs) for figure in told]
+    label = max((label, *(cell_len(figure.label) + 1 for figure in figures)))
+    length = _bar_length([f for f in figures if f.fraction is not None], width - label - 1)
+    rows = [_meter(figure, label, length, width, glyphs) for figure in figures]
     return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
 
-def _bar_length(told: Sequence[Figure], room: int) -> int:
+def _bar_length(figures: Sequence[Figure], room: int) -> int:
     """Return how long bars are beside their values; a mark takes no more than they can spare."""
-    values = max((cell_len(figure.value) for figure in told), default=0)
-    marked = max((cell_len(figure.value + figure.mark) for figure in told), default=0)
+    values = max((cell_len(figure.value) for figure in figures), default=0)
+    marked = max((cell_len(figure.value + figure.mark) for figure in figures), default=0)
     return min(_LONGEST_BAR, max(room - marked, min(_LEAST_BAR, room - values)))
 
 
-def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) -> Row:
+def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) -> TextRow:
     ellipsis = glyphs.ellipsis
-    name: Row = ((fit(figure.label, label, ellipsis), MUTED),)
+    name: TextRow = ((fit(figure.label, label, ellipsis), MUTED),)
     room = width - label
     style = {"": PLAIN, "high": ("meters--high",), "bad": BAD}[figure.level]
     if figure.fraction is None or length < _LEAST_BAR:
@@ -125,5 +124,5 @@ def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) 
 
 def _with_room(figure: Figure, room: int) -> str:
     """Return a value with its word, or with a mark in place of it; alone where neither fits."""
-    told = (figure.text, figure.value + figure.mark)
-    return next((text for text in told if cell_len(text) <= room), figure.value)
+    texts = (figure.text, figure.value + figure.mark)
+    return next((text for text in texts if cell_len(text) <= room), figure.value)

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, Run, TimeWindow, View
+from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, RunSpan, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.core_rows import CoreRows
@@ -34,12 +34,12 @@ from tui.machine.layout import (
     machine_places,
 )
 from tui.machine.meters import Meters
-from tui.machine.process_table import PROCESS_HELP, ProcessTable
+from tui.machine.process_list import PROCESS_HELP, ProcessList
 from tui.machine.readings import show_cpu, show_gpu, show_memory
 from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 from tui.widgets.lines import BAD, MUTED, STRONG, Lines, cut, row_width
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 PANEL_HELP: tuple[tuple[str, str], ...] = (
     *MACHINE_HELP,
@@ -76,7 +76,6 @@ class MachinePanel(Widget):
         """What the machine is has become known."""
 
         def __init__(self, machine: MachineFacts) -> None:
-            """Carry the facts."""
             super().__init__()
             self.machine = machine
 
@@ -113,7 +112,7 @@ class MachinePanel(Widget):
         yield Meters(id=METERS)
         yield self._memory
         yield GpuRows(id=GPU_ROWS)
-        yield ProcessTable(id=PROCESSES, classes="panel")
+        yield ProcessList(id=PROCESSES, classes="panel")
 
     def on_mount(self) -> None:
         """Paint once or twice a second; nothing is repainted that did not change."""
@@ -122,7 +121,7 @@ class MachinePanel(Widget):
         self.query_one(CoreRows).set_titles("Cores")
         self.query_one(GpuRows).set_titles("GPUs")
         seconds = min(1.0, max(0.5, self._source.interval_s))
-        self._timer = self.set_interval(seconds, self._beat, pause=not self._source.is_on)
+        self._timer = self.set_interval(seconds, self._on_timer, pause=not self._source.is_on)
 
     def on_unmount(self) -> None:
         """Have no readings come for nobody."""
@@ -152,7 +151,7 @@ class MachinePanel(Widget):
         source = self._source
         return MachineView(source.history, source.facts, source.age_s, source.interval_s)
 
-    def _beat(self) -> None:
+    def _on_timer(self) -> None:
         """Take what is new; paint, but not for nobody: another screen may show what is sensed."""
         if self.screen.is_active or isinstance(self.app.screen, ModalScreen):
             self.paint()
@@ -187,7 +186,7 @@ class MachinePanel(Widget):
             meters.insert(0, cpu_meter(latest, self._facts))
         self.query_one(Meters).show(meters, stale=stale)
         if PROCESSES in places:
-            self.query_one(ProcessTable).show(view)
+            self.query_one(ProcessList).show(view)
         self._paint_charts(view, places)
 
     def _paint_charts(self, view: MachineView, places: Places) -> None:
@@ -221,7 +220,7 @@ class MachinePanel(Widget):
     @property
     def time_shown(self) -> str:
         """How much time the charts show, in words."""
-        seen = self._window.what_is_seen(self._run, self._plot_columns)
+        seen = self._window.shown_part(self._run, self._plot_columns)
         words = "all since the start" if seen == View.WHOLE else seen
         return f"{words}, {self._zoom_note}" if self._zoom_note else words
 
@@ -234,10 +233,10 @@ class MachinePanel(Widget):
         return min((chart.plot_columns for chart in charts), default=widest)
 
     @property
-    def _run(self) -> Run:
+    def _run(self) -> RunSpan:
         source = self._source
         column_ns = max(int(source.interval_s * 1e9), 1_000_000_000)
-        return Run(source.start_ns, source.now(), True, column_ns)
+        return RunSpan(source.start_ns, source.now(), True, column_ns)
 
     def _follow_shape(self, view: MachineView) -> None:
         """Give the parts other places where the machine turns out to have more of them."""
@@ -293,7 +292,6 @@ class AboutLines(Lines):
     """What the machine is; or what is wrong with its sensors."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._facts = MachineFacts()
         self._notice = ""
@@ -303,14 +301,14 @@ class AboutLines(Lines):
         self._facts, self._notice = facts, notice
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the parts of the machine's identity in as many rows as there are."""
         if width < 1 or height < 1:
             return []
         first, *parts = identity(self._facts) or ["waiting for the sensors"]
-        rows: list[Row] = [((first, STRONG),)]
+        rows: list[TextRow] = [((first, STRONG),)]
         for part in parts:
-            longer: Row = (*rows[-1], (f"   {part}", MUTED))
+            longer: TextRow = (*rows[-1], (f"   {part}", MUTED))
             if row_width(longer) <= width:
                 rows[-1] = longer
             elif len(rows) < height:

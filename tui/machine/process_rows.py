@@ -12,11 +12,11 @@ from tui.formatting import units
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: by `value` it is sorted, which is None where that is unknown.
+class ProcessColumn:
+    """One column, sorted by `value`, which is None where it is unknown.
 
-    `cells` are those of its widest usual text, and `largest_first` tells that
-    the largest are the most interesting.
+    `cells` is the width of its widest usual text; with `largest_first` the
+    first sort puts the largest on top.
     """
 
     name: str
@@ -54,10 +54,10 @@ def _without_folder(command: str | None) -> str | None:
     return " ".join((program.rpartition("/")[2] or program, *rest))
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("pid", "pid", 7, lambda p: p.pid, lambda p: str(p.pid)),
-    Column("user", "user", 8, lambda p: _lower(p.user), lambda p: p.user or "–"),
-    Column(
+COLUMNS: tuple[ProcessColumn, ...] = (
+    ProcessColumn("pid", "pid", 7, lambda p: p.pid, lambda p: str(p.pid)),
+    ProcessColumn("user", "user", 8, lambda p: _lower(p.user), lambda p: p.user or "–"),
+    ProcessColumn(
         "gpus",
         "GPU",
         5,
@@ -65,7 +65,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda p: "–" if "gpus" in p.why else gpus_text(p.gpus),
         of_gpus=True,
     ),
-    Column(
+    ProcessColumn(
         "gpu_memory_mib",
         "GPU mem",
         9,
@@ -74,7 +74,7 @@ COLUMNS: tuple[Column, ...] = (
         largest_first=True,
         of_gpus=True,
     ),
-    Column(
+    ProcessColumn(
         "cpu_pct",
         "CPU %",
         6,
@@ -82,7 +82,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda p: "–" if p.cpu_pct is None else f"{p.cpu_pct:.0f}",
         largest_first=True,
     ),
-    Column(
+    ProcessColumn(
         "rss_mib",
         "memory",
         9,
@@ -90,7 +90,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda p: _memory(p.rss_mib),
         largest_first=True,
     ),
-    Column(
+    ProcessColumn(
         "threads",
         "threads",
         8,
@@ -98,7 +98,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda p: "–" if p.threads is None else f"{p.threads:,}",
         largest_first=True,
     ),
-    Column(
+    ProcessColumn(
         "command",
         "command",
         0,
@@ -130,12 +130,12 @@ def command_text(process: Process) -> str:
     return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
 
 
-def same(process: Process) -> tuple[int, bool]:
-    """Return what tells a process from all others; a pid may be used in two namespaces."""
+def process_key(process: Process) -> tuple[int, bool]:
+    """Return what identifies a process: a pid may be used in two namespaces."""
     return process.pid, "of_run" in process.why
 
 
-def columns_for(width: int, with_gpus: bool) -> list[Column]:
+def columns_for(width: int, with_gpus: bool) -> list[ProcessColumn]:
     """Return the columns that a width has room for; those of GPUs only where there is one."""
     return [
         column
@@ -144,15 +144,15 @@ def columns_for(width: int, with_gpus: bool) -> list[Column]:
     ]
 
 
-def in_order(processes: Iterable[Process], by: str, upside_down: bool = False) -> list[Process]:
-    """Return processes sorted by a column; those that don't tell it come last either way.
+def in_order(processes: Iterable[Process], by: str, reverse: bool = False) -> list[Process]:
+    """Return processes sorted by a column; those without a value come last either way.
 
     Equal ones stand by their share of the CPU, then by pid.
     """
     column = BY_NAME[by]
     even = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
     known = [process for process in even if column.value(process) is not None]
-    known.sort(key=column.value, reverse=column.largest_first != upside_down)
+    known.sort(key=column.value, reverse=column.largest_first != reverse)
     return known + [process for process in even if column.value(process) is None]
 
 
@@ -178,7 +178,7 @@ def reasons(process: Process) -> str:
 
 
 def _has(process: Process, word: str) -> bool:
-    """Tell whether a process has a word of a filter: `gpu:` is on any GPU, `gpu:1` on that one."""
+    """Return whether a process matches a word: `gpu:` is on any GPU, `gpu:1` on that one."""
     if word.startswith("gpu:"):
         number = word.removeprefix("gpu:")
         return number in ("", *map(str, process.gpus)) and bool(process.gpus)

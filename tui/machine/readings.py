@@ -13,11 +13,11 @@ from tui.formatting.machine import (
     Figure,
     Level,
     cpu_figures,
+    has_no_readings,
     machine_meters,
     no_utilization,
-    tells_nothing,
 )
-from tui.machine.tiles import ChartTile, Told, brief_words
+from tui.machine.tiles import ChartTile, TileContent, brief_words
 from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
 
@@ -42,9 +42,9 @@ def show_cpu(
         machine = replace(machine, cpu=then, process=None)
     cpu = machine.cpu if machine is not None else None
     pct = cpu.pct if cpu is not None else None
-    told_figures = cpu_figures(machine, view.facts)
+    figures = cpu_figures(machine, view.facts)
     first = _at(view, units.percent(pct)) if cpu is not None else ""
-    more, marked = brief_words(told_figures), _marked(told_figures)
+    more, marked = brief_words(figures), _marked(figures)
     if first and run_columns:
         share = units.percent(_run_pct(view, axis))
         # At a cursor, both are what was asked for; else the first shows how the run is drawn.
@@ -53,11 +53,11 @@ def show_cpu(
         else:
             legend = f"{tile.filled_cell} this run {share}"
             more, marked = (legend, *more), (legend, *marked)
-    told = Told(
+    content = TileContent(
         "CPU",
         headline=_headline(pct),
         level=_busy(pct),
-        figures=tuple(told_figures),
+        figures=tuple(figures),
         problem=view.stale,
         first=first,
         more=more,
@@ -68,7 +68,7 @@ def show_cpu(
     if cpu is not None:
         reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
     picture = _percent_picture(view.history.cpu_pct, axis, view, reason, times)
-    tile.tell(told, replace(picture, part=run_columns))
+    tile.show_content(content, replace(picture, part=run_columns))
 
 
 def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
@@ -101,19 +101,19 @@ def show_gpu(
         reason = no_utilization(gpu)
     then = view.gpu_at_cursor(gpu, axis)
     pct = then.utilization_pct
-    told_figures = view.figures_of(then)
-    # A GPU that doesn't tell its utilisation may tell the rest.
+    figures = view.figures_of(then)
+    # A GPU that doesn't report its utilisation may report the rest.
     without = reason if view.cursor is None and pct is None else ""
-    lost = without if tells_nothing(then) else ""
-    told_figures = [] if lost else told_figures
-    memory = [figure for figure in told_figures if figure.label == "memory" and figure.known]
-    others = [figure for figure in told_figures if figure not in memory]
-    told = Told(
+    lost = without if has_no_readings(then) else ""
+    figures = [] if lost else figures
+    memory = [figure for figure in figures if figure.label == "memory" and figure.known]
+    others = [figure for figure in figures if figure not in memory]
+    content = TileContent(
         f"GPU {gpu.index}",
         name=units.device(facts.name) if facts else "",
         headline=_headline(pct),
         level=_busy(pct),
-        figures=tuple(told_figures),
+        figures=tuple(figures),
         problem=view.stale or lost,
         first=without or _at(view, units.percent(pct)),
         more=brief_words(others),
@@ -121,7 +121,7 @@ def show_gpu(
         below=memory[0].text if memory else "",
     )
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
-    tile.tell(told, _percent_picture(series, axis, view, reason, times))
+    tile.show_content(content, _percent_picture(series, axis, view, reason, times))
 
 
 def show_memory(
@@ -136,7 +136,7 @@ def show_memory(
     in_use, *others = machine_meters(machine, view.facts)
     known = machine is not None or view.facts.memory_mib is not None
     share = None if in_use.fraction is None else 100 * in_use.fraction
-    told = Told(
+    content = TileContent(
         "Memory",
         headline=_headline(share),
         level=in_use.level,
@@ -156,7 +156,7 @@ def show_memory(
         cursor=view.cursor,
         times=times,
     )
-    tile.tell(told, picture)
+    tile.show_content(content, picture)
 
 
 def _at(view: MachineView, text: str) -> str:
@@ -165,7 +165,7 @@ def _at(view: MachineView, text: str) -> str:
 
 
 def _headline(pct: float | None) -> str:
-    """Return what is told in large digits: nothing where nothing is known."""
+    """Return the text in large digits; empty where nothing is known."""
     return "" if pct is None else units.percent(pct)
 
 
@@ -173,8 +173,8 @@ def _busy(pct: float | None) -> Level:
     return "high" if pct is not None and pct >= BUSY_PCT else ""
 
 
-def _marked(told: list[Figure]) -> tuple[str, ...]:
-    return tuple(figure.marked for figure in told if figure.known)
+def _marked(figures: list[Figure]) -> tuple[str, ...]:
+    return tuple(figure.marked for figure in figures if figure.known)
 
 
 def _percent_picture(

@@ -22,7 +22,7 @@ from tui.formatting.machine import (
 from tui.machine.meters import meter_rows
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import MUTED, PLAIN, cut, row_width
-from tui.widgets.rows import Row, Ruler, fit
+from tui.widgets.rows import Ruler, TextRow, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
 # and in its border else.
@@ -57,10 +57,10 @@ _LEVEL_STYLES = {"": "tile--digits", "high": "meters--high", "bad": "lines--bad"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a tile tells: its headline and its figures, or the trouble with them.
+class TileContent:
+    """What a tile shows: its headline and its figures, or the problem with them.
 
-    Figures that come with a trouble are stale.
+    Figures that come with a problem are stale.
     In the border the figures are words alone: `first` before all, then of
     `more` as many as have room (`marked` where there is little), and `below`
     at the bottom. There the `note` stands too, wherever the figures are.
@@ -115,10 +115,9 @@ class ChartTile(Chart):
         id: str | None = None,
         classes: str | None = None,
     ):
-        """Start empty."""
         super().__init__(filled=True, id=id, classes=classes)
         self._side = side
-        self._told = Told("")
+        self._tile_content = TileContent("")
         self._title_colours: tuple[Color | None, Color | None] = (None, None)
 
     @property
@@ -128,48 +127,48 @@ class ChartTile(Chart):
         return COLUMNS_PER_CELL * max(0, width - self._axis_width(width))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Tell the same anew: what has room in the border is different now."""
-        self.tell(self._told, self._picture)
+        """Show the same again: the border has room for more or less now."""
+        self.show_content(self._tile_content, self._picture)
 
-    def tell(self, told: Told, picture: ChartPicture) -> None:
+    def show_content(self, content: TileContent, picture: ChartPicture) -> None:
         """Show figures and chart, repainting only the rows that they change."""
-        changed = told != self._told or picture != self._picture
-        self._told, self._picture = told, picture
+        changed = content != self._tile_content or picture != self._picture
+        self._tile_content, self._picture = content, picture
         form = self._form(*self.size)
         if form is _Form.BORDER:
-            self._tell_in_border()
+            self._show_in_border()
         else:
-            title = "  ".join(filter(None, (told.title, told.name)))
+            title = "  ".join(filter(None, (content.title, content.name)))
             left_out = self._ordered[self._digits_rows :] if form is _Form.ABOVE else []
             # Without a headline, what stands first in a border says why there is none.
-            reasons = [] if told.headline or not told.first else [told.first]
+            reasons = [] if content.headline or not content.first else [content.first]
             words = (*reasons, *brief_words(left_out))
-            right, *more = [told.problem] if told.problem else words or [""]
-            below = self._below(told.note)
+            right, *more = [content.problem] if content.problem else words or [""]
+            below = self._below(content.note)
             self.set_titles(title, below, right=right, more=tuple(more), ruler=self._times(below))
             self._colour_titles(())
         if changed:
             self.redraw()
 
-    def _tell_in_border(self) -> None:
-        told = self._told
-        below = told.note or ("" if told.problem else told.below)
-        more = told.more if self.outer_size.width >= _WORDS_WIDTH else told.marked
-        below = self._below(below, told.name)
+    def _show_in_border(self) -> None:
+        content = self._tile_content
+        below = content.note or ("" if content.problem else content.below)
+        more = content.more if self.outer_size.width >= _WORDS_WIDTH else content.marked
+        below = self._below(below, content.name)
         self.set_titles(
-            told.title,
+            content.title,
             below,
-            right=self._trouble_in_title or told.first,
-            more=() if told.problem else more,
+            right=self._problem_in_title or content.first,
+            more=() if content.problem else more,
             ruler=self._times(below),
         )
-        self._colour_titles(told.figures)
+        self._colour_titles(content.figures)
 
     def _times(self, below: str) -> Ruler:
         """Return the labels of time, in cells from the left border on; the name where it fits."""
         times = newest(self._picture, self.plot_columns).times
         marks = tuple(
-            (self._plot_begin + column // COLUMNS_PER_CELL, text)
+            (self._plot_start + column // COLUMNS_PER_CELL, text)
             for column, text in times.marks
             if column >= 0
         )
@@ -178,17 +177,17 @@ class ChartTile(Chart):
         return Ruler(marks, times.last or (times.name if named else ""))
 
     @property
-    def _plot_begin(self) -> int:
+    def _plot_start(self) -> int:
         """The cell, from the left border on, at which the columns begin."""
-        left = self._aligned_begin(*self.size)
+        left = self._aligned_start(*self.size)
         return 1 + left + self._axis_width(self.size.width - left)
 
     def _colour_titles(self, in_border: tuple[Figure, ...]) -> None:
         """Let a title stand out in which a figure is near its limit, or is too old."""
-        told = self._told
-        above = worst(figure for figure in in_border if figure.text != told.below)
-        below = worst(figure for figure in in_border if figure.text == told.below)
-        colours = self._colour("high" if told.problem else above), self._colour(below)
+        content = self._tile_content
+        above = worst(figure for figure in in_border if figure.text != content.below)
+        below = worst(figure for figure in in_border if figure.text == content.below)
+        colours = self._colour("high" if content.problem else above), self._colour(below)
         if colours != self._title_colours:
             self._title_colours = colours
             styles = self.styles
@@ -204,16 +203,16 @@ class ChartTile(Chart):
         return self.get_component_styles(_LEVEL_STYLES[level]).color
 
     @property
-    def _trouble_in_title(self) -> str:
-        """The trouble, as far as the title has room for it."""
-        told = self._told
-        return without_detail(told.problem, self.outer_size.width - cell_len(told.title) - 9)
+    def _problem_in_title(self) -> str:
+        """The problem, as far as the title has room for it."""
+        content = self._tile_content
+        return without_detail(content.problem, self.outer_size.width - cell_len(content.title) - 9)
 
     def _below(self, text: str, more: str = "") -> str:
         """Return what has room in the border at the bottom: `more` only where all of it has."""
         room = max(0, self.outer_size.width - 6)
         if self._picture.times.marks:
-            before = self._plot_begin - 5
+            before = self._plot_start - 5
             room = min(room, max(_TEXT_BESIDE_TIMES, before))
             # A name would take the place of labels.
             more = more if before >= _TEXT_BESIDE_TIMES else ""
@@ -223,9 +222,9 @@ class ChartTile(Chart):
         short = without_detail(text or more, room)
         return short if cell_len(short) <= room else fit(short, room, self.ellipsis)
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the chart, with those of the figures where they have room."""
-        form, left = self._form(width, height), self._chart_begin(width, height)
+        form, left = self._form(width, height), self._chart_start(width, height)
         above = [*self._above(width), ()] if form is _Form.ABOVE else []
         chart = super().draw(width - left, height - len(above))
         if not left:
@@ -233,12 +232,12 @@ class ChartTile(Chart):
         beside = self._beside(left - 2, height) if form is _Form.BESIDE else []
         beside += [()] * (len(chart) - len(beside))
         rows = zip(beside, chart, strict=True)
-        return [*above, *((*_padded(told, left), *row) for told, row in rows)]
+        return [*above, *((*_padded(figures, left), *row) for figures, row in rows)]
 
-    def _above(self, width: int) -> list[Row]:
+    def _above(self, width: int) -> list[TextRow]:
         """Return the headline, and at its right as many figures as it has rows."""
-        told, tall = self._told, self._digits_rows
-        digits = big_digits(told.headline, glyphs=self.glyphs)
+        content, tall = self._tile_content, self._digits_rows
+        digits = big_digits(content.headline, glyphs=self.glyphs)
         shown = self._ordered[:tall]
         meters = self._meters(shown, width - _DIGITS_WIDTH - 1)
         meters += [()] * (tall - len(meters))
@@ -247,15 +246,15 @@ class ChartTile(Chart):
             for text, meter in zip(digits, meters, strict=True)
         ]
 
-    def _beside(self, width: int, height: int) -> list[Row]:
+    def _beside(self, width: int, height: int) -> list[TextRow]:
         """Return the headline, and the figures below it."""
-        told, ordered = self._told, self._ordered
+        content, ordered = self._tile_content, self._ordered
         large = width >= _WIDE_SIDE - 2 and height >= _LARGE_FROM_HEIGHT
         tall = LARGE_ROWS if large else self._digits_rows
         style = self._headline_style
-        rows: list[Row] = [((f" {told.headline}", style),)] if told.headline else []
-        if told.headline and height >= tall + min(3, len(ordered)):
-            digits = big_digits(told.headline, large=large, glyphs=self.glyphs)
+        rows: list[TextRow] = [((f" {content.headline}", style),)] if content.headline else []
+        if content.headline and height >= tall + min(3, len(ordered)):
+            digits = big_digits(content.headline, large=large, glyphs=self.glyphs)
             rows = [((f" {text}", style),) for text in digits]
         if rows and height > len(rows) + len(ordered):
             rows.append(())
@@ -263,18 +262,18 @@ class ChartTile(Chart):
         meters = self._meters(shown, width - 1)
         return [*rows, *(((" ", PLAIN), *row) for row in meters)]
 
-    def _meters(self, shown: list[Figure], width: int) -> list[Row]:
-        stale = bool(self._told.problem)
+    def _meters(self, shown: list[Figure], width: int) -> list[TextRow]:
+        stale = bool(self._tile_content.problem)
         return meter_rows(shown, width, self.glyphs, _LABEL, stale=stale)
 
     @property
     def _headline_style(self) -> tuple[str, ...]:
-        return MUTED if self._told.problem else (_LEVEL_STYLES[self._told.level],)
+        return MUTED if self._tile_content.problem else (_LEVEL_STYLES[self._tile_content.level],)
 
     @property
     def _ordered(self) -> list[Figure]:
         """The figures in the order in which they stand in rows, the worst before all."""
-        by_label = {figure.label: figure for figure in self._told.figures}
+        by_label = {figure.label: figure for figure in self._tile_content.figures}
         ordered = [by_label[label] for label in _ROW_ORDER if label in by_label]
         return sorted(ordered, key=lambda figure: -LEVELS.index(figure.level))
 
@@ -286,19 +285,19 @@ class ChartTile(Chart):
         """Return where the figures stand: what the chart leaves free is for them."""
         if not self._has_large_figures:
             return _Form.BORDER
-        left = self._chart_begin(width, height)
+        left = self._chart_start(width, height)
         if left >= _NARROW_SIDE and height >= _LEAST_BESIDE_HEIGHT:
             return _Form.BESIDE
         return _Form.ABOVE if self._has_room_above(width, height) else _Form.BORDER
 
-    def _chart_begin(self, width: int, height: int) -> int:
+    def _chart_start(self, width: int, height: int) -> int:
         """Return the cells before the chart; why it is empty has all the room that there is."""
         picture = self._picture
         if picture.reason and all(value is None for value in picture.columns):
             return self._own_side(width, height)
-        return self._aligned_begin(width, height)
+        return self._aligned_start(width, height)
 
-    def _aligned_begin(self, width: int, height: int) -> int:
+    def _aligned_start(self, width: int, height: int) -> int:
         """Return the cells before the chart: all that its columns and its labels leave."""
         if not self._side or not self._picture.columns:
             return self._own_side(width, height)
@@ -315,7 +314,7 @@ class ChartTile(Chart):
 
     @property
     def _has_large_figures(self) -> bool:
-        return self._side and bool(self._told.figures or not self._told.problem)
+        return self._side and bool(self._tile_content.figures or not self._tile_content.problem)
 
     def _has_room_above(self, width: int, height: int) -> bool:
         least = self._digits_rows + 1 + _BESIDE_HEIGHT
@@ -328,12 +327,12 @@ class _Form(Enum):
     BORDER, ABOVE, BESIDE = range(3)
 
 
-def brief_words(told: list[Figure]) -> tuple[str, ...]:
+def brief_words(figures: list[Figure]) -> tuple[str, ...]:
     """Return what is known of figures, each in a few words."""
-    return tuple(figure.brief for figure in told if figure.known)
+    return tuple(figure.brief for figure in figures if figure.known)
 
 
-def _padded(row: Row, width: int) -> Row:
+def _padded(row: TextRow, width: int) -> TextRow:
     """Return a row that takes exactly `width` cells; its last run is made longer."""
     *before, (text, style) = cut(row, width) or (("", PLAIN),)
     return (*before, (text + " " * (width - row_width((*before, (text, style)))), style))

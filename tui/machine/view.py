@@ -1,4 +1,4 @@
-"""What the machine's charts are told: readings over time, facts, and the instant that is read."""
+"""What the machine's charts show: readings over time, facts, and the instant that is read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ STALE_INTERVALS = 3.0
 
 
 def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:
-    """Return NVML's number of the GPU that trains; until there is a model, of the one asked for."""
+    """Return NVML's number of the GPU that trains; until there is a model, of the one requested."""
     if model is not None:
         return model.gpu_index
-    asked = header.options.get("device")
+    requested = header.options.get("device")
     gpus = header.machine.gpus or ()
-    return next((gpu.index for gpu in gpus if asked == f"gpu:{gpu.index}"), None)
+    return next((gpu.index for gpu in gpus if requested == f"gpu:{gpu.index}"), None)
 
 
 @dataclass(frozen=True)
 class MachineView:
     """What the charts show: readings over time, facts, and how old the last sample is.
 
-    `cursor` is the column of the axis whose values are told in place of the
+    `cursor` is the column of the axis whose values are shown in place of the
     latest ones, and `cursor_label` names its time, as in "at 00:42".
     """
 
@@ -58,7 +58,7 @@ class MachineView:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs, with those that are known but told of no more."""
+        """The GPUs, with those that are known but no longer reported."""
         machine = self.history.latest
         if machine is not None and machine.gpus is not None:
             return machine.gpus
@@ -86,7 +86,7 @@ class MachineView:
         return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
 
     def figures_of(self, gpu: Gpu) -> list[Figure]:
-        """Return what is told of a GPU beside its utilisation."""
+        """Return a GPU's figures beside its utilisation."""
         # What it has taken until now says nothing of another instant.
         energy_j = self.energy_j_of(gpu) if self.cursor is None else None
         return gpu_figures(gpu, self.facts_of(gpu), energy_j)
@@ -123,5 +123,5 @@ class MachineView:
 
 
 def is_over(view: MachineView) -> bool:
-    """Tell whether the readings are the last ones of a session that is over."""
+    """Return whether the readings are the last ones of a session that is over."""
     return view.history.latest is not None and view.age_s is None

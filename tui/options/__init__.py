@@ -1,1 +1,1 @@
-"""Everything that a run can be asked."""
+"""The options of a run."""

@@ -20,7 +20,7 @@ from workloads.catalog import Workload, refuse_options
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3600.0
 LONGEST_LEAST_TIME_S = 86_400.0
-NO_DIRECTORY = "the log directory has no name: give one, or leave it out for the usual one"
+NO_DIRECTORY = "the log directory has no name: give one, or leave the option out for the default"
 NO_KERAS = (
     "Keras is not installed here: pip install 'dlmon[tensorflow]', or name an interpreter that "
     "has it with --python PATH"
@@ -28,11 +28,11 @@ NO_KERAS = (
 _SHOWN_PATH_LENGTH = 100
 
 
-def of_value(complaint: Callable[[Any], str | None]) -> Check:
+def of_value(problem: Callable[[Any], str | None]) -> Check:
     """Return the check of an option whose value alone says whether it can be."""
 
     def check(value: object, workload: Workload, here: bool) -> str | None:
-        return complaint(value)
+        return problem(value)
 
     return check
 
@@ -61,8 +61,7 @@ def check_seconds(seconds: float | None) -> str | None:
     if seconds is None or 0 <= seconds <= LONGEST_LEAST_TIME_S:
         return None
     return (
-        f"training can be made to last from 0 to {LONGEST_LEAST_TIME_S:,.0f} seconds, "
-        f"not {seconds:g}"
+        f"the minimum time must be from 0 to {LONGEST_LEAST_TIME_S:,.0f} seconds, not {seconds:g}"
     )
 
 
@@ -82,7 +81,7 @@ def check_number_of_cpus(cpus: int | None, workload: Workload, here: bool) -> st
     if not here:
         return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
     if not hasattr(os, "sched_getaffinity"):
-        return "--cpus needs Linux: here a process can't be kept to some of the CPUs"
+        return "--cpus needs Linux: a process can't be limited to some of the CPUs here"
     try:
         check_cpus(cpus, os.sched_getaffinity(0))
     except DeviceError as error:
@@ -133,7 +132,7 @@ def check_log_dir(log_dir: str | None) -> str | None:
     except LogError as error:
         return str(error)
     if not there.is_dir():
-        return f"the log directory can't be there: {there} is no directory"
+        return f"the log directory can't be there: {there} is not a directory"
     if not os.access(there, os.W_OK | os.X_OK):
-        return f"the log directory can't be there: {there} can't be written"
+        return f"the log directory can't be there: {there} is not writable"
     return None

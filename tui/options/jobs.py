@@ -46,13 +46,13 @@ def make_job(
 
 
 def recorded_options(header: SessionHeader) -> RunOptions | None:
-    """Return the options that a session was launched with; None where a log tells others.
+    """Return the options that a session was launched with; None if a log records invalid ones.
 
     The workload's defaults are filled in there, so they come back as numbers.
     Where it was kept, and whether it was detached, is not among them.
     """
     types = get_type_hints(RunOptions)
-    told = {name: value for name, value in header.options.items() if name in SETTINGS}
-    if all(isinstance(value, types[name]) for name, value in told.items()):
-        return RunOptions(**told)
+    recorded = {name: value for name, value in header.options.items() if name in SETTINGS}
+    if all(isinstance(value, types[name]) for name, value in recorded.items()):
+        return RunOptions(**recorded)
     return None

@@ -117,7 +117,7 @@ class Option:
             return None
         return self.read(text)
 
-    def complaint(self, value: object, workload: Workload, here: bool) -> str | None:
+    def problem(self, value: object, workload: Workload, here: bool) -> str | None:
         """Say in one sentence why it can't have a value, here or on any machine."""
         if self.check is not None:
             return self.check(value, workload, here)

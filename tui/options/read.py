@@ -19,10 +19,10 @@ class TypedOptions:
     options: RunOptions
     unreadable: Mapping[str, str]
 
-    def complaints(self, workload: Workload) -> dict[str, str]:
+    def problems(self, workload: Workload) -> dict[str, str]:
         """Say in one sentence each which options can't be run, in the order of the form."""
-        complaints = {**self.options.complaints(workload), **self.unreadable}
-        return {name: complaints[name] for name in OPTIONS if name in complaints}
+        problems = {**self.options.problems(workload), **self.unreadable}
+        return {name: problems[name] for name in OPTIONS if name in problems}
 
 
 def read_options(texts: Mapping[str, str], configured: RunOptions) -> TypedOptions:
@@ -55,6 +55,6 @@ def read_arguments(texts: Mapping[str, str | None], configured: RunOptions) -> R
                 f"{flag} has blanks around {quoted(text.strip())}: leave them out"
             )
     typed = read_options(given, configured)
-    for complaint in typed.unreadable.values():
-        raise UnreadableOption(complaint)
+    for problem in typed.unreadable.values():
+        raise UnreadableOption(problem)
     return typed.options

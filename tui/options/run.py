@@ -28,7 +28,7 @@ from workloads.catalog import Workload
 ALL = "ALL"
 """What stands for every workload in a sweep."""
 LEAST_TIME_IN_SWEEP_S = 5.0
-"""How long each run of a sweep is steady at least, unless `--seconds` says otherwise.
+"""The minimum time of steady training in a sweep, unless `--seconds` says otherwise.
 
 A quick network would end before its figure, and the band about that, can be known.
 """
@@ -76,10 +76,10 @@ class RunOptions:
     steps: int | None = option(
         default=None,
         label="Steps",
-        hint="most batches in an epoch",
-        help="At most so many batches of training, and of validation, an epoch; its time is then "
-        "projected.",
-        explanation="Cuts each epoch short after so many batches, to try something out; the time "
+        hint="maximum batches per epoch",
+        help="At most this many batches of training, and of validation, per epoch; the time of a "
+        "whole epoch is then projected.",
+        explanation="Cuts each epoch short after this many batches, to try something out; the time "
         "of a whole epoch is then projected.",
         metavar="N",
         read=whole_number_of("the number of steps"),
@@ -90,20 +90,20 @@ class RunOptions:
     seconds: float | None = option(
         default=None,
         label="Seconds",
-        hint="least time of steady training",
-        help="Train at least so long once it is steady: more epochs follow while it was less.",
+        hint="minimum time of steady training",
+        help="Minimum time of steady training: more epochs follow until it is reached.",
         explanation="How many seconds to train at least once the speed is steady: more epochs "
-        "follow while it was less. A figure takes three, five narrow its uncertainty.",
+        "follow until then. A result takes three; five narrow its uncertainty.",
         metavar="SECONDS",
-        read=seconds_of("the least time", "3"),
+        read=seconds_of("the minimum time", "3"),
         check=of_value(check_seconds),
-        unset="any",
+        unset="no minimum",
         default_words=f"0; in a sweep {LEAST_TIME_IN_SWEEP_S:g}",
     )
     threads: int | None = option(
         default=None,
         label="Threads",
-        hint="CPU threads that may compute",
+        hint="CPU threads of the backend",
         help="Threads of the backend.",
         explanation="How many threads of the processor may compute at once.",
         metavar="N",
@@ -116,8 +116,8 @@ class RunOptions:
         label="CPUs",
         hint="CPUs that it may run on",
         help="CPUs that it may run on.",
-        explanation="On how many of the processor's CPUs it may run, to learn what fewer of them "
-        "cost.",
+        explanation="How many of the processor's CPUs it may run on, to measure the effect of "
+        "fewer.",
         metavar="N",
         read=whole_number_of("the number of CPUs"),
         check=check_number_of_cpus,
@@ -135,18 +135,18 @@ class RunOptions:
     mode: str = option(
         default="train",
         label="Mode",
-        hint="what a batch goes through",
+        hint="which passes each step makes",
         help="gradients: forward and backward without the weight update; inference: forward only.",
         explanation="Whether the network is trained, computes its gradients without updating its "
-        "weights (gradients: forward and backward pass), or is only asked for its answers "
+        "weights (gradients: forward and backward pass), or only computes its outputs "
         "(inference: forward pass).",
         choices=("train", "gradients", "inference"),
     )
     precision: str = option(
         default="float32",
         label="Precision",
-        hint="what it computes in",
-        help="What the network computes in.",
+        hint="number format of the arithmetic",
+        help="Number format of the arithmetic.",
         explanation="How many bits a number has in most of the arithmetic: 32, or 16 with sums in "
         "32 (mixed), which hardware made for it does faster.",
         choices=("float32", "mixed_float16", "mixed_bfloat16"),
@@ -154,8 +154,8 @@ class RunOptions:
     jit: str = option(
         default="auto",
         label="JIT",
-        hint="a step compiled as a whole",
-        help="Compile a step as a whole; auto: as Keras does.",
+        hint="compile each step with XLA",
+        help="Compile each step with XLA; auto: as Keras does.",
         explanation="Whether XLA compiles each step as a whole, which takes longer at first; auto "
         "leaves that to Keras.",
         choices=("auto", "on", "off"),
@@ -184,7 +184,7 @@ class RunOptions:
         default=1.0,
         label="Interval",
         hint="seconds between hardware samples",
-        help="Between hardware samples, from 0.1 to 3,600.",
+        help="Seconds between hardware samples, from 0.1 to 3,600.",
         explanation="How many seconds pass between two readings of the hardware.",
         metavar="SECONDS",
         read=seconds_of("the interval", "0.5"),
@@ -234,24 +234,24 @@ class RunOptions:
         scope=Scope.LAUNCH,
     )
 
-    def complaint(self, workload: Workload) -> str | None:
+    def problem(self, workload: Workload) -> str | None:
         """Say in one sentence why these can't be run; None when they can."""
-        return next(iter(self.complaints(workload).values()), None)
+        return next(iter(self.problems(workload).values()), None)
 
-    def complaints(self, workload: Workload) -> dict[str, str]:
+    def problems(self, workload: Workload) -> dict[str, str]:
         """Say in one sentence each which of these can't be run, and why."""
-        return self._complaints(workload, here=True)
+        return self._problems(workload, here=True)
 
-    def complaint_anywhere(self, workload: Workload) -> str | None:
+    def problem_anywhere(self, workload: Workload) -> str | None:
         """Say in one sentence why no machine can run these; None where one may."""
-        return next(iter(self._complaints(workload, here=False).values()), None)
+        return next(iter(self._problems(workload, here=False).values()), None)
 
-    def _complaints(self, workload: Workload, here: bool) -> dict[str, str]:
-        complaints = {
-            name: described.complaint(getattr(self, name), workload, here)
+    def _problems(self, workload: Workload, here: bool) -> dict[str, str]:
+        problems = {
+            name: described.problem(getattr(self, name), workload, here)
             for name, described in OPTIONS.items()
         }
-        return {name: complaint for name, complaint in complaints.items() if complaint is not None}
+        return {name: problem for name, problem in problems.items() if problem is not None}
 
     def command_line(self, workload: Workload, configured: RunOptions | None = None) -> str:
         """Return the command that runs the same, without what is the default anyway.

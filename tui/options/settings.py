@@ -20,7 +20,7 @@ from workloads.catalog import WORKLOADS
 
 
 class SettingsError(ValueError):
-    """`config.toml` can't be followed; the message is a sentence that says what to mend."""
+    """`config.toml` can't be followed; the message is a sentence that says what to fix."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,20 @@ def _parsed(text: str) -> dict[str, Any]:
         raise SettingsError(f"not valid TOML: {error}") from None
 
 
-def _settings(told: Mapping[str, Any]) -> Settings:
-    run = told.get("run", {})
+def _settings(table: Mapping[str, Any]) -> Settings:
+    run = table.get("run", {})
     if not isinstance(run, dict):
         raise SettingsError("run must be a table: write [run], and its keys below it")
     names = [spec.name for spec in fields(Settings) if spec.name != "run"]
-    values = _checked(Settings, names, {key: value for key, value in told.items() if key != "run"})
+    values = _checked(Settings, names, {key: value for key, value in table.items() if key != "run"})
     options = RunOptions(**_checked(RunOptions, SETTINGS, run, "run."))
     # What even the largest workload refuses, none can run.
     # A file may be shared by machines, and most commands run nothing: what only this machine
-    # lacks is told where something is to be run.
+    # lacks is reported when something is to be run.
     largest = max(WORKLOADS.values(), key=lambda workload: workload.samples)
-    complaint = options.complaint_anywhere(largest)
-    if complaint:
-        raise SettingsError(f"in [run], {complaint}")
+    problem = options.problem_anywhere(largest)
+    if problem:
+        raise SettingsError(f"in [run], {problem}")
     theme = values.get("theme")
     if theme is not None:
         _check_theme(theme)
@@ -118,12 +118,12 @@ def _settings(told: Mapping[str, Any]) -> Settings:
 
 
 def _checked(
-    kind: type[Any], names: Sequence[str], told: Mapping[str, Any], prefix: str = ""
+    kind: type[Any], names: Sequence[str], table: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
     """Return the values of a table whose keys are fields of `kind`, with their types right."""
     types = get_type_hints(kind)
     values = {}
-    for key, value in told.items():
+    for key, value in table.items():
         if key not in names:
             raise SettingsError(_unknown_key(key, names, prefix))
         wanted = next(t for t in _WORDS if t in _alternatives(types[key]))
@@ -154,8 +154,8 @@ def _check_theme(name: str) -> None:
     names = theme_names()
     if name not in names:
         nearest = difflib.get_close_matches(name, names, n=1)
-        told = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists what there is"
-        raise SettingsError(f"there is no theme {quoted(name)}; {told}")
+        suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists the themes"
+        raise SettingsError(f"there is no theme {quoted(name)}; {suggestion}")
 
 
 def remembered_theme() -> str | None:

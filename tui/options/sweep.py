@@ -84,12 +84,12 @@ def make_plan(
             f"use dlmon run {workloads[0]}"
         )
     check_number_of_runs(workloads, variations, repeats)
-    told = {
+    chosen = {
         **vars(shared),
         "python": _from_anywhere(shared.python),
         "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
     }
-    options = {name: value for name, value in told.items() if name in SHARED}
+    options = {name: value for name, value in chosen.items() if name in SHARED}
     plan = Plan(
         workloads=workloads,
         variations=variations,
@@ -112,22 +112,22 @@ def check_plan(plan: Plan) -> None:
     """
     known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
     types = get_type_hints(RunOptions)
-    told = [*plan.options.items()]
-    told += [(v.key, value) for v in plan.variations for value in v.values]
-    right = all(name in SHARED and isinstance(value, types[name]) for name, value in told)
+    values = [*plan.options.items()]
+    values += [(v.key, value) for v in plan.variations for value in v.values]
+    right = all(name in SHARED and isinstance(value, types[name]) for name, value in values)
     if not (known and right):
         raise SweepError("this sweep was started by another version of dlmon: resume it with that")
 
 
 def run_options(plan: Plan, combination: Combination) -> RunOptions:
     """Return the options of a combination's runs."""
-    told: dict[str, Any] = {**plan.options, **combination.varied}
-    return RunOptions(**told)
+    options: dict[str, Any] = {**plan.options, **combination.varied}
+    return RunOptions(**options)
 
 
 def refusal(plan: Plan, combination: Combination) -> str | None:
     """Say in one sentence why a combination can't be run; None where it may."""
-    return run_options(plan, combination).complaint(WORKLOADS[combination.workload])
+    return run_options(plan, combination).problem(WORKLOADS[combination.workload])
 
 
 def job_of(plan: Plan, combination: Combination, directory: Path) -> Job:
@@ -164,16 +164,16 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
             another workload or machine can run is a combination that can't be here.
     """
     typed = read_options({key: text}, RunOptions())
-    for complaint in typed.unreadable.values():
-        raise SweepError(complaint)
+    for problem in typed.unreadable.values():
+        raise SweepError(problem)
     value = getattr(typed.options, key)
     if key == "python":
         value = _from_anywhere(value)
     if not isinstance(value, (str, int, float)):
         raise SweepError(f"--vary {key} can't be {quoted(text)}")
-    complaints = [typed.options.complaint_anywhere(each) for each in WORKLOADS.values()]
-    if None not in complaints:
-        raise SweepError(typed.options.complaint_anywhere(WORKLOADS[workloads[0]]))
+    problems = [typed.options.problem_anywhere(each) for each in WORKLOADS.values()]
+    if None not in problems:
+        raise SweepError(typed.options.problem_anywhere(WORKLOADS[workloads[0]]))
     return value
 
 
@@ -186,7 +186,7 @@ def _from_anywhere(python: str | None) -> str | None:
     if python is None or os.sep not in python:
         return python
     try:
-        # Links stay: that of a virtual environment tells Python what it is.
+        # Links stay: that of a virtual environment shows Python what it is.
         return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111
     except OSError:
         raise SweepError(

@@ -17,7 +17,7 @@ class _Console(Console):
     """A console whose reader may leave: that is no error of ours."""
 
     def on_broken_pipe(self) -> None:
-        """Tell the command line, in place of Rich's exit with code 1."""
+        """Leave it to the command line, in place of Rich's exit with code 1."""
         raise BrokenPipeError
 
 

@@ -30,7 +30,7 @@ from tui.formatting.comparison import (
 )
 from tui.formatting.reading import reading_text
 from tui.plain.console import line_console
-from tui.plain.summary import print_outcome, print_trouble
+from tui.plain.summary import print_outcome, print_problem
 from tui.signals import on_signals
 
 POLL_S = 0.2
@@ -53,18 +53,18 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
     follower = SessionFollower(path, launch=launch)
     console = line_console()
     errors = line_console(stderr=True)
-    lines: _Lines = _Silence() if as_json else _Steady(console)
+    reporter: _Reporter = _SilentReporter() if as_json else _LineReporter(console)
     if not as_json and console.is_terminal:
-        lines = _Live(console)
+        reporter = _ProgressReporter(console)
     try:
-        code_of_signal = asyncio.run(_Following(follower, launch, lines, errors).run())
+        code_of_signal = asyncio.run(_Following(follower, launch, reporter, errors).run())
     finally:
-        lines.close()
+        reporter.close()
         follower.close()
     if as_json:
         if follower.result is not None:
             print(json.dumps(to_json(follower.result)))
-        print_trouble(errors, follower, follower.snapshot(), is_result_printed=True)
+        print_problem(errors, follower, follower.snapshot(), is_result_printed=True)
     else:
         print_outcome(follower)
     if code_of_signal is not None:
@@ -80,11 +80,15 @@ class _Following:
     """Polls a session; a signal to end stops it when it is ours, and leaves it when it isn't."""
 
     def __init__(
-        self, follower: SessionFollower, launch: Lifeline | None, lines: _Lines, errors: Console
+        self,
+        follower: SessionFollower,
+        launch: Lifeline | None,
+        reporter: _Reporter,
+        errors: Console,
     ) -> None:
         self._follower = follower
         self._launch = launch
-        self._lines = lines
+        self._reporter = reporter
         self._errors = errors
         self._exit_code: int | None = None
         self._leave_at: float | None = None
@@ -97,8 +101,8 @@ class _Following:
         on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
         while True:
             records = self._follower.poll(SLICE_S)
-            self._lines.show(records, self._follower)
-            self._tell_trouble()
+            self._reporter.show(records, self._follower)
+            self._report_problem()
             if not self._follower.running and not records:
                 break
             if self._leave_at is not None and time.monotonic() >= self._leave_at:
@@ -125,7 +129,7 @@ class _Following:
         if exit_code == INTERRUPTED_BY_USER:
             self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 
-    def _tell_trouble(self) -> None:
+    def _report_problem(self) -> None:
         problem = self._follower.problem if self._follower.running else None
         kind = problem.partition(" for ")[0] if problem else None
         if problem and kind != self._problem:
@@ -133,23 +137,23 @@ class _Following:
         self._problem = kind
 
 
-class _Lines:
-    """Where what happens in a session is told."""
+class _Reporter:
+    """Prints what happens in a session."""
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
-        """Tell what is new."""
+        """Print what is new."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Leave the terminal as it was."""
 
 
-class _Silence(_Lines):
+class _SilentReporter(_Reporter):
     def show(self, records: list[Record], follower: SessionFollower) -> None:
         return
 
 
-class _Steady(_Lines):
+class _LineReporter(_Reporter):
     """One line for each event, and one every ten seconds.
 
     The epochs that follow those that were asked for (`--seconds`) may be many
@@ -160,7 +164,7 @@ class _Steady(_Lines):
         self._console = console
         self._begun = False
         self._extra: list[Epoch] = []
-        self._beyond_asked = False
+        self._has_extra_epochs = False
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
@@ -175,47 +179,47 @@ class _Steady(_Lines):
                 continue
             line = _event(record, follower)
             if line is not None or isinstance(record, Result):
-                self._tell_extra(follower)
+                self._print_extra_epochs(follower)
             if line is not None:
-                self._tell(line, _happened(record), follower)
+                self._print_event(line, _happened(record), follower)
         if not follower.running:
-            self._tell_extra(follower)
+            self._print_extra_epochs(follower)
         if time.monotonic() >= self._next_at and follower.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
-            told = reading_text(follower.read_share) or _progress_text(follower.snapshot())
-            self._print(told, time.time())
+            progress = reading_text(follower.read_share) or _progress_text(follower.snapshot())
+            self._print(progress, time.time())
 
     def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
         model = follower.session.model
         if isinstance(record, Epoch):
             return model is not None and record.epoch >= model.epochs
         unseen = (*STEADY_PHASES, "opening")
-        return self._beyond_asked and isinstance(record, Phase) and record.name in unseen
+        return self._has_extra_epochs and isinstance(record, Phase) and record.name in unseen
 
     def _take_extra(self, record: Record, follower: SessionFollower) -> None:
         if isinstance(record, Epoch):
-            self._beyond_asked = True
+            self._has_extra_epochs = True
             self._extra.append(record)
             if record.end - self._extra[0].begin >= LINE_EVERY_S * 1e9:
-                self._tell_extra(follower)
+                self._print_extra_epochs(follower)
 
-    def _tell_extra(self, follower: SessionFollower) -> None:
+    def _print_extra_epochs(self, follower: SessionFollower) -> None:
         if self._extra:
-            self._tell(_epochs_text(self._extra, follower), self._extra[-1].end, follower)
+            self._print_event(_epochs_text(self._extra, follower), self._extra[-1].end, follower)
             self._extra = []
 
-    def _tell(self, line: str, t: int, follower: SessionFollower) -> None:
+    def _print_event(self, line: str, t: int, follower: SessionFollower) -> None:
         header = follower.session.header
         self._print(line, header.wall + (t - header.t) / 1e9)
         self._next_at = time.monotonic() + LINE_EVERY_S
 
     def _print(self, line: str, wall: float) -> None:
-        """Print a line with the time at which what it tells of happened."""
+        """Print a line after the time of its event."""
         self._console.print(Text(f"{units.time_of_day(wall)}  {line}"))
         self._console.file.flush()
 
 
-class _Live(_Steady):
+class _ProgressReporter(_LineReporter):
     """The same lines above a progress bar that stays at the bottom."""
 
     def __init__(self, console: Console) -> None:

@@ -47,10 +47,10 @@ def print_outcome(follower: SessionFollower) -> None:
     console = line_console()
     _print_summary(console, follower, snapshot)
     console.file.flush()
-    print_trouble(line_console(stderr=True), follower, snapshot)
+    print_problem(line_console(stderr=True), follower, snapshot)
 
 
-def print_trouble(
+def print_problem(
     errors: Console, follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
 ) -> None:
     """Print what went wrong with a session, or why its result is in no log."""
@@ -66,8 +66,8 @@ def print_trouble(
 def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
     """Say why the result is in no log; with the result, unless that is printed already."""
     assert follower.result is not None
-    told = f"dlmon: {follower.problem}"
-    return told if is_printed else f"{told}; it is:\n{json.dumps(to_json(follower.result))}"
+    problem = f"dlmon: {follower.problem}"
+    return problem if is_printed else f"{problem}; it is:\n{json.dumps(to_json(follower.result))}"
 
 
 def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
@@ -104,8 +104,8 @@ def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, s
     if snapshot.step_ms is not None:
         step = snapshot.step_ms
         mean = "" if step.mean is None else f"mean {step.mean:.3g} ms, "
-        told = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
-        rows.append(("step", told))
+        text = f"{mean}median {step.median:.3g} ms, 95 % within {step.p95:.3g} ms"
+        rows.append(("step", text))
     if snapshot.compile_s is not None:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
     if snapshot.stalls:
@@ -122,12 +122,12 @@ def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, s
 
 def _stalls(count: int, openings: int) -> str:
     batches, starts = count - openings, openings
-    told = []
+    parts = []
     if batches:
-        told.append("1 batch" if batches == 1 else f"{batches:,} batches")
+        parts.append("1 batch" if batches == 1 else f"{batches:,} batches")
     if starts:
-        told.append("the start of 1 epoch" if starts == 1 else f"the start of {starts:,} epochs")
-    return f"{' and '.join(told)} took over ten times the median batch"
+        parts.append("the start of 1 epoch" if starts == 1 else f"the start of {starts:,} epochs")
+    return f"{' and '.join(parts)} took over ten times the median batch"
 
 
 def _epoch_text(snapshot: Snapshot) -> str:

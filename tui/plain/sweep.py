@@ -31,7 +31,7 @@ from tui.signals import on_signals
 
 
 def show_sweep(run: SweepRun, as_json: bool = False) -> int:
-    """Make the runs of a sweep, tell of each, and return the exit code.
+    """Run a sweep, print a line for each run, and return the exit code.
 
     Ctrl-C stops the current run and the sweep, and ends with 130; what
     was made stays, and `--resume` goes on from there.
@@ -68,7 +68,7 @@ class _Showing:
         self._silent = silent
         self._left = asyncio.Event()
         self.exit_code: int | None = None
-        run.on_event = self._tell
+        run.on_event = self._print_event
 
     async def run(self) -> None:
         on_signals(self._end)
@@ -100,7 +100,7 @@ class _Showing:
         self.exit_code = exit_code
         self._left.set()
 
-    def _tell(self, event: Event) -> None:
+    def _print_event(self, event: Event) -> None:
         plan = self._run.sweep.plan
         if not isinstance(event, (Began, Ended)):
             return
@@ -112,8 +112,8 @@ class _Showing:
             return
         metric = plan.metrics[combination.workload]
         left = units.time_left(self._run.sweep.seconds_left())
-        told = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
-        self._print(f"{told}  {left}" if left and self._run.sweep.left() else told)
+        line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
+        self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
 
     def _print(self, line: str) -> None:
         if not self._silent:
@@ -139,9 +139,9 @@ def print_results(run: SweepRun) -> None:
     beside = not console.is_terminal or widest <= console.width
     console.print()
     for line, note in zip(lines, notes, strict=True):
-        told = line + note if beside else line
-        told.rstrip()
-        print_line(console, told)
+        whole = line + note if beside else line
+        whole.rstrip()
+        print_line(console, whole)
     if not beside:
         plan = run.sweep.plan
         _print_sentences(

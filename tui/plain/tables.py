@@ -22,7 +22,7 @@ from tui.formatting.sessions import (
     RunOfSweep,
     can_be_resumed,
     device_of,
-    made_text,
+    done_text,
     outcome,
     resume_command,
     runs_of_sweeps,
@@ -94,7 +94,7 @@ def print_sessions(
     console = table_console()
     if not entries and not sweeps:
         print_line(
-            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run makes one")
+            console, Text(f"no sessions in {shown_path(directory)} yet; dlmon run starts one")
         )
         return
     runs = runs_of_sweeps(sweeps)
@@ -126,7 +126,7 @@ def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool)
             units.day_and_time(entry.header.wall),
             _name(workload_of(entry)),
             _name(entry.status),
-            Text(f"{made_text(entry)} done"),
+            Text(f"{done_text(entry)} done"),
             _name(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
         )
     _print_named(console, ["sweep", *(_id(entry) for entry in sweeps)], table)
@@ -194,10 +194,10 @@ def print_findings(findings: Sequence[Finding]) -> None:
     }
     for finding in findings:
         mark, style = marks[finding.state]
-        told = Text.assemble(
+        line = Text.assemble(
             (f"{mark} ", style), (f"{finding.topic}: ", "bold"), clean(finding.text)
         )
-        print_line(console, told)
+        print_line(console, line)
         if finding.next_step:
             print_line(console, Text(f"    → {clean(finding.next_step)}", style="dim"))
 

@@ -29,7 +29,7 @@ class _Watching:
         self._errors = line_console(stderr=True)
         self._history = MachineHistory(interval_s)
         self._sensing = Sensing(
-            interval_s, self._tell_facts, self._tell_sample, self._complain, pcie=pcie
+            interval_s, self._print_facts, self._print_sample, self._print_error, pcie=pcie
         )
         self._ended = asyncio.Event()
         self._exit_code = DONE
@@ -50,14 +50,14 @@ class _Watching:
         self._exit_code = exit_code
         self._ended.set()
 
-    def _tell_facts(self, facts: Facts) -> None:
+    def _print_facts(self, facts: Facts) -> None:
         self._print(_facts_line(facts))
 
-    def _tell_sample(self, sample: Machine) -> None:
+    def _print_sample(self, sample: Machine) -> None:
         self._history.fold(sample)
         self._print(_machine_line(self._history.latest))
 
-    def _complain(self, text: str) -> None:
+    def _print_error(self, text: str) -> None:
         self._errors.print(Text(f"dlmon: {text}"))
 
     def _print(self, line: str) -> None:

@@ -15,12 +15,12 @@ from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
 # A screen shows whole seconds; a timer, which is never quite on time, is faster and misses none.
-BEAT_S = 0.5
+REFRESH_S = 0.5
 
 # Each screen puts these among its own where the footer is to show them.
 HELP = Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen")
 THEME = Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours")
-SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="What was recorded, and what runs")
+SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="Recorded and running sessions")
 PALETTE = Binding("ctrl+p", "app.command_palette", "Commands", show=False)
 QUIT = Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True)
 
@@ -64,7 +64,7 @@ class BaseScreen(Screen[None]):
         return glyphs_in_use()
 
     @property
-    def is_in_sight(self) -> bool:
+    def is_showing(self) -> bool:
         """Whether the screen is seen, be it behind a question or a menu."""
         return self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen))
 

@@ -28,14 +28,13 @@ class HelpScreen(BaseScreen):
         Binding("ctrl+c,ctrl+q", "close", show=False),
         Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓"),
         Binding("down,j", "scroll(1)", "Scroll down", show=False),
-        Binding("pageup", "page(-1)", "A page up", show=False),
-        Binding("pagedown,space", "page(1)", "A page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "page(1)", "Page down", show=False),
         Binding("home", "page(-1000)", "Go to start", show=False),
         Binding("end", "page(1000)", "Go to end", show=False),
     ]
 
     def __init__(self, keys: Sequence[Topic], topics: Sequence[Topic]) -> None:
-        """Take what is to be explained."""
         super().__init__()
         self._explanations = Explanations(
             (("Keys", keys, 0), ("On this screen", topics, 1)), id="help"
@@ -55,13 +54,11 @@ class HelpScreen(BaseScreen):
         return action not in ("scroll", "page") or self._explanations.scrolls
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll; up is negative."""
         self._explanations.scroll_lines(lines)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by what is in sight; up is negative."""
+        """Scroll by a page; up is negative."""
         self._explanations.scroll_pages(pages)
 
     def action_close(self) -> None:
-        """Go back."""
         self.dismiss()

@@ -29,7 +29,7 @@ class QuitScreen(ModalScreen[str]):
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Stop", "after the current batch; its results are kept"),
-        ("Leave", "it trains on; dlmon attach shows it again"),
+        ("Leave", "it keeps training; dlmon attach shows it again"),
         ("Stay", "nothing changes"),
     )
     # Whole, for Textual looks for it beside a subclass.
@@ -51,7 +51,7 @@ class QuitScreen(ModalScreen[str]):
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
                     yield Button(label, id=answer, variant=variant)
-            lines = [Content.assemble((f"{n:<7}", "bold"), told) for n, told in self.CONSEQUENCES]
+            lines = [Content.assemble((f"{n:<7}", "bold"), text) for n, text in self.CONSEQUENCES]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
         yield KeyFooter()

@@ -19,18 +19,19 @@ class StartingScreen(BaseScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave", "Quit", tooltip="Don't wait; what has not started is not trained"),
+        Binding("q", "leave", "Quit", tooltip="Don't wait, and don't start the run"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
             "Starting",
-            "The sensors say what this machine is before training begins, so that every run is "
-            "recorded with what it ran on. It takes about a second.",
+            "The sensors identify the hardware before training starts, so that it is recorded with "
+            "every run. This takes about a second.",
         ),
         (
             "Reading",
-            "A session is shown once its log is read to the end: that of a day takes a while.",
+            "A session is shown once its log is read to the end; after a long run that takes a "
+            "while.",
         ),
     )
 
@@ -43,9 +44,8 @@ class StartingScreen(BaseScreen):
         self._sentence = sentence
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the line."""
         yield Waiting(self._sentence)
 
-    def say(self, sentence: str) -> None:
-        """Say how far that has come."""
-        self.query_one(Waiting).say(sentence)
+    def show_text(self, sentence: str) -> None:
+        """Show how far it has come."""
+        self.query_one(Waiting).show_text(sentence)

@@ -38,7 +38,7 @@ class StopScreen(QuitScreen, inherit_bindings=False):
 class AgainScreen(QuitScreen, inherit_bindings=False):
     """Answers `again` or `stay`."""
 
-    QUESTION = "This run is still going on."
+    QUESTION = "This run is still in progress."
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
         ("again", "Stop it and run again (a)", "error"),
         ("stay", "Go on (esc)", "default"),

@@ -42,15 +42,15 @@ class SessionsScreen(BaseScreen):
             "app.command_palette",
             "Commands",
             priority=True,
-            tooltip="Look for a command by its name",
+            tooltip="Search for a command",
         ),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("q", "leave", "Back", show=False),
         QUIT,
         Binding("up", "move(-1)", "Newer session", show=False),
         Binding("down", "move(1)", "Older session", show=False),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
         Binding("ctrl+home", "move(-1000000)", "Newest session", show=False),
         Binding("ctrl+end", "move(1000000)", "Oldest session", show=False),
     ]
@@ -58,13 +58,13 @@ class SessionsScreen(BaseScreen):
         (
             "Sessions",
             "Every training run that was recorded here, newest first, and those that are running "
-            "now. Enter or a double click shows one, as it ended or as it goes on.",
+            "now. Enter or a double click shows one, finished or live.",
         ),
         (
             "Sweeps",
             "A sweep has a row of its own, and its runs stand below it, joined to it by ├ and ╰, "
             "with what was varied at the end of the row. Enter on the sweep shows its table and "
-            "its chart, and goes on with what is left of it.",
+            "its chart, and resumes it.",
         ),
         (
             "Filter",
@@ -74,8 +74,9 @@ class SessionsScreen(BaseScreen):
         ),
         (
             "status",
-            "completed, stopped by a person, or failed; running; interrupted when what watched "
-            "over it vanished; unknown where that can't be known, as of another machine's session.",
+            "completed, stopped by a person, or failed; running; interrupted if its "
+            "supervisor vanished; unknown if that can't be determined, as for another "
+            "machine's session.",
         ),
         (
             "time",
@@ -89,7 +90,6 @@ class SessionsScreen(BaseScreen):
         """A session is to be shown."""
 
         def __init__(self, log: Path) -> None:
-            """Take its log."""
             super().__init__()
             self.log = log
 
@@ -97,7 +97,6 @@ class SessionsScreen(BaseScreen):
         """A sweep is to be shown, and gone on with."""
 
         def __init__(self, path: Path) -> None:
-            """Take its file."""
             super().__init__()
             self.path = path
 
@@ -129,16 +128,14 @@ class SessionsScreen(BaseScreen):
         self.call_after_refresh(self.action_refresh)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the list by what is typed."""
         self._list.filter(event.value)
 
     def on_row_list_highlighted(self) -> None:
-        """Tell what is known of what is highlighted."""
+        """Show the details of what is highlighted."""
         self._details.show(self._list.highlighted, self._list.run_of_sweep)
         self.refresh_bindings()
 
     def on_row_list_chosen(self) -> None:
-        """Show what was clicked twice."""
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -161,13 +158,10 @@ class SessionsScreen(BaseScreen):
             self.action_leave()
 
     def action_refresh(self) -> None:
-        """Read sessions and sweeps again."""
         self._list.show(self._read(), self._read_sweeps())
 
     def action_move(self, steps: int) -> None:
-        """Move the highlight."""
         self._list.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._list.move_page(direction)

@@ -15,15 +15,15 @@ from tui.formatting.sessions import (
     RunOfSweep,
     can_be_resumed,
     device_of,
-    made_text,
+    done_text,
     outcome,
 )
 from tui.formatting.sweeps import findings, plan_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 _UNFINISHED = {
-    Status.RUNNING: "still running: Enter shows it as it goes on",
+    Status.RUNNING: "still running: Enter shows it live",
     Status.INTERRUPTED: "its supervisor is gone and left no result; Enter shows what was recorded",
     Status.UNKNOWN: "recorded on another machine: whether it still runs can't be seen from here",
 }
@@ -33,7 +33,6 @@ class SessionDetails(Lines):
     """A few rows: its name, how it was trained, how fast it was, where it is recorded."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._entry: Recorded | None = None
         self._run: RunOfSweep | None = None
@@ -45,12 +44,12 @@ class SessionDetails(Lines):
         self.set_titles(title if entry else "")
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows; a long error takes the place of where it is recorded."""
         entry = self._entry
         if entry is None:
             return []
-        rows: list[Row]
+        rows: list[TextRow]
         if isinstance(entry, SweepEntry):
             rows = self._of_sweep(entry)
         else:
@@ -58,27 +57,27 @@ class SessionDetails(Lines):
         rows.append(((shown_path(entry.path), MUTED),))
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
-    def _of_sweep(self, entry: SweepEntry) -> list[Row]:
+    def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         found = findings(entry.sweep, self.glyphs)
         return [
             ((entry.header.id, STRONG),),
             ((plan_text(entry.plan, self.glyphs), PLAIN),),
-            ((f"{made_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
+            ((f"{done_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
 
-    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
-        of_sweep: Row = ()
+    def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
+        of_sweep: TextRow = ()
         if self._run is not None:
-            told = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
-            of_sweep = ((told, MUTED),)
+            text = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
+            of_sweep = ((text, MUTED),)
         return [
             ((entry.header.id, STRONG), *of_sweep),
             ((_settings(entry), PLAIN),),
             *self._came_of_it(entry, width, height - 2),
         ]
 
-    def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[Row]:
+    def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         result = entry.result
         if result is None:
             return [((_UNFINISHED.get(entry.status, entry.status), MUTED),)]
@@ -95,7 +94,7 @@ def _next_step(entry: SweepEntry) -> str:
     if entry.status == Status.RUNNING:
         return f"process {entry.pid} runs it"
     if can_be_resumed(entry):
-        return "Enter goes on with it"
+        return "Enter resumes it"
     return "Enter shows its table and its chart"
 
 
@@ -103,7 +102,7 @@ def _settings(entry: SessionEntry) -> str:
     """Return how it was trained, and on what."""
     options, result = entry.header.options, entry.result
     device, name = device_of(entry)
-    # Which one an automatic choice took is told once it is over.
+    # An automatic choice is known once the run is over.
     on = "" if device == "auto" else units.device(name or device)
     parts = [entry.header.workload, f"on {on}" if on else ""]
     for option, text in (
@@ -124,7 +123,7 @@ def _speed(result: Result, glyphs: Glyphs) -> str:
     if result.samples_per_second is not None:
         parts.append(units.throughput(result.samples_per_second, glyphs))
     if result.step_ms is not None:
-        parts.append(f"{result.step_ms.median:,.3g} ms a step")
+        parts.append(f"{result.step_ms.median:,.3g} ms per step")
     if result.compile_s is not None:
         parts.append(f"compile {units.seconds(result.compile_s)}")
     parts.append(f"took {units.seconds(result.wall_s)}")

@@ -23,7 +23,7 @@ from tui.formatting.sessions import (
 )
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, wrapped
 from tui.widgets.row_list import RowList
-from tui.widgets.rows import Row, Run, fit
+from tui.widgets.rows import TextRow, TextRun, fit
 
 _GAP = 2
 _STATUS_STYLES = {
@@ -40,7 +40,6 @@ class SessionList(RowList):
     """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start before anything was read."""
         super().__init__(id=id)
         self._all: list[Recorded] | None = None
         self._shown: list[Recorded] = []
@@ -61,7 +60,6 @@ class SessionList(RowList):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         return len(self._shown)
 
     def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
@@ -88,12 +86,10 @@ class SessionList(RowList):
         rows = range(len(self._shown))
         return next((row for row in rows if isinstance(self._shown[row], SessionEntry)), 0)
 
-    def heading(self, width: int) -> Row:
-        """Return the names of the columns."""
+    def heading(self, width: int) -> TextRow:
         return self._columns_for(width).heading()
 
-    def row_of(self, index: int, width: int) -> Row:
-        """Return a session or a sweep."""
+    def row_of(self, index: int, width: int) -> TextRow:
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
         pointer = self.glyphs.pointer if index == self.index else " "
@@ -112,7 +108,7 @@ class SessionList(RowList):
     def _has(self, index: int) -> bool:
         return index < len(self._shown)
 
-    def nothing(self, width: int, height: int) -> list[Row]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
         if self._all is None:
             texts = ["Reading the sessions …"]
@@ -126,7 +122,7 @@ class SessionList(RowList):
             ]
         lines = [line for text in texts for line in wrapped(text, width, height, self.ellipsis)]
         styles = [PLAIN, *[MUTED] * len(lines)]
-        rows: list[Row] = [((line, style),) for line, style in zip(lines, styles, strict=False)]
+        rows: list[TextRow] = [((line, style),) for line, style in zip(lines, styles, strict=False)]
         return rows[:height]
 
     def _columns_for(self, width: int) -> _Columns:
@@ -152,14 +148,13 @@ class _Columns:
         hosts = [entry.header.host for entry in entries]
         self._host = _widest([*hosts, "host"], _LONGEST_HOST) if width >= _WIDTH_FOR_HOST else 0
 
-    def heading(self) -> Row:
-        """Return the names of the columns."""
+    def heading(self) -> TextRow:
         when = "started".ljust(len("2026-11-20 14:56") - self._date_from)
         texts = [when, *self._fitted("workload", "device", "status", "host"), "time"]
         gap = " " * _GAP
         return (("   " + gap.join(text for text in texts if text), MUTED),)
 
-    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, glyphs: Glyphs) -> Row:
+    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, glyphs: Glyphs) -> TextRow:
         """Return a session, with what it was in a sweep, or a sweep."""
         when = units.day_and_time(entry.header.wall)[self._date_from :]
         when = when.rjust(len("2026-11-20 14:56") - self._date_from)
@@ -167,7 +162,7 @@ class _Columns:
             workload_of(entry), self._device_of(entry), entry.status, entry.header.host
         )
         gap = " " * _GAP
-        runs: list[Run] = [
+        runs: list[TextRun] = [
             (f"{pointer}{when}{gap}", MUTED),
             (workload + gap, STRONG),
             (device + gap if device else "", PLAIN),
@@ -176,10 +171,10 @@ class _Columns:
         ]
         if isinstance(entry, SweepEntry):
             return (*runs, (sweep_outcome(entry, glyphs), STRONG))
-        told = outcome(entry, glyphs)
-        runs.append((told, PLAIN))
+        result = outcome(entry, glyphs)
+        runs.append((result, PLAIN))
         if run is not None:
-            runs.append((f"{gap if told else ''}{run.text}", MUTED))
+            runs.append((f"{gap if result else ''}{run.text}", MUTED))
         return tuple(runs)
 
     def _fitted(self, workload: str, device: str, status: str, host: str) -> tuple[str, ...]:
@@ -219,15 +214,15 @@ def matching(
 
 def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
     header = entry.header
-    told = [header.id, workload_of(entry), entry.status, header.host]
-    told.append(units.day_and_time(header.wall))
+    texts = [header.id, workload_of(entry), entry.status, header.host]
+    texts.append(units.day_and_time(header.wall))
     if isinstance(entry, SweepEntry):
-        told.append(sweep_outcome(entry))
+        texts.append(sweep_outcome(entry))
     else:
-        told += device_of(entry)
+        texts += device_of(entry)
     if run is not None:
-        told += [run.sweep.header.id, run.text]
-    return " ".join(told).lower()
+        texts += [run.sweep.header.id, run.text]
+    return " ".join(texts).lower()
 
 
 def _widest(texts: Sequence[str], most: int) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tui.sweep.picture import SweepPicture
 from tui.sweep.plot import SERIES, bar_rows, plot_rows
 from tui.widgets.lines import MUTED, Lines
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -37,19 +37,17 @@ class SweepChart(Lines):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self._picture: SweepPicture | None = None
 
     def show(self, picture: SweepPicture) -> None:
-        """Show a picture."""
         if picture != self._picture:
             self._picture = picture
             note = picture.note.replace("✗", "x") if self.glyphs.is_ascii else picture.note
             self.set_titles(picture.title, note)
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the picture, or say that there is nothing to see yet."""
         picture = self._picture
         if picture is None:
@@ -57,7 +55,7 @@ class SweepChart(Lines):
         known = [point.y for series in picture.series for point in series.points]
         failed = any(p.out_of_memory for series in picture.series for p in series.points)
         if picture.series and not failed and all(y is None for y in known):
-            waiting = "a point for each combination, once it has a throughput"
+            waiting = "waiting for the first throughput"
             return [((waiting[:width], MUTED),)]
         if picture.series:
             return plot_rows(picture.series, width, height, self.glyphs)

@@ -1,4 +1,4 @@
-"""Ask what is to be varied in a sweep of one workload."""
+"""The form that asks what a sweep of one workload varies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.formatting.sweeps import plan_text
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
 
-HINT = "Name an option and its values, or ask for several runs of the same."
+HINT = "Enter an option and its values, or a number of runs."
 
 
 class SweepForm(ModalScreen[Plan]):
@@ -34,7 +34,7 @@ class SweepForm(ModalScreen[Plan]):
     CSS_PATH = "sweep_form.tcss"
     AUTO_FOCUS = "#vary"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "begin", "Sweep", priority=True),
+        Binding("enter", "start", "Sweep", priority=True),
         Binding("tab", "app.focus_next", "Next field"),
         Binding("escape", "cancel", "Back", priority=True),
         Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
@@ -55,8 +55,8 @@ class SweepForm(ModalScreen[Plan]):
                 yield TextField(placeholder="batch_size=32,64,128 threads=1,2", id="vary")
             with Horizontal():
                 yield Label("Runs of each")
-                yield TextField(placeholder="1; three show how sure a figure is", id="repeats")
-            yield Static(id="told")
+                yield TextField(placeholder="1; three or more give an uncertainty", id="repeats")
+            yield Static(id="summary")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -64,38 +64,36 @@ class SweepForm(ModalScreen[Plan]):
         self._check()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Check what is typed."""
         event.stop()
         self._check()
 
-    def action_begin(self) -> None:
+    def action_start(self) -> None:
         """Answer with the plan, if it can be."""
-        plan = self._check(asked=True)
+        plan = self._check(submitted=True)
         if plan is not None:
             self.dismiss(plan)
 
     def action_cancel(self) -> None:
-        """Answer with nothing."""
         self.dismiss()
 
-    def _check(self, asked: bool = False) -> Plan | None:
+    def _check(self, submitted: bool = False) -> Plan | None:
         """Show what the fields amount to, or what is wrong with them.
 
-        An empty field is wrong only once the sweep is asked for; until then it says what to type.
+        An empty field is an error only on submit; until then the hint says what to type.
         """
-        told = self.query_one("#told", Static)
+        summary = self.query_one("#summary", Static)
         vary = self.query_one("#vary", TextField).value.split()
         plan, text, wrong = None, HINT, False
         try:
             repeats = self._repeats()
-            if vary or repeats > 1 or asked:
+            if vary or repeats > 1 or submitted:
                 plan = self._plan_of(vary, repeats)
                 text = plan_text(plan, glyphs_in_use())
         except SweepError as error:
             # A word without its = is still being typed.
-            text, wrong = clean(str(error)), asked or not vary or "=" in vary[-1]
-        told.update(Content(text))
-        told.set_class(wrong, "-wrong")
+            text, wrong = clean(str(error)), submitted or not vary or "=" in vary[-1]
+        summary.update(Content(text))
+        summary.set_class(wrong, "-wrong")
         return plan
 
     def _repeats(self) -> int:

@@ -31,7 +31,7 @@ from tui.widgets.lines import (
     row_width,
     wrapped,
 )
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 SPARK_CELLS = 12
 _SPARK_COLUMN_NS = 1_000_000_000
@@ -60,15 +60,15 @@ HELP: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a sweep is, as its screen tells it.
+class SweepProgress:
+    """How far a sweep is, as its screen shows it.
 
-    `state` is a word: running, stopping, completed, stopped or failed. `slot` is
-    the current run, and `last_run` says that none will follow it.
+    `status` is a word: running, stopping, completed, stopped or failed. `slot` is
+    the current run; with `last_run` the sweep stops after it.
     """
 
     sweep: Sweep
-    state: str
+    status: str
     slot: Slot | None
     elapsed_s: float
     running_for_s: float = 0.0
@@ -81,23 +81,21 @@ class SweepTopLine(Lines):
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
-        self._standing: Standing | None = None
+        self._progress: SweepProgress | None = None
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: SweepProgress) -> None:
         """Show how far a sweep is."""
-        self._standing = standing
+        self._progress = progress
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the row."""
-        standing = self._standing
-        if standing is None:
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        progress = self._progress
+        if progress is None:
             return []
-        right = _how_far(standing, self.glyphs)
-        plan = standing.sweep.plan
-        left: Row = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
+        right = _how_far(progress, self.glyphs)
+        plan = progress.sweep.plan
+        left: TextRow = (("dlmon  ", ACCENT), ("sweep  ", PLAIN), (swept_text(plan), STRONG))
         varied = f" {self.glyphs.times} ".join(key_text(key) for key in plan.varied)
         if varied:
             left = (*left, (f"  {varied}", MUTED))
@@ -113,7 +111,6 @@ class SweepFindings(GrowingLines):
     MOST_ROWS: ClassVar[int] = 4
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
         self._sentences: Sequence[str] = ()
 
@@ -122,12 +119,11 @@ class SweepFindings(GrowingLines):
         self._sentences = sentences
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the rows."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
         lines: list[str] = []
         for sentence in self._sentences:
             lines += wrapped(sentence, width, max(1, height - len(lines)), self.ellipsis)
-        rows: list[Row] = [((line, PLAIN),) for line in lines[:height]]
+        rows: list[TextRow] = [((line, PLAIN),) for line in lines[:height]]
         if len(lines) > height and rows:
             more = f" {self.ellipsis} {len(lines) - height} more"
             rows[-1] = joined(rows[-1], ((more, MUTED),), width, self.ellipsis)
@@ -140,13 +136,12 @@ class SweepRunLine(Lines):
     DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
-        self._rows_by_width: list[tuple[Row, Row]] = []
+        self._rows_by_width: list[tuple[TextRow, TextRow]] = []
 
     def show_run(self, name: str, session: Session | None, snapshot: Snapshot | None) -> None:
         """Show a run; without a session it is being started."""
-        named: Row = ((f"{name}  ", STRONG),)
+        named: TextRow = ((f"{name}  ", STRONG),)
         if session is None or snapshot is None:
             self._rows_by_width = [((*named, ("starting …", MUTED)), ())]
         else:
@@ -167,7 +162,7 @@ class SweepRunLine(Lines):
         self._rows_by_width = [(((sentence, BAD if wrong else MUTED),), ())]
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return as much as there is room for."""
         for left, right in self._rows_by_width:
             if row_width(left) + APART + row_width(right) <= width:
@@ -175,29 +170,29 @@ class SweepRunLine(Lines):
         return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
 
 
-def _how_far(standing: Standing, glyphs: Glyphs) -> Row:
-    sweep, plan = standing.sweep, standing.sweep.plan
+def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
+    sweep, plan = progress.sweep, progress.sweep.plan
     left = sweep.left()
     done = len(plan.order) - len(left)
     runs: list[tuple[str, tuple[str, ...]]] = []
-    if standing.state not in ("running", "stopping"):
-        style = GOOD if standing.state == "completed" else BAD
-        runs.append((standing.state, style))
+    if progress.status not in ("running", "stopping"):
+        style = GOOD if progress.status == "completed" else BAD
+        runs.append((progress.status, style))
         runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
-        return (*runs, (f"  {units.clock(standing.elapsed_s)}", PLAIN))
-    if standing.state == "stopping" or standing.last_run:
-        told = "stopping" if standing.state == "stopping" else "stops after this run"
-        runs.append((f"{told}  ", STRONG))
-    if standing.slot is not None:
-        runs.extend(_place(sweep, standing.slot))
-    runs.append((f"  {units.clock(standing.elapsed_s)}", PLAIN))
-    left_s = sweep.seconds_left(standing.running_for_s)
-    if left_s is not None and not standing.last_run and standing.state == "running":
+        return (*runs, (f"  {units.clock(progress.elapsed_s)}", PLAIN))
+    if progress.status == "stopping" or progress.last_run:
+        text = "stopping" if progress.status == "stopping" else "stops after this run"
+        runs.append((f"{text}  ", STRONG))
+    if progress.slot is not None:
+        runs.extend(_place(sweep, progress.slot))
+    runs.append((f"  {units.clock(progress.elapsed_s)}", PLAIN))
+    left_s = sweep.seconds_left(progress.running_for_s)
+    if left_s is not None and not progress.last_run and progress.status == "running":
         runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))
     return tuple(runs)
 
 
-def _place(sweep: Sweep, slot: Slot) -> Row:
+def _place(sweep: Sweep, slot: Slot) -> TextRow:
     """Say which combination of those that can be is being run, and in which round."""
     plan = sweep.plan
     round_of = [
@@ -206,21 +201,21 @@ def _place(sweep: Sweep, slot: Slot) -> Row:
         if other.repeat == slot.repeat
         and getattr(sweep.outcomes.get(other), "status", None) != RunStatus.IMPOSSIBLE
     ]
-    told = f"combination {round_of.index(slot) + 1} of {len(round_of)}"
+    text = f"combination {round_of.index(slot) + 1} of {len(round_of)}"
     if plan.repeats > 1:
-        told = f"{told}  round {slot.repeat + 1} of {plan.repeats}"
-    return ((told, PLAIN),)
+        text = f"{text}  round {slot.repeat + 1} of {plan.repeats}"
+    return ((text, PLAIN),)
 
 
-def _doing(snapshot: Snapshot) -> Row:
-    told: list[tuple[str, tuple[str, ...]]] = [(snapshot.phase or "starting", PLAIN)]
+def _doing(snapshot: Snapshot) -> TextRow:
+    runs: list[tuple[str, tuple[str, ...]]] = [(snapshot.phase or "starting", PLAIN)]
     epoch = epoch_text(snapshot)
     if epoch:
-        told.append((f"  {epoch}", MUTED))
+        runs.append((f"  {epoch}", MUTED))
     speed = snapshot.samples_per_second_now
     if speed is not None:
-        told.append((f"  {units.rate(speed)} samples/s", PLAIN))
-    return tuple(told)
+        runs.append((f"  {units.rate(speed)} samples/s", PLAIN))
+    return tuple(runs)
 
 
 def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
@@ -237,16 +232,16 @@ def _spark(session: Session, snapshot: Snapshot, glyphs: Glyphs) -> str:
     return draw(columns, SPARK_CELLS, 1, max(known), filled=True)[0]
 
 
-def _machine(snapshot: Snapshot) -> Row:
+def _machine(snapshot: Snapshot) -> TextRow:
     machine = snapshot.machine
     if machine is None:
         return ()
-    told = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
-    told += [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
-    return tuple((f"  {text}", MUTED) for text in told)
+    texts = [f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu is not None else []
+    texts += [f"GPU {g.index} {units.percent(g.utilization_pct)}" for g in machine.gpus or ()]
+    return tuple((f"  {text}", MUTED) for text in texts)
 
 
-def _epoch_bar(snapshot: Snapshot, glyphs: Glyphs) -> Row:
+def _epoch_bar(snapshot: Snapshot, glyphs: Glyphs) -> TextRow:
     if snapshot.progress is None:
         return ()
     fraction = snapshot.progress.epoch_fraction

@@ -88,17 +88,17 @@ def _points(plan: Plan, rows: Sequence[CombinationRow], axis: str) -> SweepPictu
 def _bars(rows: Sequence[CombinationRow], best: Collection[int], glyphs: Glyphs) -> SweepPicture:
     bars = []
     for row in rows:
-        told = row.reason or row.status
+        text = row.reason or row.status
         if row.value is not None:
-            told = f"{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
-        bars.append(Bar(label(row.combination), row.value, told, row.combination.index in best))
+            text = f"{amount(row.metric, row.value)} {spread_text(row, glyphs)}".rstrip()
+        bars.append(Bar(label(row.combination), row.value, text, row.combination.index in best))
     values = [row.value for row in rows if row.value is not None]
-    stretched = any(
+    is_logarithmic = any(
         abs(fraction * max(values) - value) > 1e-9 * max(values)
         for value, fraction in zip(values, bar_fractions(values), strict=True)
     )
     return SweepPicture(
         title=heading_of(rows[0].metric),
-        note="logarithmic scale" if stretched else "",
+        note="logarithmic scale" if is_logarithmic else "",
         bars=tuple(bars),
     )

@@ -20,13 +20,13 @@ from tui.drawing.plot import (
 )
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, cut
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 SERIES = tuple((f"sweep-chart--series-{number}",) for number in range(6))
 """The component classes of the series; what comes after the last one is not drawn."""
 
 _LEVELS, _ASCII_LEVELS = 4, 2
-"""How many heights of a line can be told apart in one cell."""
+"""How many heights of a line one cell can show."""
 _LABELS_WIDTH = 6
 _MARGIN = 2
 """Cells between an end of the axis and the outermost points, so that their labels have room."""
@@ -49,7 +49,7 @@ class Point:
 
 @dataclass(frozen=True)
 class PointSeries:
-    """Points that differ in nothing but what the axis tells, from its left to its right."""
+    """Points that differ only in the variable of the axis, from left to right."""
 
     label: str
     points: tuple[Point, ...]
@@ -57,16 +57,16 @@ class PointSeries:
 
 @dataclass(frozen=True)
 class Bar:
-    """One combination; `told` is its figure, or why it has none."""
+    """One combination; `text` is its figure, or why it has none."""
 
     label: str
     value: float | None
-    told: str
+    text: str
     best: bool = False
 
 
 def is_doubling(xs: Sequence[float]) -> bool:
-    """Tell whether values grow at least twofold from one to the next: then an axis is log2."""
+    """Return whether each value is at least twice the one before: then an axis is log2."""
     ordered = sorted(set(xs))
     pairs = pairwise(ordered)
     return len(ordered) > 1 and ordered[0] > 0 and all(b >= 2 * a for a, b in pairs)
@@ -74,12 +74,12 @@ def is_doubling(xs: Sequence[float]) -> bool:
 
 def plot_rows(
     series: Sequence[PointSeries], width: int, height: int, glyphs: Glyphs = UNICODE
-) -> list[Row]:
+) -> list[TextRow]:
     """Draw the points of each series and the lines that join them.
 
     The vertical axis begins at zero. A point without a figure leaves a gap; where
-    memory ran out, a cross stands at the top. Of several series a first row tells
-    which is which.
+    memory ran out, a cross stands at the top. With several series the first row
+    is the legend.
     """
     drawn = series[: len(SERIES)]
     legend = _legend(series, width, glyphs) if len(series) > 1 else ()
@@ -102,7 +102,9 @@ def plot_rows(
     return [legend, *rows] if legend else rows
 
 
-def bar_rows(bars: Sequence[Bar], width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Row]:
+def bar_rows(
+    bars: Sequence[Bar], width: int, height: int, glyphs: Glyphs = UNICODE
+) -> list[TextRow]:
     """Draw a bar for each combination, as many as have room, then how many there are more."""
     if not bars or width < 1 or height < 1:
         return []
@@ -110,21 +112,21 @@ def bar_rows(bars: Sequence[Bar], width: int, height: int, glyphs: Glyphs = UNIC
     shown = bars if len(bars) <= height else bars[: height - 1]
     values = [one.value for one in bars if one.value is not None]
     fractions = dict(zip(values, bar_fractions(values), strict=True))
-    told_width = max((cell_len(one.told) for one in shown if one.value is not None), default=0)
+    text_width = max((cell_len(one.text) for one in shown if one.value is not None), default=0)
     longest = max((cell_len(one.label) for one in shown), default=0)
-    room = width - told_width - 2 * _GAP - 2
+    room = width - text_width - 2 * _GAP - 2
     label_width = max(1, min(longest, int(width * _LABEL_SHARE), room - _SHORTEST_BAR))
     bar_width = room - label_width
-    rows: list[Row] = []
+    rows: list[TextRow] = []
     for one in shown:
         marker = (glyphs.best if one.best else " ") + " "
         style = STRONG if one.best else PLAIN
         label = fit(one.label, label_width, ellipsis) + " " * _GAP
         if one.value is None:
-            row: Row = ((marker + label, style), (one.told, MUTED))
+            row: TextRow = ((marker + label, style), (one.text, MUTED))
         else:
             drawn = bar(fractions[one.value], bar_width, glyphs)
-            row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.told, style))
+            row = ((marker + label, style), (drawn, SERIES[0]), (" " * _GAP + one.text, style))
         rows.append(cut(row, width, ellipsis))
     if len(shown) < len(bars):
         rows.append(cut(((f"  {ellipsis} {len(bars) - len(shown)} more", MUTED),), width, ellipsis))
@@ -149,7 +151,7 @@ class _Places:
 
 
 class _Cells:
-    """Characters with the component classes that style them, and the levels that a cell tells."""
+    """Characters with the component classes that style them, and how many levels a cell shows."""
 
     def __init__(self, width: int, height: int, levels: int) -> None:
         self.width, self.height, self.levels = width, height, levels
@@ -159,7 +161,7 @@ class _Cells:
         if 0 <= x < self.width and 0 <= y < self.height:
             self._cells[y][x] = (character, style)
 
-    def row(self, y: int) -> Row:
+    def row(self, y: int) -> TextRow:
         """Return a row, cells of one style together."""
         runs: list[tuple[str, tuple[str, ...]]] = []
         for character, style in self._cells[y]:
@@ -198,9 +200,9 @@ def _columns(points: Sequence[Point], place: _Places, width: int) -> list[float 
     for left, right in pairwise(points):
         if left.y is None or right.y is None:
             continue
-        begin, end = place.column(left.x), place.column(right.x)
-        for column in range(begin, end + 1):
-            share = (column - begin) / (end - begin) if end > begin else 0.0
+        start, end = place.column(left.x), place.column(right.x)
+        for column in range(start, end + 1):
+            share = (column - start) / (end - start) if end > start else 0.0
             columns[column] = left.y + share * (right.y - left.y)
     return columns
 
@@ -214,38 +216,38 @@ def _row(value: float, top: float, cells: _Cells) -> int:
 def _vertical_labels(top: float, height: int, width: int) -> list[str]:
     if not width:
         return [""] * height
-    told = {0: top, height - 1: 0.0}
+    values = {0: top, height - 1: 0.0}
     if height >= 5:
-        told[(height - 1) // 2] = top / 2
+        values[(height - 1) // 2] = top / 2
     if height == 1:
-        told = {0: top}
+        values = {0: top}
     return [
-        f"{short_number(told[y]):>{width - 1}} " if y in told else " " * width
+        f"{short_number(values[y]):>{width - 1}} " if y in values else " " * width
         for y in range(height)
     ]
 
 
-def _label(text: str) -> Row:
+def _label(text: str) -> TextRow:
     return ((text, MUTED),) if text else ()
 
 
 def _horizontal_labels(points: Sequence[Point], place: _Places, width: int) -> str:
     """Write the values under their points; one without room is left out, the last one last."""
-    told = sorted({(point.x, point.label) for point in points})
+    labels = sorted({(point.x, point.label) for point in points})
     row = [" "] * width
     taken = [False] * width
     # The ends first: they say what the axis spans.
-    for x, label in [told[-1], *told[:-1]]:
-        begin = place.column(x) // COLUMNS_PER_CELL - (len(label) - 1) // 2
-        begin = max(0, min(begin, width - len(label)))
-        end = begin + len(label)
-        if len(label) <= width and not any(taken[max(0, begin - 1) : end + 1]):
-            row[begin:end] = label
-            taken[begin:end] = [True] * len(label)
+    for x, label in [labels[-1], *labels[:-1]]:
+        start = place.column(x) // COLUMNS_PER_CELL - (len(label) - 1) // 2
+        start = max(0, min(start, width - len(label)))
+        end = start + len(label)
+        if len(label) <= width and not any(taken[max(0, start - 1) : end + 1]):
+            row[start:end] = label
+            taken[start:end] = [True] * len(label)
     return "".join(row)
 
 
-def _legend(series: Sequence[PointSeries], width: int, glyphs: Glyphs) -> Row:
+def _legend(series: Sequence[PointSeries], width: int, glyphs: Glyphs) -> TextRow:
     """Return each series' marker and name; those that aren't drawn are counted."""
     markers = glyphs.series
     runs: list[tuple[str, tuple[str, ...]]] = []
@@ -253,5 +255,5 @@ def _legend(series: Sequence[PointSeries], width: int, glyphs: Glyphs) -> Row:
         runs.append((f"{markers[number]} ", SERIES[number]))
         runs.append((f"{one.label}{' ' * _GAP}", PLAIN))
     if len(series) > len(SERIES):
-        runs.append((f"and {len(series) - len(SERIES)} that are not drawn", MUTED))
+        runs.append((f"and {len(series) - len(SERIES)} not drawn", MUTED))
     return cut(tuple(runs), width, glyphs.ellipsis)

@@ -13,7 +13,7 @@ from tui.screens.stop import GO_ON
 class SweepQuitScreen(QuitScreen, inherit_bindings=False):
     """Answers `stop`, `after` or `stay`."""
 
-    QUESTION = "The sweep is not at its end."
+    QUESTION = "The sweep is still running."
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
         ("stop", "Stop now (s)", "error"),
         ("after", "After this run (e)", "primary"),
@@ -21,9 +21,9 @@ class SweepQuitScreen(QuitScreen, inherit_bindings=False):
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Now", "the current run counts as not run"),
-        ("After", "this run ends as it would, and no further one begins"),
+        ("After", "this run finishes, and no other one starts"),
         ("Stay", "nothing changes"),
-        ("", "What is left is run by  dlmon sweep --resume last"),
+        ("", "The rest is run by  dlmon sweep --resume last"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop now"),
@@ -63,17 +63,17 @@ class SweepGoOnScreen(QuitScreen, inherit_bindings=False):
     QUESTION = "The sweep stops after this run."
     ANSWERS: ClassVar[tuple[Answer, ...]] = (
         ("stop", "Stop now (s)", "error"),
-        ("go_on", "Make all runs (m)", "primary"),
-        ("stay", "As it is (esc)", "default"),
+        ("go_on", "Finish the sweep (m)", "primary"),
+        ("stay", "No change (esc)", "default"),
     )
     CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Now", "the current run counts as not run"),
-        ("All", "the sweep goes on after this run"),
-        ("As is", "this run ends as it would, and no further one begins"),
+        ("Finish", "the sweep continues after this run"),
+        ("As is", "this run finishes, and no other one starts"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop now"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        Binding("m", "answer('go_on')", "Make all runs"),
+        Binding("m", "answer('go_on')", "Finish the sweep"),
         *GO_ON,
     ]

@@ -16,13 +16,13 @@ from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
-from tui.screens.base import BEAT_S, HELP, PALETTE, SESSIONS, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen
 from tui.screens.quit import QuitScreen
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
 from tui.sweep import table as sweep_table
 from tui.sweep.chart import SweepChart
-from tui.sweep.lines import Standing, SweepFindings, SweepRunLine, SweepTopLine
+from tui.sweep.lines import SweepFindings, SweepProgress, SweepRunLine, SweepTopLine
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
@@ -47,17 +47,15 @@ class SweepScreen(BaseScreen):
         Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
         SESSIONS,
         HELP,
-        Binding(
-            "q", "leave", "Quit", tooltip="Leave; a sweep that is not at its end is asked about"
-        ),
+        Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
         THEME,
         _hidden("up", "move(-1)", "Combination above"),
         _hidden("down", "move(1)", "Combination below"),
-        _hidden("pageup", "move_page(-1)", "A page up"),
-        _hidden("pagedown", "move_page(1)", "A page down"),
+        _hidden("pageup", "move_page(-1)", "Page up"),
+        _hidden("pagedown", "move_page(1)", "Page down"),
         _hidden("home", "move(-1000000)", "First combination"),
         _hidden("end", "move(1000000)", "Last combination"),
-        _hidden("f", "follow", "Highlight what is being run"),
+        _hidden("f", "follow", "Follow the current run"),
         PALETTE,
         _hidden("ctrl+c,ctrl+q", "leave", ""),
     ]
@@ -72,7 +70,6 @@ class SweepScreen(BaseScreen):
         """The sweep is over; `text` says how."""
 
         def __init__(self, text: str) -> None:
-            """Take the sentence."""
             super().__init__()
             self.text = text
 
@@ -80,7 +77,6 @@ class SweepScreen(BaseScreen):
         """A session of the sweep is to be shown."""
 
         def __init__(self, log: Path) -> None:
-            """Take its log."""
             super().__init__()
             self.log = log
 
@@ -88,7 +84,6 @@ class SweepScreen(BaseScreen):
         """The person wants to leave; `interrupted` says whether the sweep was stopped for it."""
 
         def __init__(self, screen: SweepScreen, run: SweepRun, interrupted: bool) -> None:
-            """Take the sweep, and how it is left."""
             super().__init__(screen)
             self.run = run
             self.interrupted = interrupted
@@ -114,7 +109,6 @@ class SweepScreen(BaseScreen):
 
     @property
     def path(self) -> Path:
-        """The sweep's file."""
         return self._run.writer.path
 
     def compose_parts(self) -> ComposeResult:
@@ -129,12 +123,12 @@ class SweepScreen(BaseScreen):
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
         self._table = self.query_one(SweepTable)
-        told = plan_text(self._run.sweep.plan, self.glyphs)
-        self._table.set_titles("Combinations", told)
+        summary = plan_text(self._run.sweep.plan, self.glyphs)
+        self._table.set_titles("Combinations", summary)
         # As high as its rows and its border need, and no more than its share.
         self._table.styles.height = len(self._run.sweep.plan.combinations) + 3
         self.run_worker(self._make_runs(), exclusive=True)
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
         self.call_after_refresh(self.tick)
 
     async def _make_runs(self) -> None:
@@ -143,7 +137,7 @@ class SweepScreen(BaseScreen):
         self._changed = True
         self.tick()
         self.refresh_bindings()
-        self.post_message(self.Ended(self._told_at_end()))
+        self.post_message(self.Ended(self._end_text()))
         if self._leave_when_ended:
             self._go(interrupted=True)
         elif self._question is not None and self._question.is_current:
@@ -164,12 +158,12 @@ class SweepScreen(BaseScreen):
 
     def tick(self) -> None:
         """Paint the sweep as it stands, where it can be seen, be it behind a question."""
-        if self._left or not self.is_in_sight:
+        if self._left or not self.is_showing:
             return
         if self._changed:
             self._changed = False
             self._paint_results()
-        self.query_one(SweepTopLine).show(self._standing)
+        self.query_one(SweepTopLine).show(self._progress)
         self._paint_run()
 
     def _paint_results(self) -> None:
@@ -212,25 +206,25 @@ class SweepScreen(BaseScreen):
                 line.show_run(name, follower.session, follower.snapshot())
 
     @property
-    def _standing(self) -> Standing:
+    def _progress(self) -> SweepProgress:
         run = self._run
-        state = "stopping" if run.stopping else "running"
+        status = "stopping" if run.stopping else "running"
         if run.ended:
-            state = "failed" if run.problem is not None else run.sweep.closed or "stopped"
+            status = "failed" if run.problem is not None else run.sweep.closed or "stopped"
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
-        return Standing(
+        return SweepProgress(
             sweep=run.sweep,
-            state=state,
+            status=status,
             slot=run.slot,
             elapsed_s=elapsed_s,
             running_for_s=run.running_for_s,
             last_run=run.stops_after_run and not run.ended,
         )
 
-    def _told_at_end(self) -> str:
-        told = findings(self._run.sweep, self.glyphs)
+    def _end_text(self) -> str:
+        found = findings(self._run.sweep, self.glyphs)
         name = self._run.writer.header.id
-        return f"{name} {self._standing.state}" + (f": {told[0]}" if told else "")
+        return f"{name} {self._progress.status}" + (f": {found[0]}" if found else "")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only what goes on."""
@@ -311,7 +305,6 @@ class SweepScreen(BaseScreen):
         self.tick()
 
     def _go(self, interrupted: bool) -> None:
-        """Leave, once."""
         if not self._left:
             self._left = True
             self.post_message(self.Left(self, self._run, interrupted))
@@ -322,7 +315,6 @@ class SweepScreen(BaseScreen):
         self._table.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        """Move the highlight by a page."""
         self._follows = False
         self._table.move_page(direction)
 

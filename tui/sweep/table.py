@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from dlmon.records import RunStatus
-from tui.formatting.sweeps import Column, TableRow
+from tui.formatting.sweeps import SweepTableColumn, SweepTableRow
 from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG
 from tui.widgets.row_list import RowList
-from tui.widgets.rows import Row, Run
+from tui.widgets.rows import TextRow, TextRun
 
 _GAP = "  "
 _STATUS_COLUMNS = ("status", "runs")
@@ -21,22 +21,22 @@ HELP: tuple[tuple[str, str], ...] = (
         "Combinations",
         "A row for each combination of what is varied; ▶ is the one of the highest throughput "
         "among those that do the same work: in a sweep over the mode, one for each mode. Enter "
-        "shows the session of the highlighted one, as it runs or as it ended.",
+        "shows the session of the highlighted one, live or finished.",
     ),
     (
         "runs",
         "How many of a combination's runs have completed. All combinations are run before any is "
-        "run again, in an order that favours none.",
+        "run again, in a balanced order.",
     ),
     (
-        "ms a sample, …",
+        "ms per sample, …",
         "The median over the runs; ± is the 95 % interval of three or more, and ~ says that it is "
         "projected from a part of an epoch.",
     ),
     (
         "best is",
-        "How many times as fast the best combination is, where the runs show that it surely is: "
-        "where the intervals of the two don't overlap.",
+        "How many times as fast the best combination is, where the difference is "
+        "significant: the intervals of the two don't overlap.",
     ),
 )
 
@@ -45,10 +45,9 @@ class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id)
-        self._columns: tuple[Column, ...] = ()
-        self._table: tuple[TableRow, ...] = ()
+        self._columns: tuple[SweepTableColumn, ...] = ()
+        self._table: tuple[SweepTableRow, ...] = ()
         self._widths: list[int] = []
 
     @property
@@ -57,43 +56,40 @@ class SweepTable(RowList):
         return len(self._table)
 
     @property
-    def row(self) -> TableRow | None:
-        """The highlighted row."""
+    def row(self) -> SweepTableRow | None:
         return self._table[self.index] if self._table else None
 
-    def show(self, columns: tuple[Column, ...], rows: tuple[TableRow, ...]) -> None:
+    def show(self, columns: tuple[SweepTableColumn, ...], rows: tuple[SweepTableRow, ...]) -> None:
         """Show rows, as many as ever; the highlight stays."""
         self._columns, self._table = columns, rows
         self._widths = _widths(columns, rows)
         self.redraw()
 
-    def heading(self, width: int) -> Row:
-        """Return the names of the columns."""
+    def heading(self, width: int) -> TextRow:
         pairs = zip(self._columns, self._widths, strict=True)
-        told = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
-        return (("   " + _GAP.join(told), MUTED),)
+        headings = [_aligned(column.heading, cells, column.numeric) for column, cells in pairs]
+        return (("   " + _GAP.join(headings), MUTED),)
 
-    def row_of(self, index: int, width: int) -> Row:
-        """Return a combination."""
+    def row_of(self, index: int, width: int) -> TextRow:
         row = self._table[index]
         marker = self.glyphs.best if row.best else " "
-        runs: list[Run] = [(f" {marker}", ACCENT)]
+        runs: list[TextRun] = [(f" {marker}", ACCENT)]
         style = STRONG if row.best else PLAIN
         for column, cell, cells in zip(self._columns, row.cells, self._widths, strict=True):
-            standing = column.heading in _STATUS_COLUMNS
-            cell_style = _STYLES.get(row.status, BAD) if standing else style
+            is_status = column.heading in _STATUS_COLUMNS
+            cell_style = _STYLES.get(row.status, BAD) if is_status else style
             runs.append((f"{_GAP if len(runs) > 1 else ' '}", PLAIN))
             runs.append((_aligned(cell, cells, column.numeric), cell_style))
         if row.note:
             runs.append((f"{_GAP}{row.note}", MUTED))
         return tuple(runs)
 
-    def nothing(self, width: int, height: int) -> list[Row]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Return nothing: a sweep has combinations."""
         return []
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[TableRow]) -> list[int]:
+def _widths(columns: Sequence[SweepTableColumn], rows: Sequence[SweepTableRow]) -> list[int]:
     """Return how wide each column is for its heading and all of its cells."""
     return [
         max(cell_len(text) for text in (column.heading, *(row.cells[i] for row in rows)))

@@ -21,7 +21,7 @@ from tui.widgets.lines import (
     with_thumb,
     wrapped,
 )
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ("utilisation", "The share of time in which the GPU, or the CPU's cores, computed at all."),
@@ -49,8 +49,8 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "energy",
-        "What the GPU took since the session began, or the home or watch screen that this one "
-        "was opened from; and in all since its driver was loaded.",
+        "What the GPU has used since the session (or the home or watch screen below this one) "
+        "was started; and in all since its driver was loaded.",
     ),
     ("MIG", "On where the card is divided into instances; then it reports no utilisation."),
     (
@@ -73,10 +73,11 @@ DETAIL_HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "This run",
-        "What the training and all that it started take together; top thread is its busiest one.",
+        "What the training and all processes that it started use together; top thread is the "
+        "busiest one.",
     ),
     ("cost, late by", "What dlmon's own sensors take, and how late their last sample was."),
-    ("unknown", "What can't be read, below each part with the reason."),
+    ("unknown", "What can't be read stands below each part, with the reason."),
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
     ("as last read", "The session is over: nothing has been read since."),
 )
@@ -103,7 +104,6 @@ class MachineDetail(Wheel, Lines):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty, at the top."""
         super().__init__(id=id)
         self._view: MachineView | None = None
         self._first = 0
@@ -120,8 +120,8 @@ class MachineDetail(Wheel, Lines):
         self._first += delta
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the part that is in sight."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the visible rows."""
         if self._view is None or width < 1 or height < 1:
             return []
         rows = self._all_rows(self._view, width - _MARGIN)
@@ -132,16 +132,16 @@ class MachineDetail(Wheel, Lines):
             return with_thumb(seen, self._first, len(rows), width, self.glyphs)
         return seen
 
-    def _all_rows(self, view: MachineView, width: int) -> list[Row]:
-        rows: list[Row] = []
+    def _all_rows(self, view: MachineView, width: int) -> list[TextRow]:
+        rows: list[TextRow] = []
         for section in sections(view):
             rows += [self._heading(section, view, width), *self._body(section, view, width)]
             rows.append(())
         return [cut(row, width, self.ellipsis) for row in rows[:-1]]
 
-    def _heading(self, section: Section, view: MachineView, width: int) -> Row:
+    def _heading(self, section: Section, view: MachineView, width: int) -> TextRow:
         """Return a title, a line, and at its end what has room of what the part is."""
-        row: Row = ((f" {section.title}", ACCENT),)
+        row: TextRow = ((f" {section.title}", ACCENT),)
         if view.stale:
             row = (*row, (f"  {view.stale}", BAD))
         elif is_over(view):
@@ -149,16 +149,16 @@ class MachineDetail(Wheel, Lines):
         if section.about:
             row = (*row, (f"  {section.about[0]}", STRONG))
         for text in section.about[1:]:
-            longer: Row = (*row, (f"  {text}", MUTED))
+            longer: TextRow = (*row, (f"  {text}", MUTED))
             if row_width(longer) > width - 2:
                 break
             row = longer
         rest = width - row_width(row) - 1
         return (*row, (f" {self.glyphs.line * rest}", MUTED)) if rest > 0 else row
 
-    def _body(self, section: Section, view: MachineView, width: int) -> list[Row]:
+    def _body(self, section: Section, view: MachineView, width: int) -> list[TextRow]:
         room = width - _INDENT
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         if section.problem:
             lines = wrapped(section.problem, room, 3, self.ellipsis)
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
@@ -167,15 +167,15 @@ class MachineDetail(Wheel, Lines):
         long = [figure for figure in section.figures if _is_too_long(figure, each)]
         short = [figure for figure in section.figures if figure not in long]
         stale = bool(view.stale)
-        told = meters_side_by_side(short, in_a_row, room, self.glyphs, _LABEL, stale=stale)
-        rows += [((" ", PLAIN), *row) for row in told]
+        meters = meters_side_by_side(short, in_a_row, room, self.glyphs, _LABEL, stale=stale)
+        rows += [((" ", PLAIN), *row) for row in meters]
         for figure in long:
             rows += self._whole(figure, room, stale=stale)
         for reason, names in section.unknown:
             rows += self._unknown(reason, names, room)
         return rows
 
-    def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[Row]:
+    def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[TextRow]:
         """Return a figure in rows of its own."""
         style = {"": PLAIN, "high": _HIGH, "bad": BAD}[figure.level]
         lines = wrapped(figure.text, width - _LABEL, 3, self.ellipsis)
@@ -185,7 +185,7 @@ class MachineDetail(Wheel, Lines):
             for name, line in zip(names, lines, strict=False)
         ]
 
-    def _unknown(self, reason: str, names: str, width: int) -> list[Row]:
+    def _unknown(self, reason: str, names: str, width: int) -> list[TextRow]:
         """Return a reason, and what it is the reason of."""
         label = f"{reason}: "
         if cell_len(label) > width // 2:
@@ -198,5 +198,5 @@ class MachineDetail(Wheel, Lines):
 
 
 def _is_too_long(figure: Figure, room: int) -> bool:
-    """Tell whether a text without a bar is longer than its column."""
+    """Return whether a text without a bar is longer than its column."""
     return figure.fraction is None and cell_len(figure.text) > room

@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from tui.machine.panel import AboutLines
-from tui.machine.process_table import PROCESS_HELP, ProcessDetails, ProcessTable
+from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
 from tui.machine.view import MachineView
-from tui.screens.base import BEAT_S, HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
 from tui.widgets.text_field import WholeFilterField
 
@@ -48,7 +48,7 @@ class MachineScreen(BaseScreen):
 
     def on_mount(self) -> None:
         """Start the one timer that paints."""
-        self.set_interval(BEAT_S, self.tick)
+        self.set_interval(REFRESH_S, self.tick)
 
     def on_resize(self) -> None:
         """Draw for the new size once all parts have theirs."""
@@ -64,16 +64,15 @@ class MachineScreen(BaseScreen):
 
     def tick(self) -> None:
         """Paint the machine as it is known now, be it behind a menu, where that has changed."""
-        if not self.is_in_sight:
+        if not self.is_showing:
             return
         view = self._look()
-        told = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
-        if told != self._painted:
-            self._painted = told
+        shown = (view.history.latest, view.facts, view.stale, view.age_s is None, view.gpu_index)
+        if shown != self._painted:
+            self._painted = shown
             self.paint(view)
 
     def paint(self, view: MachineView) -> None:
-        """Show a machine."""
         raise NotImplementedError
 
     def action_gpus(self) -> None:
@@ -89,16 +88,14 @@ class GpusScreen(MachineScreen):
     """Every GPU, then the rest of the machine, with all that is known of each."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Show what is above, or below"
-        ),
+        Binding("up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll up or down"),
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
         *_ALWAYS,
         Binding("g", "leave", "Back", show=False),
-        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Show what is below"),
-        Binding("pageup", "scroll_page(-1)", "A page up", show=False),
-        Binding("pagedown,space", "scroll_page(1)", "A page down", show=False),
-        Binding("home", "scroll_page(-1000)", "To the top", show=False),
+        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Scroll down"),
+        Binding("pageup", "scroll_page(-1)", "Page up", show=False),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False),
+        Binding("home", "scroll_page(-1000)", "Go to start", show=False),
         Binding("end", "scroll_page(1000)", "Go to end", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = DETAIL_HELP
@@ -115,7 +112,6 @@ class GpusScreen(MachineScreen):
         yield self._detail
 
     def paint(self, view: MachineView) -> None:
-        """Show all parts."""
         self.query_one(AboutLines).show(view.facts, "")
         self._detail.show(view)
         if self._detail.scrolls != self._offers_scrolling:
@@ -139,34 +135,36 @@ class ProcessesScreen(MachineScreen):
     """The processes: of the run, on a GPU, or busy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only what is typed"),
+        Binding(
+            "slash", "filter", "Filter", key_display="/", tooltip="Show only matching processes"
+        ),
         Binding(
             "o,greater_than_sign",
             "sort(1)",
             "Sort",
             tooltip="Sort by the next column; < goes back, a click sorts as well",
         ),
-        Binding("i", "turn_round", "Reverse", tooltip="Reverse the order"),
+        Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
         Binding("f4", "gpus", "GPU", show=False),
         Binding("f6", "sort(1)", "Sort", show=False),
         # Before the way back, which has the same key where there is no filter.
-        Binding("escape", "clear_filter", "Clear", tooltip="Forget the filter"),
+        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
         *_ALWAYS,
         Binding("p", "leave", "Back", show=False),
         Binding(
             "less_than_sign",
             "sort(-1)",
-            "Sort by the column before",
+            "Sort by the previous column",
             show=False,
-            tooltip="Sort by the column before",
+            tooltip="Sort by the previous column",
         ),
         Binding("up", "move(-1)", "Choose above", show=False, tooltip="Choose the process above"),
         Binding("down", "move(1)", "Choose below", show=False, tooltip="Choose the process below"),
-        Binding("pageup", "move_page(-1)", "A page up", show=False),
-        Binding("pagedown", "move_page(1)", "A page down", show=False),
-        Binding("home", "move(-1000000)", "To the first", show=False),
-        Binding("end", "move(1000000)", "To the last", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("home", "move(-1000000)", "Go to start", show=False),
+        Binding("end", "move(1000000)", "Go to end", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *PROCESS_HELP,
@@ -187,7 +185,7 @@ class ProcessesScreen(MachineScreen):
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
         yield self._filter
-        yield ProcessTable(choosing=True, id="processes", classes="panel")
+        yield ProcessList(choosing=True, id="processes", classes="panel")
         yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:
@@ -196,19 +194,17 @@ class ProcessesScreen(MachineScreen):
         super().on_mount()
 
     def paint(self, view: MachineView) -> None:
-        """Show the processes."""
         self._table.show(view)
 
     @property
-    def _table(self) -> ProcessTable:
-        return self.query_one(ProcessTable)
+    def _table(self) -> ProcessList:
+        return self.query_one(ProcessList)
 
-    def on_process_table_chosen(self) -> None:
-        """Tell all that is known of the chosen process."""
+    def on_process_list_chosen(self) -> None:
+        """Show the details of the chosen process."""
         self.query_one(ProcessDetails).show(self._table.chosen)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the table by what is typed."""
         self._table.filter(event.value)
 
     def on_input_submitted(self) -> None:
@@ -230,20 +226,16 @@ class ProcessesScreen(MachineScreen):
         self.refresh_bindings()
 
     def action_clear_filter(self) -> None:
-        """Show all processes again."""
         self._filter.value = ""
         self.on_input_submitted()
 
     def action_sort(self, step: int) -> None:
-        """Sort by another column."""
         self._table.sort_by_next(step)
 
-    def action_turn_round(self) -> None:
-        """Reverse the order."""
-        self._table.turn_round()
+    def action_reverse_order(self) -> None:
+        self._table.reverse()
 
     def action_move(self, steps: int) -> None:
-        """Choose another process."""
         self._table.move(steps)
 
     def action_move_page(self, direction: int) -> None:

@@ -64,11 +64,9 @@ class WatchScreen(BaseScreen):
             self.query_one(MachinePanel).stop()
 
     def action_gpus(self) -> None:
-        """Show every GPU in depth."""
         self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look))
 
     def action_processes(self) -> None:
-        """Show what runs on this machine."""
         self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look))
 
     def action_zoom(self, out: bool) -> None:

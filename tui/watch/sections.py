@@ -14,13 +14,13 @@ from tui.formatting.machine import (
     clock_figure,
     gpu_memory_figure,
     gpu_temperature,
+    has_no_readings,
     link_text,
     memory_figure,
     no_utilization,
     power_figure,
     processes_text,
     rate_text,
-    tells_nothing,
     temperature_of_cpu,
     throttle_figure,
     traffic_text,
@@ -35,7 +35,7 @@ class Section:
     """One part of a machine: what it is, its figures, and the reasons of what is unknown.
 
     `unknown` holds each reason with the names of all that it is the reason of.
-    A part that tells nothing has its `problem` in place of them.
+    A part without readings has its `problem` in place of them.
     """
 
     title: str
@@ -91,8 +91,8 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     about += ["trains"] if gpu.index == view.gpu_index and not is_over(view) else []
     about += [text for text in (facts.bus_id, facts.uuid) if text]
     title = f"GPU {gpu.index}"
-    if tells_nothing(gpu):
-        energy = _told(_energy(gpu, view.energy_j_of(gpu)))
+    if has_no_readings(gpu):
+        energy = _text_figure(_energy(gpu, view.energy_j_of(gpu)))
         left = (replace(energy, label="energy"),) if energy is not None else ()
         return Section(title, tuple(about), left, problem=_silence(gpu))
     why = gpu.why
@@ -126,22 +126,22 @@ def gpu_section(view: MachineView, gpu: Gpu) -> Section:
     known.add("PCIe link", _link(gpu, facts), why, "pcie_generation", "pcie_width")
     traffic = traffic_text(gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s)
     traffic_names = ("pcie_receive_mib_s", "pcie_send_mib_s")
-    known.add("over PCIe", _told(traffic), why, *traffic_names)
+    known.add("over PCIe", _text_figure(traffic), why, *traffic_names)
     active = None if gpu.nvlinks is None else Figure("", f"{gpu.nvlinks} active")
     known.add("NVLink", active, why, "nvlinks")
     if gpu.nvlinks or gpu.nvlinks is None:
         traffic = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
         traffic_names = ("nvlink_receive_mib_s", "nvlink_send_mib_s")
-        known.add("over NVLink", _told(traffic), why, *traffic_names)
+        known.add("over NVLink", _text_figure(traffic), why, *traffic_names)
     known.add("ECC errors", _ecc(gpu), why, "ecc_uncorrected", "ecc_corrected")
-    known.add("energy", _told(_energy(gpu, view.energy_j_of(gpu))), why, "energy_j")
+    known.add("energy", _text_figure(_energy(gpu, view.energy_j_of(gpu))), why, "energy_j")
     mig = None if gpu.mig is None else Figure("", "on" if gpu.mig else "off")
     known.add("MIG", mig, why, "mig")
     return _section(title, tuple(about), known)
 
 
 def _silence(gpu: Gpu) -> str:
-    """Say why a GPU tells nothing."""
+    """Return why a GPU has no readings."""
     reason = no_utilization(gpu)
     return f"{NOT_READ}: {reason}" if reason in ("not supported", "denied") else reason
 
@@ -178,10 +178,10 @@ def _cpu(machine: Machine, facts: MachineFacts, energy_j: float | None) -> Secti
         known.add("used of allowed", None, why, "limit_used_pct")
     held = cpu.throttled_pct
     if facts.cpu_limit is not None or held:
-        told = None
+        throttled = None
         if held is not None:
-            told = Figure("", f"{held:.0f} % of the time", level="high" if held else "")
-        known.add("held back", told, why, "throttled_pct")
+            throttled = Figure("", f"{held:.0f} % of the time", level="high" if held else "")
+        known.add("held back", throttled, why, "throttled_pct")
     for label, text in (("governor", facts.governor), ("runs on", _supply(facts.on_battery))):
         if text:
             known.add(label, Figure("", text), why)
@@ -193,8 +193,8 @@ _WATT = ("power_w", "energy_j")
 
 def _cores(cores: int, physical: int | None) -> str:
     """Write how many cores there are to use; a physical one may count as two."""
-    told = f"{cores} core{'s' if cores > 1 else ''}"
-    return f"{told}, {physical} physical" if physical and physical < cores else told
+    text = f"{cores} core{'s' if cores > 1 else ''}"
+    return f"{text}, {physical} physical" if physical and physical < cores else text
 
 
 def _allowed(cores: float | None, used_pct: float | None) -> Figure:
@@ -230,7 +230,7 @@ def _memory(machine: Machine, facts: MachineFacts) -> Section:
         known.add(label, None if rate is None else Figure("", rate_text(rate)), why, name, "disk")
     why = {**machine.why, **(network.why if network is not None else {})}
     both = (network.receive_mib_s, network.send_mib_s) if network is not None else (None, None)
-    known.add("network", _told(traffic_text(*both)), why, "receive_mib_s", "network")
+    known.add("network", _text_figure(traffic_text(*both)), why, "receive_mib_s", "network")
     return _section("Memory, disk, network", (), known)
 
 
@@ -259,14 +259,14 @@ _BUSIEST = ("busiest_thread_pct",)
 
 def _sensors(machine: Machine, facts: MachineFacts) -> Section:
     known = _Readings()
-    known.add("driver", _told(facts.driver or ""), facts.why, "driver")
-    known.add("CUDA", _told(facts.cuda or ""), facts.why, "cuda")
+    known.add("driver", _text_figure(facts.driver or ""), facts.why, "driver")
+    known.add("CUDA", _text_figure(facts.cuda or ""), facts.why, "cuda")
     label, text = _users_of_gpus(machine, facts)
     if text:
         known.add(label, Figure("", text), facts.why)
     cost = machine.cost
     if cost is not None:
-        known.add("cost", Figure("", f"{cost.cpu_ms:.1f} ms of CPU a sample"), {})
+        known.add("cost", Figure("", f"{cost.cpu_ms:.1f} ms of CPU per sample"), {})
         known.add("late by", Figure("", f"{cost.late_ms:.1f} ms"), {})
     return _section("Driver and sensors", (), known)
 
@@ -295,7 +295,7 @@ def _share(pct: float) -> Figure:
     return Figure("", f"{pct:.0f} %", pct / 100)
 
 
-def _told(text: str) -> Figure | None:
+def _text_figure(text: str) -> Figure | None:
     return Figure("", text) if text else None
 
 
@@ -318,10 +318,10 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
 def _ecc(gpu: Gpu) -> Figure | None:
     counts: Iterable[tuple[int | None, str]] = (
         (gpu.ecc_corrected, "corrected"),
-        (gpu.ecc_uncorrected, "not"),
+        (gpu.ecc_uncorrected, "uncorrected"),
     )
-    told = ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
-    return Figure("", told, level="bad" if gpu.ecc_uncorrected else "") if told else None
+    text = ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
+    return Figure("", text, level="bad" if gpu.ecc_uncorrected else "") if text else None
 
 
 def _energy(gpu: Gpu, since_begin_j: float | None) -> str:
@@ -332,7 +332,7 @@ def _energy(gpu: Gpu, since_begin_j: float | None) -> str:
 
 
 def _faults(rate: float | None) -> Figure | None:
-    return None if rate is None else Figure("", f"{rate:,.0f} a second")
+    return None if rate is None else Figure("", f"{rate:,.0f} per second")
 
 
 def _above_0(rate: float) -> Level:

@@ -23,7 +23,7 @@ from tui.drawing.plot import (
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
 from tui.formatting.glyphs import Glyphs
 from tui.widgets.lines import wrapped
-from tui.widgets.rows import Row, RowWidget, Run, fit
+from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ChartPicture:
     Marks are (column, label), such as the start of epoch 2; shades are (first
     column, last column, kind), where a kind is one of `SHADES`. The labels of
     the axis stand at equal distances from top to bottom; without them `top`,
-    the middle and `bottom` are told. `reason` says why nothing is known. The
+    the middle and `bottom` are labelled. `reason` says why nothing is known. The
     `cursor` is a column too, and `times` are labelled at columns. Where a `part`
     of each column is given, it is drawn filled and the rest above it in another
     tone.
@@ -152,7 +152,7 @@ class Chart(RowWidget):
             self._picture = picture
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the rows of the picture: axis, line, and marks under it."""
         if width < 1 or height < 1:
             return []
@@ -223,7 +223,6 @@ class Chart(RowWidget):
             self.post_message(self.Grabbed())
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Tell how far the chart was dragged."""
         if self._grabbed_x is None:
             return
         if event.button == 0:
@@ -236,7 +235,6 @@ class Chart(RowWidget):
             self.post_message(self.Dragged(COLUMNS_PER_CELL * cells))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Tell which column was clicked, unless the chart was dragged."""
         if self._grabbed_x is None:
             return
         self._let_go()
@@ -253,11 +251,9 @@ class Chart(RowWidget):
             self.release_mouse()
 
     def on_mouse_scroll_up(self) -> None:
-        """Tell that the wheel was turned."""
         self.post_message(self.Scrolled(up=True))
 
     def on_mouse_scroll_down(self) -> None:
-        """Tell that the wheel was turned."""
         self.post_message(self.Scrolled(up=False))
 
     def _column_at(self, screen_x: int) -> int:
@@ -308,19 +304,19 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
 def _backgrounds(
     shades: Sequence[tuple[int, int, str]], plot_width: int
 ) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Divide a row into (begin, end, component classes that shade it)."""
+    """Divide a row into (start, end, component classes that shade it)."""
     cells: list[tuple[str, ...]] = [()] * plot_width
     for first, last, kind in shades:
         if kind in SHADES:
-            begin = max(0, first // COLUMNS_PER_CELL)
-            end = max(begin, min(plot_width, last // COLUMNS_PER_CELL + 1))
-            cells[begin:end] = [(f"chart--{kind}",)] * (end - begin)
+            start = max(0, first // COLUMNS_PER_CELL)
+            end = max(start, min(plot_width, last // COLUMNS_PER_CELL + 1))
+            cells[start:end] = [(f"chart--{kind}",)] * (end - start)
     runs = []
-    begin = 0
+    start = 0
     for background, group in groupby(cells):
-        end = begin + sum(1 for _ in group)
-        runs.append((begin, end, background))
-        begin = end
+        end = start + sum(1 for _ in group)
+        runs.append((start, end, background))
+        start = end
     return runs
 
 
@@ -330,38 +326,38 @@ def _runs(
     backgrounds: list[tuple[int, int, tuple[str, ...]]],
     is_part: list[bool] | None = None,
     component: str = "chart--low",
-) -> Row:
+) -> TextRow:
     """Return a row: its part of the axis, and the text in runs of equal background and tone."""
-    axis: Row = ((label, ("chart--axis",)),) if label else ()
-    runs: list[Run] = []
-    for begin, end, background in backgrounds:
-        for inside, group in groupby(range(begin, end), lambda x: is_part is None or is_part[x]):
+    axis: TextRow = ((label, ("chart--axis",)),) if label else ()
+    runs: list[TextRun] = []
+    for start, end, background in backgrounds:
+        for inside, group in groupby(range(start, end), lambda x: is_part is None or is_part[x]):
             cells = [*group]
             tone = component if inside else "chart--rest"
             runs.append((text[cells[0] : cells[-1] + 1], (*background, tone)))
     return (*axis, *runs)
 
 
-def _crossed(row: Row, axis_width: int, cursor: int, glyphs: Glyphs) -> Row:
+def _crossed(row: TextRow, axis_width: int, cursor: int, glyphs: Glyphs) -> TextRow:
     """Draw the cursor over a row: a line where it is blank, the cell reversed where it is not."""
     cell, side = divmod(cursor, COLUMNS_PER_CELL)
     at = axis_width + cell
-    crossed: list[Run] = []
-    begin = 0
+    crossed: list[TextRun] = []
+    start = 0
     for text, components in row:
-        end = begin + len(text)
-        if begin <= at < end:
-            before, character, after = text[: at - begin], text[at - begin], text[at - begin + 1 :]
+        end = start + len(text)
+        if start <= at < end:
+            before, character, after = text[: at - start], text[at - start], text[at - start + 1 :]
             drawn, over = _cursor_cell(character, side, components, glyphs)
             parts = ((before, components), (drawn, over), (after, components))
             crossed.extend(part for part in parts if part[0])
         else:
             crossed.append((text, components))
-        begin = end
+        start = end
     return tuple(crossed)
 
 
-def _cursor_cell(character: str, side: int, components: tuple[str, ...], glyphs: Glyphs) -> Run:
+def _cursor_cell(character: str, side: int, components: tuple[str, ...], glyphs: Glyphs) -> TextRun:
     """Return the cell in which the cursor stands at the left or the right side."""
     if character == " ":
         return ("|" if glyphs.is_ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.widgets.lines import PLAIN, Lines
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 _ARROW_WIDTH = 2
 _ARROWS: tuple[str, ...] = ("choice--arrows",)
@@ -52,7 +52,6 @@ class Choice(Lines, can_focus=True):
         id: str | None = None,
         tooltip: str | None = None,
     ) -> None:
-        """Show `chosen`."""
         super().__init__(id=id)
         self.tooltip = tooltip
         self.value = chosen
@@ -65,7 +64,7 @@ class Choice(Lines, can_focus=True):
         self._values = [*values, *(() if there else ((self.value, self.value),))]
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the chosen value between arrows."""
         left, right = self.glyphs.to_left, self.glyphs.to_right
         shown = dict(self._values)[self.value]

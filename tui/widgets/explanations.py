@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import PLAIN, STRONG, Lines, with_thumb, wrapped
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 Topic = tuple[str, str]
 """A panel, a figure or a key, and a sentence that explains it."""
@@ -35,12 +35,11 @@ class Explanations(Wheel, Lines):
         *,
         id: str | None = None,
     ) -> None:
-        """Start at the top."""
         super().__init__(id=id, classes="panel")
         self._sections = sections
         self._first = 0
         self._drawn_width = -1
-        self._drawn: list[Row] = []
+        self._drawn: list[TextRow] = []
 
     @property
     def scrolls(self) -> bool:
@@ -48,18 +47,17 @@ class Explanations(Wheel, Lines):
         return len(self._all_rows(self.size.width)) > self.size.height
 
     def scroll_lines(self, delta: int) -> None:
-        """Scroll; up is negative."""
         height = self.size.height
         last = max(0, len(self._all_rows(self.size.width)) - height)
         self._first = max(0, min(self._first + delta, last))
         self.redraw()
 
     def scroll_pages(self, delta: int) -> None:
-        """Scroll by what is in sight, but for a row; up is negative."""
+        """Scroll by a page, less one row; up is negative."""
         self.scroll_lines(delta * max(1, self.size.height - 1))
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the rows in sight, and a thumb where there are more."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the visible rows, and a thumb where there are more."""
         rows = self._all_rows(width)
         first = max(0, min(self._first, len(rows) - height))
         seen = rows[first : first + height]
@@ -67,13 +65,13 @@ class Explanations(Wheel, Lines):
             return seen
         return with_thumb(seen, first, len(rows), width, self.glyphs)
 
-    def _all_rows(self, width: int) -> list[Row]:
+    def _all_rows(self, width: int) -> list[TextRow]:
         if width != self._drawn_width:
             self._drawn_width, self._drawn = width, self._draw_all(width)
         return self._drawn
 
-    def _draw_all(self, width: int) -> list[Row]:
-        rows: list[Row] = []
+    def _draw_all(self, width: int) -> list[TextRow]:
+        rows: list[TextRow] = []
         for heading, topics, apart in self._sections:
             rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), _HEADING),), ()]
             for name, sentence in topics:
@@ -81,7 +79,7 @@ class Explanations(Wheel, Lines):
         return rows[1:]
 
 
-def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[Row]:
+def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[TextRow]:
     """Return a name beside its sentence, each wrapped in its own column."""
     names = wrapped(name, _NAME_WIDTH, _MOST_ROWS, ellipsis)
     # The last column is the thumb's.

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from textual import events
 
 from tui.widgets.lines import Lines
-from tui.widgets.rows import Row
+from tui.widgets.rows import TextRow
 
 Line = TypeVar("Line")
 
@@ -19,16 +19,13 @@ class Wheel:
     """What a turn of the mouse wheel does to a widget with `scroll_lines`."""
 
     def scroll_lines(self, delta: int) -> None:
-        """Scroll; up is negative."""
         raise NotImplementedError
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll towards the top."""
         event.stop()
         self.scroll_lines(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll towards the bottom."""
         event.stop()
         self.scroll_lines(WHEEL_LINES)
 
@@ -40,7 +37,6 @@ class Tail(Wheel, Lines, Generic[Line]):
     """
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty, and follow."""
         super().__init__(id=id, classes="panel")
         self._lines: Sequence[Line] = ()
         self._lowest: Line | None = None
@@ -52,13 +48,13 @@ class Tail(Wheel, Lines, Generic[Line]):
         self._put_note()
         self.redraw()
 
-    def rows_of(self, line: Line, width: int, height: int) -> list[Row]:
+    def rows_of(self, line: Line, width: int, height: int) -> list[TextRow]:
         """Return at least one row, and at most `height`, for a line."""
         raise NotImplementedError
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the lines that end at the newest, or where one has scrolled to."""
-        rows: list[Row] = []
+        rows: list[TextRow] = []
         for line in reversed(self._lines[: self._end()]):
             if len(rows) >= height:
                 break

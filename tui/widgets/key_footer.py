@@ -87,7 +87,6 @@ class KeyFooter(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        """Draw the keys that fit."""
         self._parts = self._fitting()
         return Content("").join(part.content for part in self._parts)
 
@@ -156,7 +155,6 @@ class KeyFooter(Widget):
         self._point_at(self._key_at(event.x))
 
     def on_leave(self) -> None:
-        """Explain none."""
         self._point_at(None)
 
     def _point_at(self, key: _Key | None) -> None:

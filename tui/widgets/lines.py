@@ -8,7 +8,7 @@ from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
 
 from tui.formatting.glyphs import Glyphs
-from tui.widgets.rows import Row, RowWidget, fit
+from tui.widgets.rows import RowWidget, TextRow, fit
 
 PLAIN: tuple[str, ...] = ("lines--plain",)
 MUTED: tuple[str, ...] = ("lines--muted",)
@@ -56,28 +56,26 @@ class GrowingLines(Lines):
     MOST_ROWS: ClassVar[int] = 2
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start one row high."""
         super().__init__(id=id)
-        self._height_asked = 1
+        self._requested_height = 1
 
     def rows_needed(self, width: int) -> int:
         """Return how many rows the text takes at a width."""
         return max(1, len(self.draw(width, self.MOST_ROWS)))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Tell the layout how many rows there are to be."""
-        self._height_asked = self.rows_needed(width)
-        return self._height_asked
+        self._requested_height = self.rows_needed(width)
+        return self._requested_height
 
     def redraw(self) -> None:
         """Draw again; take another height where the text asks for one."""
         width = self.size.width
-        if width and self.rows_needed(width) != self._height_asked:
+        if width and self.rows_needed(width) != self._requested_height:
             self.refresh(layout=True)
         super().redraw()
 
 
-def joined(left: Row, right: Row, width: int, ellipsis: str = "…") -> Row:
+def joined(left: TextRow, right: TextRow, width: int, ellipsis: str = "…") -> TextRow:
     """Put `left` and `right` at both ends of a line; `left` is cut where they would meet."""
     right_width = row_width(right)
     if right_width > width:
@@ -88,7 +86,7 @@ def joined(left: Row, right: Row, width: int, ellipsis: str = "…") -> Row:
     return (*kept, (" " * gap, PLAIN), *right)
 
 
-def cut(row: Row, width: int, ellipsis: str = "…") -> Row:
+def cut(row: TextRow, width: int, ellipsis: str = "…") -> TextRow:
     """Return a row of at most `width` cells."""
     kept = []
     for text, style in row:
@@ -102,16 +100,18 @@ def cut(row: Row, width: int, ellipsis: str = "…") -> Row:
     return tuple(kept)
 
 
-def with_thumb(rows: list[Row], first: int, total: int, width: int, glyphs: Glyphs) -> list[Row]:
-    """Add a thumb at the right end of the rows: it says which part of `total` is in sight."""
+def with_thumb(
+    rows: list[TextRow], first: int, total: int, width: int, glyphs: Glyphs
+) -> list[TextRow]:
+    """Add a thumb at the right end of the rows: it says which part of `total` is visible."""
     count = len(rows)
-    begin = first * count // total
-    end = max(begin + 1, (first + count) * count // total)
+    start = first * count // total
+    end = max(start + 1, (first + count) * count // total)
     thumb = glyphs.thumb
-    drawn: list[Row] = []
+    drawn: list[TextRow] = []
     for y, row in enumerate(rows):
         gap = " " * (width - 1 - row_width(row))
-        drawn.append((*row, (gap + (thumb if begin <= y < end else " "), MUTED)))
+        drawn.append((*row, (gap + (thumb if start <= y < end else " "), MUTED)))
     return drawn
 
 
@@ -130,7 +130,7 @@ def wrapped(text: str, width: int, most: int, ellipsis: str = "…") -> list[str
     return lines
 
 
-def row_width(row: Row) -> int:
+def row_width(row: TextRow) -> int:
     """Return how many cells a row takes."""
     return sum(cell_len(text) for text, _ in row)
 

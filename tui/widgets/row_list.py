@@ -9,7 +9,7 @@ from textual.message import Message
 
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import Lines, cut, with_thumb
-from tui.widgets.rows import Row, fit
+from tui.widgets.rows import TextRow, fit
 
 MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""
@@ -40,7 +40,6 @@ class RowList(Wheel, Lines):
         """A row was clicked twice."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start empty."""
         super().__init__(id=id, classes="panel")
         self.index = 0
         """The number of the highlighted row."""
@@ -48,23 +47,21 @@ class RowList(Wheel, Lines):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         raise NotImplementedError
 
-    def heading(self, width: int) -> Row:
-        """Return the names of the columns."""
+    def heading(self, width: int) -> TextRow:
         raise NotImplementedError
 
-    def row_of(self, index: int, width: int) -> Row:
+    def row_of(self, index: int, width: int) -> TextRow:
         """Return a row, the highlighted one too; it is cut where it is wider."""
         raise NotImplementedError
 
-    def nothing(self, width: int, height: int) -> list[Row]:
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Return what stands there in place of heading and rows while there are none."""
         raise NotImplementedError
 
     def highlight(self, index: int) -> None:
-        """Highlight a row, and bring it into sight."""
+        """Highlight a row, and scroll to it."""
         self.index = min(max(0, index), max(0, self.count - 1))
         room = self.size.height - _HEADING_ROWS
         if room > 0:
@@ -85,15 +82,15 @@ class RowList(Wheel, Lines):
         self._first += delta
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the heading and the rows in sight."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the heading and the visible rows."""
         if not self.count:
-            return self.nothing(width, height)
+            return self.empty_rows(width, height)
         room = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, self.count - room))
-        in_sight = range(self._first, min(self._first + room, self.count))
+        visible = range(self._first, min(self._first + room, self.count))
         inner = width - MARGIN
-        rows = [self.heading(inner), *(self._drawn(index, inner) for index in in_sight)]
+        rows = [self.heading(inner), *(self._drawn(index, inner) for index in visible)]
         rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
         if self.count > room:
             rows[_HEADING_ROWS:] = with_thumb(
@@ -102,7 +99,7 @@ class RowList(Wheel, Lines):
         return rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep the highlight in sight."""
+        """Keep the highlight visible."""
         self.highlight(self.index)
 
     def on_click(self, event: events.Click) -> None:
@@ -116,7 +113,7 @@ class RowList(Wheel, Lines):
             if event.chain == 2:
                 self.post_message(self.Chosen())
 
-    def _drawn(self, index: int, width: int) -> Row:
+    def _drawn(self, index: int, width: int) -> TextRow:
         row = self.row_of(index, width)
         if index != self.index:
             return row

@@ -17,10 +17,10 @@ from textual.widget import Widget
 from tui.formatting.glyphs import UNICODE, Glyphs, glyphs_in_use
 from tui.textual_internals import put_border_titles
 
-Run = tuple[str, tuple[str, ...]]
+TextRun = tuple[str, tuple[str, ...]]
 """A piece of a row: its text, and the component classes that style it."""
 
-Row = tuple[Run, ...]
+TextRow = tuple[TextRun, ...]
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,14 @@ class RowWidget(Widget):
     """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None):
-        """Start empty."""
         super().__init__(id=id, classes=classes)
-        self._rows: list[Row] = []
+        self._rows: list[TextRow] = []
         self._rows_size = Size(0, 0)
         self._title_texts = ("", "", "")
         self._title_more: tuple[str, ...] = ()
-        self._title_row: Row = ()
+        self._title_row: TextRow = ()
         self._ruler = NO_RULER
-        self._bottom_row: Row | None = None
+        self._bottom_row: TextRow | None = None
 
     @property
     def glyphs(self) -> Glyphs:
@@ -81,7 +80,7 @@ class RowWidget(Widget):
         """What a text ends with that was cut."""
         return self.glyphs.ellipsis
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return what to show: at most `height` rows of at most `width` cells."""
         raise NotImplementedError
 
@@ -167,7 +166,7 @@ class RowWidget(Widget):
             origin = self.styles.gutter.top_left
             self.refresh(*(region.translate((-origin[0], -origin[1])) for region in regions))
 
-    def _in_border(self, row: Row) -> Content:
+    def _in_border(self, row: TextRow) -> Content:
         """Return a row with the border's own line in its colour, and labels in theirs."""
         styles: dict[tuple[str, ...], Style | str] = {
             (): "",
@@ -185,7 +184,7 @@ class RowWidget(Widget):
     def _dash(self) -> str:
         return {"ascii": "-", "heavy": "━", "double": "═"}.get(self.styles.border_top[0], "─")
 
-    def _top_row(self, title: str, right: str) -> Row:
+    def _top_row(self, title: str, right: str) -> TextRow:
         """Join both ends of the top border with its own line, where there is room for one."""
         room = self.outer_size.width - 2 * _TITLE_INDENT
         for part in self._title_more:
@@ -201,7 +200,7 @@ class RowWidget(Widget):
 
 def ruled_row(
     ruler: Ruler, text: str, width: int, dash: str = "─", glyphs: Glyphs = UNICODE
-) -> Row:
+) -> TextRow:
     """Return the line at the bottom of a border: labels at their ticks, and its text.
 
     The text stands before the labels where it has room there, else after them, and those go
@@ -214,9 +213,9 @@ def ruled_row(
     after = [ruler.last] if goes_first else [part for part in (text, ruler.last) if part]
     if cell_len("  ".join(after)) > end - _TITLE_INDENT:
         after = after[:1]
-    told = "  ".join(after)
-    free_to = end - (cell_len(told) + 1 if told else 0)
-    runs: list[Run] = [(f"{text} ", ())] if goes_first else []
+    after_text = "  ".join(after)
+    free_to = end - (cell_len(after_text) + 1 if after_text else 0)
+    runs: list[TextRun] = [(f"{text} ", ())] if goes_first else []
     at = _TITLE_INDENT + cell_len(text) + 1
     for cell, label in ruler.marks:
         ends = cell + 1 + cell_len(label)
@@ -226,8 +225,8 @@ def ruled_row(
         runs += [(tick, _LINE), (label, _LABEL)]
         at = ends
     if not runs:
-        return ((told, ()),)
-    return (*runs, (dash * (free_to - at), _LINE), (f" {told}" if told else "", ()))
+        return ((after_text, ()),)
+    return (*runs, (dash * (free_to - at), _LINE), (f" {after_text}" if after_text else "", ()))
 
 
 def fit(text: str, width: int, ellipsis: str = "…") -> str:
@@ -238,26 +237,26 @@ def fit(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(kept + ellipsis, width)
 
 
-def _changed_region(before: Row, after: Row, width: int) -> Region:
+def _changed_region(before: TextRow, after: TextRow, width: int) -> Region:
     """Return the part of one row of `width` cells outside of which both are the same."""
-    begin, end = _same_cells(before, after), _cells(after)
+    start, end = _same_cells(before, after), _cells(after)
     if end == _cells(before):
         end -= _same_cells(before, after, from_end=True)
     else:
         end = width
-    begin = min(begin, max(0, width - 1))
-    return Region(begin, 0, max(1, min(end, width) - begin), 1)
+    start = min(start, max(0, width - 1))
+    return Region(start, 0, max(1, min(end, width) - start), 1)
 
 
-def _same_cells(before: Row, after: Row, from_end: bool = False) -> int:
-    """Return how many cells two rows have in common at their begin, or at their end."""
+def _same_cells(before: TextRow, after: TextRow, from_end: bool = False) -> int:
+    """Return how many cells two rows have in common at their start, or at their end."""
     step = -1 if from_end else 1
     same = 0
     for old, new in zip(before[::step], after[::step], strict=False):
         if old == new:
             same += cell_len(new[0])
             continue
-        # Within a run it can be told only where each character takes one cell.
+        # Within a run this is known only where each character takes one cell.
         if old[1] == new[1] and all(cell_len(text) == len(text) for text, _ in (old, new)):
             pairs = zip(old[0][::step], new[0][::step], strict=False)
             shorter = min(len(old[0]), len(new[0]))
@@ -266,5 +265,5 @@ def _same_cells(before: Row, after: Row, from_end: bool = False) -> int:
     return same
 
 
-def _cells(row: Row) -> int:
+def _cells(row: TextRow) -> int:
     return sum(cell_len(text) for text, _ in row)

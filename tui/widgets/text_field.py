@@ -24,7 +24,6 @@ class TextField(Input):
         tooltip: str | None = None,
         id: str | None = None,
     ) -> None:
-        """Start empty."""
         super().__init__(
             placeholder=placeholder,
             select_on_focus=select_on_focus,

@@ -12,9 +12,7 @@ class Waiting(Static):
     DEFAULT_CSS = "Waiting { height: 1fr; content-align: center middle; color: $text-muted; }"
 
     def __init__(self, text: str) -> None:
-        """Show `text`."""
         super().__init__(Content(text))
 
-    def say(self, text: str) -> None:
-        """Show another text."""
+    def show_text(self, text: str) -> None:
         self.update(Content(text), layout=False)

@@ -158,7 +158,7 @@ async def test_before_a_launch_the_batch_size_that_matches_published_numbers_is_
     async with show_home() as shown:
         assert "published: 6 comparable" in shown.about
         await enter(shown, "batch_size", "64")
-        while "published: none comparable; 6 are with --batch-size 100" not in shown.about:
+        while "published: none comparable; 6 with --batch-size 100" not in shown.about:
             await shown.pilot.pause()
         shown.screen.query_one("#batch_size").value = ""
         while "published: 6 comparable" not in shown.about:
@@ -323,7 +323,7 @@ async def test_where_nothing_matches_it_says_how_to_go_on_and_trains_nothing(sho
         assert "No workload matches that." in shown.text
         assert "Esc clears the filter." in shown.text
         assert shown.about == ""
-        assert shown.command.startswith("! no workload is left")
+        assert shown.command.startswith("! no workload matches")
         assert shown.launched == []
         await press(shown, "escape", "enter")
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions())]
@@ -759,7 +759,7 @@ async def test_the_command_is_copied(show_home, monkeypatch, way):
             await shown.pilot.pause()
         command = "dlmon run cifar10-cnn --epochs 2"
         assert copied == [command]
-        assert told == [(f"given to the terminal's clipboard: {command}", False)]
+        assert told == [(f"copied to the terminal's clipboard: {command}", False)]
 
 
 async def test_a_command_that_can_not_be_is_not_copied(show_home, monkeypatch):
@@ -855,7 +855,7 @@ async def test_the_last_result_of_this_machine_is_told(home, log_dir, utc):
     shown = home()
     async with shown.app.run_test() as pilot:
         await pilot.pause()
-        assert "last here: 9.16 s ± 0.02 an epoch, 2026-11-21 14:56" in shown.about
+        assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
 
 
 async def test_a_workload_that_is_compared_whole_tells_the_time_of_a_run(home, log_dir, utc):
@@ -865,7 +865,7 @@ async def test_a_workload_that_is_compared_whole_tells_the_time_of_a_run(home, l
     async with shown.app.run_test() as pilot:
         await pilot.press("down", "down")
         await pilot.pause()
-        assert "last here: 5.66 s a run, 2026-11-20 14:56" in shown.about
+        assert "last here: 5.66 s per run, 2026-11-20 14:56" in shown.about
 
 
 async def test_results_that_came_meanwhile_are_taken(home, log_dir):
@@ -875,7 +875,7 @@ async def test_results_that_came_meanwhile_are_taken(home, log_dir):
         write_log(log_dir, of_this_boot(recorded_session()))
         shown.screen.show_entries(list_sessions(log_dir))
         await pilot.pause()
-        assert "last here: 9.16 s ± 0.01 an epoch" in shown.about
+        assert "last here: 9.16 s ± 0.01 per epoch" in shown.about
 
 
 # ---- the machine ----

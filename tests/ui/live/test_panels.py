@@ -211,7 +211,7 @@ def test_the_headline_says_that_the_first_epoch_is_left_out_since_it_compiles():
 
 
 def test_how_sure_a_factor_is_that_is_not_known_is_said_in_the_room_there_is():
-    unsure = "3.50× as fast as Intel i5-6200U (how sure is not known)"
+    unsure = "3.50× as fast as Intel i5-6200U (uncertainty unknown)"
     _, wide = shown(EpochHeadline(), COMPLETED, unsure, width=70, height=2)
     assert wide == unsure
     _, narrow = shown(EpochHeadline(), COMPLETED, unsure, width=36, height=2)
@@ -290,13 +290,13 @@ def test_the_digits_say_beside_them_that_they_are_projected():
 
 def test_a_whole_run_tells_its_epochs_beside_it():
     rows = shown(EpochHeadline(), WHOLE_RUN, "", width=90, height=2)
-    assert re.match(r"~ \d+\.\d s   projected without evaluation   \d\.\d\d s an epoch", rows[0])
+    assert re.match(r"~ \d+\.\d s   projected without evaluation   \d\.\d\d s per epoch", rows[0])
 
 
 def test_beside_the_digits_of_a_whole_run_its_epochs_have_a_row_of_their_own():
     rows = shown(EpochHeadline(), WHOLE_RUN, "", width=120, height=4)
     assert rows[0].endswith("   s   projected without evaluation")
-    assert re.search(r"   \d\.\d\d s an epoch   compile \d\.\d\d s$", rows[1])
+    assert re.search(r"   \d\.\d\d s per epoch   compile \d\.\d\d s$", rows[1])
 
 
 def test_without_a_figure_the_reason_is_told_in_full():
@@ -519,7 +519,7 @@ def test_an_endless_notice_leaves_the_progress_its_row():
 def test_while_it_is_being_stopped_only_that_is_told():
     told = noticed("stopping: asked with dlmon stop")
     rows = shown(ProgressLine(), told, None, True, width=78, height=4)
-    assert rows == ["stopping after the batch that runs …"]
+    assert rows == ["stopping after the current batch …"]
 
 
 # ---- epochs ----

@@ -105,7 +105,7 @@ async def test_a_stopped_run_ended_in_the_epoch_that_was_cut(show_session):
     async with show_session(recorded_session(status="stopped")) as shown:
         assert "stopped  in epoch 2/3" in shown.rows("TopLine")[0]
         assert shown.rows("EpochTable")[2].split()[0] == "*2"
-        assert shown.titles("EpochTable") == ("Epochs", "* not a whole epoch")
+        assert shown.titles("EpochTable") == ("Epochs", "* incomplete epoch")
         assert shown.rows("ProgressLine") == ["stopped after 18.4 s"]
 
 
@@ -197,7 +197,7 @@ async def test_a_run_that_is_compared_whole_tells_its_epochs_beside(show_session
         assert shown.screen.query_one("#compared").border_title == "Seconds for the whole run"
         headline = shown.rows("EpochHeadline")
         assert headline[0].endswith("s   measured")
-        assert "1.33 s ± 0.01 an epoch" in headline[1]
+        assert "1.33 s ± 0.01 per epoch" in headline[1]
         assert any(row.endswith("  3.50× as fast as Intel i5-6200U ± ?") for row in headline)
 
 
@@ -407,7 +407,7 @@ async def test_again_asks_while_a_run_goes_on_and_the_harmless_answer_is_the_def
 ):
     async with show_session(recorded_session("training"), size=NARROW, repeatable=True) as shown:
         await shown.press("a")
-        assert "This run is still going on." in shown.text
+        assert "This run is still in progress." in shown.text
         assert "this run stops after the current batch; its results are kept" in shown.text
         await shown.press(key)
         assert shown.app.screen is shown.screen
@@ -481,7 +481,7 @@ async def test_after_stop_only_that_is_told_and_no_time_left(show_session):
     async with show_session(running, size=NARROW) as shown:
         await shown.press("s", "s")
         await shown.tick()
-        assert shown.rows("ProgressLine") == ["stopping after the batch that runs …"]
+        assert shown.rows("ProgressLine") == ["stopping after the current batch …"]
 
 
 async def test_a_session_that_is_over_is_left_without_a_question(show_session):
@@ -683,7 +683,7 @@ async def test_while_a_log_is_behind_nothing_old_is_shown_as_now(show_session, s
         top, progress = shown.rows("TopLine")[0], shown.rows("ProgressLine")[0]
         assert re.search(r"  reading the log: \d+ %$", top)
         assert "training" not in top
-        assert re.fullmatch(r"reading the log: \d+ %; what is shown is from 00:\d\d", progress)
+        assert re.fullmatch(r"reading the log: \d+ %; the screen shows 00:\d\d", progress)
         # A key is answered meanwhile.
         await shown.press("l")
         assert "l Back" in shown.footer

@@ -365,7 +365,7 @@ async def test_figures_change_once_a_second(show_session, clock, monkeypatch):
         monkeypatch.setattr(shown.screen, "tick", lambda: ticks.append(clock.now_ns))
         clock.advance(1)
         for _ in range(40):
-            shown.screen._beat()
+            shown.screen._on_timer()
             clock.advance(0.25)
         assert len(ticks) == 10
 

@@ -108,11 +108,11 @@ async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, lo
         host = list_sessions(log_dir)[0].header.host
         device = "NVIDIA GTX 1060 6GB"
         assert rows == [
-            f"▸ 2026-11-20 14:56 cifar10-cnn {device} completed {host} 9.16 s ± 0.01 an epoch",
+            f"▸ 2026-11-20 14:56 cifar10-cnn {device} completed {host} 9.16 s ± 0.01 per epoch",
             f"2026-11-20 13:56 cifar10-cnn interrupted {host} left no result",
             f"2026-11-20 12:56 cifar10-cnn {device} failed {host} memory ran out with batch size "
             "100 (ResourceExhaustedError: OOM when allocating)",
-            f"2026-11-19 08:56 mnist-mlp-small {device} completed {host} 5.66 s a run",
+            f"2026-11-19 08:56 mnist-mlp-small {device} completed {host} 5.66 s per run",
         ]
 
 
@@ -122,7 +122,7 @@ async def test_in_80_columns_the_important_is_there(shown, log_dir):
         await shown.begin(pilot)
         assert shown.rows("#sessions")[:2] == [
             "   started      workload         device  status     time",
-            " ▸ 11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 0.01 an epoch",
+            " ▸ 11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 0.01 per epoch",
         ]
 
 
@@ -133,8 +133,8 @@ async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
         assert shown.rows("#details") == [
             "newest",
             "cifar10-cnn  on NVIDIA GTX 1060 6GB  3 epochs  synthetic data",
-            "9.16 s ± 0.01 an epoch",
-            "5,500 ± 7 samples/s   18 ms a step   compile 1.50 s   took 32.2 s",
+            "9.16 s ± 0.01 per epoch",
+            "5,500 ± 7 samples/s   18 ms per step   compile 1.50 s   took 32.2 s",
             str(log_dir / "newest" / "session.jsonl"),
         ]
         await shown.press("down")
@@ -346,7 +346,7 @@ async def test_the_runs_of_a_sweep_stand_below_it_and_are_joined_to_it(
         await shown.begin(pilot)
         _, after, sweep, run, before = shown.rows("#sessions")
         assert [row[0] for row in (after, sweep, run, before)] == [" ", " ", last, " "]
-        assert run.endswith("5.66 s a run  batch 32")
+        assert run.endswith("5.66 s per run  batch 32")
         assert "mnist-mlp-small" in sweep
         assert sweep.endswith("sweep, 1 of 2: batch 32, 64")
         assert "stopped" in sweep
@@ -378,7 +378,7 @@ async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(
 
 async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below(shown, log_dir):
     header, *rest, result = recorded_session(session_id="short")
-    why = {"seconds_per_epoch": f"{TOO_SHORT}, about 3 ms a batch: that takes 10 batches"}
+    why = {"seconds_per_epoch": f"{TOO_SHORT}, about 3 ms per batch: that takes 10 batches"}
     result = replace(result, seconds_per_epoch=None, why=why)
     write_log(log_dir, of_this_boot([header, *rest, result]))
     write(log_dir, "left", 1, reached="training")
@@ -401,7 +401,7 @@ async def test_a_sweep_and_its_run_are_told_in_detail(log_dir, swept):
         assert shown.rows("#details") == [
             name,
             "2 runs: mnist-mlp-small × batch 32, 64",
-            "1 of 2 combinations done; Enter goes on with it",
+            "1 of 2 combinations done; Enter resumes it",
             str(swept.path),
         ]
         assert "Sweep" in shown.text

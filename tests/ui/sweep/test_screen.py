@@ -185,7 +185,7 @@ async def test_before_the_first_run_the_plan_stands_there(make_run, show):
     async with show(make_run(repeats=3)) as shown:
         assert "12 runs: mnist-mlp-small × batch 32, 64, 128, 512; 3 times each" in shown.text
         assert "0 of 3" in shown.text
-        assert "a point for each combination, once it has a throughput" in shown.text
+        assert "waiting for the first throughput" in shown.text
 
 
 async def test_a_run_that_starts_is_named_before_it_has_a_session(make_run, show):
@@ -619,8 +619,8 @@ async def test_what_cannot_be_varied_is_told_while_it_is_typed(at_home):
 
 async def test_the_form_opens_with_a_hint_and_is_red_only_for_what_is_wrong(at_home):
     async with at_home() as (app, pilot, runs):
-        told = app.screen.query_one("#told")
-        assert "Name an option and its values" in screen_text(app)
+        told = app.screen.query_one("#summary")
+        assert "Enter an option and its values" in screen_text(app)
         assert not told.has_class("-wrong")
         for typed, wrong in (("batch_size", False), ("=", True), ("32", False), (" thr", False)):
             await pilot.press(*typed)

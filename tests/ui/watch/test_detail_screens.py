@@ -13,7 +13,7 @@ from dlmon.records import Machine, Process, ProcessTree
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.machine.panel import MachinePanel
-from tui.machine.process_table import ProcessDetails, ProcessTable
+from tui.machine.process_list import ProcessDetails, ProcessList
 from tui.screens.help import HelpScreen
 from tui.watch.detail import MachineDetail
 from tui.watch.detail_screens import GpusScreen, ProcessesScreen
@@ -38,17 +38,17 @@ def rows(stage, selector):
 
 
 def heading(stage):
-    return rows(stage, ProcessTable)[0]
+    return rows(stage, ProcessList)[0]
 
 
 def pids(stage):
     """Return the pids in sight, from the top."""
-    found = [row[1:].lstrip(" ▸●>*").split(" ")[0] for row in rows(stage, ProcessTable)[1:]]
+    found = [row[1:].lstrip(" ▸●>*").split(" ")[0] for row in rows(stage, ProcessList)[1:]]
     return [int(pid) for pid in found if pid.isdecimal()]
 
 
 def chosen(stage):
-    process = stage.app.screen.query_one(ProcessTable).chosen
+    process = stage.app.screen.query_one(ProcessList).chosen
     return process and process.pid
 
 
@@ -220,7 +220,7 @@ async def test_a_tick_without_news_draws_nothing(view):
 
 async def test_processes_are_put_in_order_when_others_are_read():
     async with shown("in-depth") as stage:
-        table = stage.app.screen.query_one(ProcessTable)
+        table = stage.app.screen.query_one(ProcessList)
         session = stage.app.screen_stack[1]._source.session
         arrange, arranged = table._arrange, []
         table._arrange = lambda: arranged.append(True) or arrange()
@@ -241,7 +241,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         await stage.pilot.press("f4")
         await stage.pilot.pause()
         painted.clear()
-        panel._beat()
+        panel._on_timer()
         assert painted == []
         assert stage.sensors.running
         await stage.pilot.press("escape")
@@ -249,7 +249,7 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again(view, below
         assert type(stage.app.screen) is below
         assert painted
         painted.clear()
-        panel._beat()
+        panel._on_timer()
         assert painted == [True]
 
 
@@ -347,7 +347,7 @@ async def test_old_readings_say_how_old_they_are():
         await stage.settle()
         assert " GPU 0  stale 12 s" in rows(stage, MachineDetail)[0]
         await stage.press("p")
-        title = stage.app.screen.query_one(ProcessTable)._border_title.plain
+        title = stage.app.screen.query_one(ProcessList)._border_title.plain
         assert "stale 12 s" in title
 
 
@@ -356,11 +356,11 @@ async def test_old_readings_say_how_old_they_are():
 
 async def test_the_run_s_own_are_marked_by_more_than_a_colour():
     async with shown("in-depth") as stage:
-        marked = [row for row in rows(stage, ProcessTable) if "●" in row]
+        marked = [row for row in rows(stage, ProcessList) if "●" in row]
         assert ["4242" in marked[0], "4250" in marked[1], len(marked)] == [True, True, 2]
         assert "● this run" in stage.text
     async with shown("in-depth", ascii=True) as stage:
-        assert sum("*" in row for row in rows(stage, ProcessTable)) == 2
+        assert sum("*" in row for row in rows(stage, ProcessList)) == 2
         assert "* this run" in stage.text
 
 
@@ -394,7 +394,7 @@ async def test_a_click_on_a_column_sorts_by_it_and_another_turns_it_round():
     async with shown("in-depth") as stage:
         at = heading(stage).index("memory")
         for mark, first in (("▼", 7_402), ("▲", 1)):
-            await stage.pilot.click(ProcessTable, offset=(at + 3, 1))
+            await stage.pilot.click(ProcessList, offset=(at + 3, 1))
             await stage.settle()
             assert f"{mark}memory" in heading(stage)
             assert pids(stage)[0] == first
@@ -407,7 +407,7 @@ async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_told_wh
         assert chosen(stage) == 7_311
         await stage.press("i")
         assert chosen(stage) == 7_311
-        pointed = [row for row in rows(stage, ProcessTable) if "▸" in row]
+        pointed = [row for row in rows(stage, ProcessList) if "▸" in row]
         assert len(pointed) == 1
         assert "tar c /home" in pointed[0]
         assert rows(stage, ProcessDetails)[0].strip() == "tar c /home"
@@ -433,7 +433,7 @@ async def test_what_is_chosen_stays_in_sight_where_there_are_many():
 
 async def test_a_click_chooses():
     async with shown("in-depth") as stage:
-        await stage.pilot.click(ProcessTable, offset=(20, 3))
+        await stage.pilot.click(ProcessList, offset=(20, 3))
         await stage.settle()
         assert chosen(stage) == pids(stage)[1]
 
@@ -518,7 +518,7 @@ async def test_without_a_command_the_reasons_have_all_rows():
 async def test_processes_of_the_run_that_are_left_out_are_counted():
     own = tuple(Process(pid, "ada", f"loader {pid}", of_run=True) for pid in range(1, 13))
     async with shown("in-depth") as stage:
-        table = stage.app.screen.query_one(ProcessTable)
+        table = stage.app.screen.query_one(ProcessList)
         assert table._border_title.plain.startswith("Processes 6 ")
         stage.app.screen_stack[1]._source.session.fold(
             Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
@@ -538,7 +538,7 @@ async def test_the_help_names_how_many_are_told_and_how_unknown_looks():
 
 async def test_what_is_unknown_of_ones_own_is_a_dash_in_another_namespace():
     async with shown("other-namespace", size=WIDE) as stage:
-        (own,) = (row for row in rows(stage, ProcessTable) if "●" in row)
+        (own,) = (row for row in rows(stage, ProcessList) if "●" in row)
         assert own.split()[1:6] == ["17", "root", "–", "–", "281"]
         await stage.press("down", "down")
         assert chosen(stage) == 17
@@ -547,7 +547,7 @@ async def test_what_is_unknown_of_ones_own_is_a_dash_in_another_namespace():
 
 async def test_a_pid_of_another_namespace_says_why_nothing_else_is_known():
     async with shown("other-namespace", size=WIDE) as stage:
-        (row,) = (row for row in rows(stage, ProcessTable) if "48211" in row)
+        (row,) = (row for row in rows(stage, ProcessList) if "48211" in row)
         assert "4.6 GiB (the driver reports the host's pid" in row
         assert "●" not in row
         await stage.press("down")
@@ -589,6 +589,6 @@ async def test_a_large_watch_shows_them_below_and_a_small_one_on_a_key():
 @pytest.mark.parametrize("theme", ["dlmon-dark", "dlmon-light"])
 async def test_the_chosen_and_the_sorted_stand_out_without_colours(monkeypatch, theme):
     async with shown("in-depth", theme=theme) as stage:
-        table = stage.app.screen.query_one(ProcessTable)
+        table = stage.app.screen.query_one(ProcessList)
         assert table.get_visual_style("processes--chosen").bold
         assert table.get_visual_style("processes--sorted").underline

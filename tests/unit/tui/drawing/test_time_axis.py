@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlmon.session.snapshot import PhaseSpan
@@ -13,7 +13,7 @@ from tui.drawing.plot import mark_row
 from tui.drawing.time_axis import (
     MOVES,
     SETTLED_NS,
-    Run,
+    RunSpan,
     TimeAxis,
     TimeWindow,
     View,
@@ -128,7 +128,7 @@ def test_a_shade_ends_with_what_is_known_and_begins_with_the_axis():
 
 
 def latest(start_ns, now_ns, column_ns, count):
-    run = Run(start_ns, now_ns, goes_on=True, interval_ns=column_ns)
+    run = RunSpan(start_ns, now_ns, is_running=True, interval_ns=column_ns)
     return latest_axis(run, column_ns, count)
 
 
@@ -178,10 +178,10 @@ def test_an_axis_never_goes_back_and_moves_by_whole_cells(start, length, column_
 
 
 @given(starts, lengths, st.booleans())
-def test_a_chart_without_room_has_an_axis_without_columns(start, length, goes_on):
+def test_a_chart_without_room_has_an_axis_without_columns(start, length, is_running):
     series = Series()
     for window in (TimeWindow(), TimeWindow(paused_ns=start, cursor_ns=start + length)):
-        axis = window.axis(Run(start, start + length, goes_on), 0)
+        axis = window.axis(RunSpan(start, start + length, is_running), 0)
         assert axis.known == 0
         assert axis.columns(series) == ()
         assert axis.marks([(0, start)]) == ()
@@ -203,8 +203,8 @@ def test_shades_never_leave_the_columns_that_are_known(spans, known):
 # ---- how much of a run is seen ----
 
 
-def run_of(seconds, goes_on=True, interval_ns=S):
-    return Run(1000 * S, (1000 + seconds) * S, goes_on, interval_ns)
+def run_of(seconds, is_running=True, interval_ns=S):
+    return RunSpan(1000 * S, (1000 + seconds) * S, is_running, interval_ns)
 
 
 @pytest.mark.parametrize(
@@ -235,20 +235,20 @@ def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
 
 
 def test_a_short_run_that_is_over_fills_the_chart():
-    axis = TimeWindow().axis(run_of(9, goes_on=False), 104)
+    axis = TimeWindow().axis(run_of(9, is_running=False), 104)
     assert axis.known == axis.count
     assert 9 * S <= axis.count * axis.column_ns <= 9.2 * S
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(63, 62), (20, 62), (100, 62), (9_000, 62)])
 def test_a_run_that_is_over_fills_the_chart_whatever_its_length(seconds, count):
-    axis = TimeWindow().axis(run_of(seconds, goes_on=False), count)
+    axis = TimeWindow().axis(run_of(seconds, is_running=False), count)
     assert axis.known >= count - 2
     assert axis.end_ns > run_of(seconds).end_ns
 
 
 def test_a_session_without_any_length_has_one_column_at_least():
-    axis = TimeWindow().axis(run_of(0, goes_on=False), 104)
+    axis = TimeWindow().axis(run_of(0, is_running=False), 104)
     assert 1 <= axis.known <= 104
 
 
@@ -260,14 +260,16 @@ def test_a_short_run_has_no_narrower_columns_in_a_larger_view():
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
     assert TimeWindow().shown_view(run_of(3600)) is View.MINUTE
-    assert TimeWindow().shown_view(run_of(3600, goes_on=False)) is View.WHOLE
-    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, goes_on=False)) is View.MINUTE
+    assert TimeWindow().shown_view(run_of(3600, is_running=False)) is View.WHOLE
+    assert TimeWindow(View.MINUTE).shown_view(run_of(3600, is_running=False)) is View.MINUTE
 
 
 # ---- looking elsewhere ----
 
 runs = st.builds(
-    lambda begin, length, goes_on, interval_ns: Run(begin, begin + length, goes_on, interval_ns),
+    lambda begin, length, is_running, interval_ns: RunSpan(
+        begin, begin + length, is_running, interval_ns
+    ),
     starts,
     st.integers(0, 10 * 3600 * S) | lengths,
     st.booleans(),
@@ -297,12 +299,14 @@ def after(window, taken, run, count):
     return window
 
 
+# A chart of one column, narrower than a step.
+@example(RunSpan(0, 10 * S, False, S // 20), 1, [("zoomed_in",)])
 @given(runs, counts, st.lists(moves, max_size=12))
 def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, taken):
     axis = after(TimeWindow(), taken, run, count).axis(run, count)
     whole_samples = axis.column_ns % run.interval_ns == 0
     whole_parts = run.interval_ns % axis.column_ns == 0
-    fills_the_chart = not run.goes_on and axis == TimeWindow(View.WHOLE).axis(run, count)
+    fills_the_chart = not run.is_running and axis == TimeWindow(View.WHOLE).axis(run, count)
     assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
     assert axis.start_ns % unit_ns == 0
@@ -330,7 +334,7 @@ def test_the_cursor_is_always_in_sight_also_on_a_chart_of_another_width(
 
 @given(runs, counts, st.lists(moves, max_size=12), st.integers(0, 3600 * S))
 def test_the_cursor_stays_at_its_instant_while_a_run_goes_on(run, count, taken, later):
-    run = replace(run, goes_on=True)
+    run = replace(run, is_running=True)
     window = after(TimeWindow(), taken, run, count)
     axis = window.axis(replace(run, end_ns=run.end_ns + later), count)
     column = window.cursor_column(axis)
@@ -356,8 +360,8 @@ def test_the_begin_shows_the_begin(run, count, taken):
 
 @given(runs, counts, st.lists(moves, max_size=6), st.integers(0, 3600 * S))
 def test_what_is_paused_stands_still_while_the_run_goes_on(run, count, taken, later):
-    window = after(TimeWindow(View.MINUTE), taken, replace(run, goes_on=True), count)
-    run = replace(run, goes_on=True)
+    window = after(TimeWindow(View.MINUTE), taken, replace(run, is_running=True), count)
+    run = replace(run, is_running=True)
     before = window.axis(run, count)
     after_it = window.axis(replace(run, end_ns=run.end_ns + later), count)
     if window.paused_ns is not None and after_it.column_ns == before.column_ns:
@@ -377,17 +381,17 @@ def test_what_is_read_lies_in_the_column_of_the_cursor(run, count, taken, other_
 
 def test_what_is_seen_is_the_view_or_its_length_where_that_is_more():
     run = run_of(3600)
-    assert TimeWindow().what_is_seen(run, 120) == "last minute"
-    assert TimeWindow().what_is_seen(run, 104) == "last 01:44"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 104) == "last 10:24"
-    assert TimeWindow(View.TEN_MINUTES).what_is_seen(run, 200) == "last ten minutes"
-    assert TimeWindow(View.WHOLE).what_is_seen(run, 104) == "whole run"
+    assert TimeWindow().shown_part(run, 120) == "last minute"
+    assert TimeWindow().shown_part(run, 104) == "last 01:44"
+    assert TimeWindow(View.TEN_MINUTES).shown_part(run, 104) == "last 10:24"
+    assert TimeWindow(View.TEN_MINUTES).shown_part(run, 200) == "last ten minutes"
+    assert TimeWindow(View.WHOLE).shown_part(run, 104) == "whole run"
 
 
 @pytest.mark.parametrize("view", list(View)[1:])
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, goes_on):
-    assert TimeWindow(view).what_is_seen(run_of(20, goes_on), 120) == "whole run"
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_run_that_is_seen_from_its_begin_is_seen_whole_whatever_the_view(view, is_running):
+    assert TimeWindow(view).shown_part(run_of(20, is_running), 120) == "whole run"
 
 
 def test_a_zoom_that_would_change_nothing_is_skipped():
@@ -451,15 +455,15 @@ def test_zooming_goes_through_the_views_and_back():
     assert names == [*views[3:], View.WHOLE, *views[-2::-1], View.TEN_SECONDS]
 
 
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_a_run_shorter_than_a_minute_is_zoomed_as_well(goes_on):
-    run = run_of(20, goes_on=goes_on)
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_run_shorter_than_a_minute_is_zoomed_as_well(is_running):
+    run = run_of(20, is_running=is_running)
     whole = TimeWindow()
     near = whole.zoomed_in(run, 104)
     seen = [w.axis(run, 104).column_ns * 104 / S for w in (whole, near)]
     assert seen[1] < seen[0]
     assert near.zoomed_out(run, 104).axis(run, 104) != near.axis(run, 104)
-    assert near.zoomed_in(run, 104).what_is_seen(run, 104) == "last 10 s"
+    assert near.zoomed_in(run, 104).shown_part(run, 104) == "last 10 s"
 
 
 def test_the_views_go_round_from_the_whole_run_to_the_nearest():
@@ -499,7 +503,7 @@ def test_the_nearest_view_of_a_long_run_is_not_called_too_short_at_the_begin_eit
 
 
 def test_a_run_too_short_for_any_zoom_says_so():
-    run = run_of(5, goes_on=False)
+    run = run_of(5, is_running=False)
     window = TimeWindow()
     assert window.zoomed_in(run, 104) is window
     assert window.next_view(run, 104) is window

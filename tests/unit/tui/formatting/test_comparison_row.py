@@ -16,7 +16,7 @@ def row_of(conditions, value):
 def test_a_published_row_shows_its_device_its_share_of_the_peak_and_its_sources():
     alone = Conditions("resnet50", 64, None, None)
     details = dict(row_details(row_of(alone, 292.2)))
-    assert details["time"] == "292 ms a batch, batch 64"
+    assert details["time"] == "292 ms per batch, batch 64"
     assert details["measured"] == "TensorFlow May-2017 tf_cnn_benchmarks, 2017"
     assert details["of its peak"] == "47 %"
     assert details["device"] == (
@@ -59,8 +59,8 @@ def test_a_run_of_ours_shows_its_band_and_its_own_speed():
     result = Result("completed", "a", "log", "cifar10-cnn", "cpu", {}, 1.0)
     result = replace(result, effective_flop_s=1.25e12, peak_share=0.344)
     assert row_details(row, result) == [
-        ("time", "9.00 s an epoch (8.5 to 9.5 s)"),
+        ("time", "9.00 s per epoch (8.5 to 9.5 s)"),
         ("measured", "JAX"),
         ("speed", "1.25 TFLOP/s, 34 % of peak"),
     ]
-    assert row_details(replace(row, low=None, high=None))[0] == ("time", "9.00 s an epoch")
+    assert row_details(replace(row, low=None, high=None))[0] == ("time", "9.00 s per epoch")

@@ -19,11 +19,11 @@ from tui.formatting.machine import (
     cpu_figures,
     cpu_meter,
     gpu_figures,
+    has_no_readings,
     identity,
     machine_meters,
     memory_figure,
     no_utilization,
-    tells_nothing,
     without_detail,
     worst,
 )
@@ -159,7 +159,7 @@ def test_what_a_gpu_took_is_told_since_the_run_began():
     ],
 )
 def test_a_gpu_of_which_nothing_is_known_is_told_apart(gpu, nothing):
-    assert tells_nothing(gpu) is nothing
+    assert has_no_readings(gpu) is nothing
 
 
 def test_a_divided_gpu_says_why_it_has_no_utilisation():
@@ -235,7 +235,7 @@ def test_the_cpu_tells_its_load_its_power_and_what_the_run_takes():
         "limited": "to 2.5 cores",
         "run": "2.8 cores  1.9 GiB",
         "threads": "42 in 3 processes",
-        "faults": "12 a second",
+        "faults": "12 per second",
         "load": "3.20",
         "package": "64 W",
     }
@@ -245,7 +245,7 @@ def test_major_faults_of_the_machine_are_told_where_the_run_has_none():
     memory = Memory(major_faults_s=7.0)
     tree = ProcessTree(major_faults_s=0.0)
     reading = machine(cpu=Cpu(), memory=memory, process=tree)
-    assert told(cpu_figures(reading, FACTS)) == {"faults": "7 a second"}
+    assert told(cpu_figures(reading, FACTS)) == {"faults": "7 per second"}
     assert cpu_figures(machine(cpu=Cpu(), memory=Memory(major_faults_s=0.0)), FACTS) == []
 
 

@@ -24,7 +24,7 @@ def test_what_was_measured_is_told():
         cost_usd=0.5, energy_j_per_epoch={"cpu": 85.2}, effective_flop_s=5.3e10, peak_share=0.266
     ) == {
         "cost": "0.50 USD",
-        "energy": "CPU 85.2 J an epoch",
+        "energy": "CPU 85.2 J per epoch",
         "effective": "53 GFLOP/s, 27 % of peak",
     }
 
@@ -35,7 +35,7 @@ def test_a_price_that_can_not_be_reckoned_says_why():
 
 
 @pytest.mark.parametrize(
-    ("why", "more"), [({}, ""), ({"peak_share": "x"}, " (share of the peak not known: x)")]
+    ("why", "more"), [({}, ""), ({"peak_share": "x"}, " (share of the peak unknown: x)")]
 )
 def test_a_share_that_is_not_known_says_why_where_there_is_room(why, more):
     assert told(effective_flop_s=5e9, why=why) == {"effective": f"5 GFLOP/s{more}"}

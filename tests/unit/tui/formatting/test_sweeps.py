@@ -44,7 +44,7 @@ def cells(sweep, glyphs=UNICODE):
 
 def test_a_row_tells_what_is_varied_how_it_stands_and_how_fast_it_was():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
-    assert headings(sweep) == ["batch", "status", "ms a sample", "samples/s"]
+    assert headings(sweep) == ["batch", "status", "ms per sample", "samples/s"]
     assert cells(sweep) == [
         ["32", "completed", "0.500", "2,000"],
         ["64", "out of memory", "", ""],
@@ -57,7 +57,7 @@ def test_a_row_tells_what_is_varied_how_it_stands_and_how_fast_it_was():
 
 def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
     sweep = thrice()
-    assert headings(sweep) == ["batch", "runs", "ms a sample", "samples/s", "best is"]
+    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "best is"]
     assert cells(sweep) == [
         ["32", "3 of 3", "0.410 ± 0.025", "2,439", "1.95×"],
         ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
@@ -110,7 +110,7 @@ def test_several_workloads_have_a_column_and_units_of_their_own():
     )
     sweep = sweep_of(plan, [completed(0.5, seconds=52.4)], [completed(0.5)])
     assert headings(sweep)[:4] == ["workload", "threads", "status", "time"]
-    assert [row[3] for row in cells(sweep)] == ["52.4 s a run", "16.0 ms a step"]
+    assert [row[3] for row in cells(sweep)] == ["52.4 s per run", "16.0 ms per step"]
 
 
 def test_a_projected_time_is_marked():
@@ -205,13 +205,13 @@ def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compil
     assert [row.best for row in table_of(sweep)[1]] == [True, False]
     assert findings(sweep)[0].startswith("best: jit on, 5,000 samples/s")
     bars = picture_of(sweep, "mnist-mlp-small").bars
-    assert [bar.told for bar in bars] == ["0.200 ms", "0.400 ms"]
+    assert [bar.text for bar in bars] == ["0.200 ms", "0.400 ms"]
 
 
 def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     plan = plan_of({"threads": [1, 2]}, metric="run_seconds")
     sweep = sweep_of(plan, [completed(0.5, seconds=9.0)], [completed(None, seconds=8.0)])
-    assert findings(sweep) == ["none is the best: fewer than two have a throughput"]
+    assert findings(sweep) == ["no best combination: fewer than two have a throughput"]
     assert not any(row.best for row in table_of(sweep)[1])
     unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
     assert findings(unfinished) == []
@@ -260,7 +260,7 @@ def test_a_run_is_named_by_what_tells_it_from_the_others():
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        (completed(0.5), "completed, 0.500 ms a sample, 2,000 samples/s"),
+        (completed(0.5), "completed, 0.500 ms per sample, 2,000 samples/s"),
         (completed(None), "completed, the run was too short for a figure"),
         (OOM, "out of memory: memory ran out with batch size 128"),
         (Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9"), "impossible: there is no GPU 9"),
@@ -277,7 +277,7 @@ def test_how_a_run_ended_is_told_in_one_line(outcome, told):
 def test_a_varied_number_is_an_axis_and_what_else_is_varied_makes_series():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [64, 32]}
     picture = picture_of(once(0.4, 0.5, 0.2, 0.1, vary=vary), "mnist-mlp-small")
-    assert picture.title == "ms a sample against batch"
+    assert picture.title == "ms per sample against batch"
     assert [one.label for one in picture.series] == ["cpu", "gpu:0"]
     assert [(p.label, p.y) for p in picture.series[0].points] == [
         ("32", pytest.approx(0.5)),
@@ -296,7 +296,7 @@ def test_what_cannot_be_has_no_place_on_the_axis():
 def test_words_have_bars():
     vary = {"device": ["cpu", "gpu"]}
     picture = picture_of(once(0.5, 0.2, vary=vary), "mnist-mlp-small")
-    assert [(bar.label, bar.told, bar.best) for bar in picture.bars] == [
+    assert [(bar.label, bar.text, bar.best) for bar in picture.bars] == [
         ("cpu", "0.500 ms", False),
         ("gpu", "0.200 ms", True),
     ]
@@ -310,13 +310,13 @@ def test_where_nothing_is_varied_workloads_are_put_beside_each_other():
     )
     picture = picture_of(sweep, "cifar10-cnn")
     assert [bar.label for bar in picture.bars] == list(names)
-    assert (picture.title, picture.note) == ("ms a sample", "logarithmic scale")
+    assert (picture.title, picture.note) == ("ms per sample", "logarithmic scale")
 
 
 def test_a_combination_that_has_no_figure_says_why():
     plan = plan_of({"device": ["cpu", "gpu:9"]})
     sweep = sweep_of(plan, [completed(0.5)], [Outcome(RunStatus.IMPOSSIBLE, "there is no GPU 9")])
-    told = [(bar.label, bar.value, bar.told) for bar in picture_of(sweep, "mnist-mlp-small").bars]
+    told = [(bar.label, bar.value, bar.text) for bar in picture_of(sweep, "mnist-mlp-small").bars]
     assert told[1] == ("gpu:9", None, "there is no GPU 9")
 
 

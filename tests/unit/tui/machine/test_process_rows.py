@@ -14,8 +14,8 @@ from tui.machine.process_rows import (
     in_order,
     matching,
     next_column,
+    process_key,
     reasons,
-    same,
 )
 
 NAMES = [column.name for column in COLUMNS]
@@ -67,13 +67,13 @@ def test_it_is_sorted_by_any_column_and_the_unknown_comes_last(by, expected):
 
 
 @given(processes, st.sampled_from(NAMES), st.booleans())
-def test_an_order_loses_nothing_and_turned_round_keeps_the_unknown_last(some, by, upside_down):
-    found = in_order(some, by, upside_down)
+def test_an_order_loses_nothing_and_reversed_keeps_the_unknown_last(some, by, reverse):
+    found = in_order(some, by, reverse)
     assert sorted(pids(found)) == sorted(pids(some))
     values = [BY_NAME[by].value(process) for process in found]
     known = [value for value in values if value is not None]
     assert values == known + [None] * (len(values) - len(known))
-    descends = BY_NAME[by].largest_first != upside_down
+    descends = BY_NAME[by].largest_first != reverse
     assert known == sorted(known, reverse=descends)
 
 
@@ -176,8 +176,8 @@ def test_in_place_of_an_unknown_command_stands_the_reason():
 
 
 def test_one_pid_in_two_namespaces_is_two_processes():
-    assert same(Process(48)) != same(FOREIGN)
-    assert same(FOREIGN) == same(Process(48, cpu_pct=3.0, why=FOREIGN.why))
+    assert process_key(Process(48)) != process_key(FOREIGN)
+    assert process_key(FOREIGN) == process_key(Process(48, cpu_pct=3.0, why=FOREIGN.why))
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ def test_a_number_of_a_gpu_is_that_one_alone(typed, expected):
 
 
 @pytest.mark.parametrize("by", ["gpus", "gpu_memory_mib"])
-@pytest.mark.parametrize("upside_down", [False, True])
-def test_gpus_that_are_unknown_come_last_either_way(by, upside_down):
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gpus_that_are_unknown_come_last_either_way(by, reverse):
     unknown = Process(3, cpu_pct=500.0, why=dict.fromkeys(("gpus", "gpu_memory_mib"), OUTSIDE))
-    assert pids(in_order((unknown, TRAINS, SERVES), by, upside_down))[-1] == 3
+    assert pids(in_order((unknown, TRAINS, SERVES), by, reverse))[-1] == 3
     assert "GPU, GPU mem" in reasons(unknown)
 
 

@@ -15,11 +15,11 @@ CIFAR = WORKLOADS["cifar10-cnn"]
 NAMES = [spec.name for spec in fields(RunOptions)]
 
 
-def complaint(name, text):
+def problem(name, text):
     """Return the only complaint that a text in one field leads to."""
-    complaints = read_options({name: text}, RunOptions()).complaints(CIFAR)
-    assert list(complaints) == [name]
-    return complaints[name]
+    problems = read_options({name: text}, RunOptions()).problems(CIFAR)
+    assert list(problems) == [name]
+    return problems[name]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_empty_stays_as_it_is_configured():
     configured = RunOptions(device="cpu", epochs=3, interval=2.0)
     typed = read_options(dict.fromkeys(NAMES, "  "), configured)
     assert typed.options == configured
-    assert not typed.complaints(CIFAR)
+    assert not typed.problems(CIFAR)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_what_is_empty_stays_as_it_is_configured():
         ("steps", "0x10", 'the number of steps must be a whole number, not "0x10"'),
         ("threads", "4097", "the number of threads must be from 1 to 4,096, not 4,097"),
         ("threads", "\x1b[31m4", 'the number of threads must be a whole number, not "4"'),
-        ("seconds", "3 s", 'the least time must be a number of seconds, such as 3, not "3 s"'),
-        ("seconds", "-1", "training can be made to last from 0 to 86,400 seconds, not -1"),
-        ("seconds", "nan", "the least time must be a number of seconds, such as 3, not"),
-        ("seconds", "86401", "training can be made to last from 0 to 86,400 seconds, not 86401"),
+        ("seconds", "3 s", 'the minimum time must be a number of seconds, such as 3, not "3 s"'),
+        ("seconds", "-1", "the minimum time must be from 0 to 86,400 seconds, not -1"),
+        ("seconds", "nan", "the minimum time must be a number of seconds, such as 3, not"),
+        ("seconds", "86401", "the minimum time must be from 0 to 86,400 seconds, not 86401"),
         ("interval", "0", "the interval must be from 0.1 to 3,600 seconds, not 0"),
         ("interval", "nan", "the interval must be a number of seconds, such as 0.5"),
         ("interval", "-inf", "the interval must be a number of seconds, such as 0.5"),
@@ -96,7 +96,7 @@ def test_what_is_empty_stays_as_it_is_configured():
     ],
 )
 def test_a_text_that_can_not_be_is_refused_in_one_sentence(name, text, sentence):
-    told = complaint(name, text)
+    told = problem(name, text)
     assert told.startswith(sentence)
     assert len(told) < 200
 
@@ -113,7 +113,7 @@ def test_the_word_none_undoes_what_is_configured(name):
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "log_dir"}))
 def test_what_has_to_be_something_can_not_be_none(name):
-    assert complaint(name, "none")
+    assert problem(name, "none")
 
 
 def test_what_stands_on_a_command_line_is_read_and_what_does_not_stays():
@@ -137,13 +137,13 @@ def test_what_can_not_be_read_on_a_command_line_is_one_sentence(texts, sentence)
 def test_complaints_come_in_the_order_of_the_form():
     texts = {"interval": "x", "epochs": "0", "batch_size": "y", "device": "tpu"}
     typed = read_options(texts, RunOptions())
-    assert list(typed.complaints(CIFAR)) == ["device", "batch_size", "epochs", "interval"]
+    assert list(typed.problems(CIFAR)) == ["device", "batch_size", "epochs", "interval"]
 
 
 @given(texts=st.dictionaries(st.sampled_from(NAMES), st.text()))
 def test_whatever_is_typed_is_an_option_or_a_complaint(texts):
     typed = read_options(texts, RunOptions())
-    assert typed.complaints(CIFAR).keys() <= set(NAMES)
+    assert typed.problems(CIFAR).keys() <= set(NAMES)
     for name, text in texts.items():
         if name not in typed.unreadable and not text.strip():
             assert getattr(typed.options, name) == getattr(RunOptions(), name)

@@ -28,7 +28,7 @@ WRONG = {
     "batch_size": (0, "the batch size must be from 1 to 50,000"),
     "epochs": (-1, "the number of epochs must be at least 1, not -1"),
     "steps": (0, "the number of steps must be at least 1, not 0"),
-    "seconds": (-0.5, "training can be made to last from 0 to 86,400 seconds, not -0.5"),
+    "seconds": (-0.5, "the minimum time must be from 0 to 86,400 seconds, not -0.5"),
     "threads": (5000, "the number of threads must be from 1 to 4,096, not 5,000"),
     "cpus": (100_000, "the number of CPUs must be from 1 to "),
     "data": ("imaginary", 'there is no data "imaginary": use auto, synthetic or real'),
@@ -42,7 +42,7 @@ WRONG = {
     "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
     "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
-    "log_dir": (__file__, f"the log directory can't be there: {__file__} is no directory"),
+    "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }
 POSITIVE = st.none() | st.integers(1, 4096)
 NAMES = st.text(
@@ -81,45 +81,45 @@ def configured_of(options):
 
 
 def test_the_defaults_can_be_run():
-    assert all(RunOptions().complaint(workload) is None for workload in WORKLOADS.values())
+    assert all(RunOptions().problem(workload) is None for workload in WORKLOADS.values())
 
 
 @pytest.mark.parametrize("name", list(WRONG))
 def test_a_value_that_can_not_be_is_complained_of_by_the_option(name):
     value, sentence = WRONG[name]
-    complaints = RunOptions(**{name: value}).complaints(CIFAR)
-    assert list(complaints) == [name]
-    assert complaints[name].startswith(sentence)
+    problems = RunOptions(**{name: value}).problems(CIFAR)
+    assert list(problems) == [name]
+    assert problems[name].startswith(sentence)
 
 
 def test_of_several_wrong_options_the_first_is_complained_of():
     wrong = RunOptions(**{name: value for name, (value, _) in WRONG.items()})
-    assert list(wrong.complaints(CIFAR)) == list(WRONG)
-    assert wrong.complaint(CIFAR) == wrong.complaints(CIFAR)["device"]
+    assert list(wrong.problems(CIFAR)) == list(WRONG)
+    assert wrong.problem(CIFAR) == wrong.problems(CIFAR)["device"]
 
 
 @pytest.mark.parametrize("cpus", [0, -1])
 def test_no_cpu_at_all_is_refused(cpus):
-    told = RunOptions(cpus=cpus).complaint(CIFAR)
+    told = RunOptions(cpus=cpus).problem(CIFAR)
     assert told.startswith("the number of CPUs must be from 1 to ")
     assert told.endswith(f", those that this process may use, not {cpus}")
 
 
 def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_refused(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert RunOptions().complaint(CIFAR) is None
-    assert RunOptions(cpus=1).complaint(CIFAR).startswith("--cpus needs Linux: ")
+    assert RunOptions().problem(CIFAR) is None
+    assert RunOptions(cpus=1).problem(CIFAR).startswith("--cpus needs Linux: ")
 
 
 def test_what_this_machine_lacks_another_may_have():
     elsewhere = RunOptions(cpus=100_000, python="/no/python")
-    assert list(elsewhere.complaints(CIFAR)) == ["cpus", "python"]
-    assert elsewhere.complaint_anywhere(CIFAR) is None
+    assert list(elsewhere.problems(CIFAR)) == ["cpus", "python"]
+    assert elsewhere.problem_anywhere(CIFAR) is None
 
 
 @pytest.mark.parametrize("python", ["", "/", __file__, "no\0python", "no-such-python"])
 def test_what_is_no_program_is_refused_as_an_interpreter(python):
-    assert "can't be run; name a Python interpreter" in RunOptions(python=python).complaint(CIFAR)
+    assert "can't be run; name a Python interpreter" in RunOptions(python=python).problem(CIFAR)
 
 
 def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatch):
@@ -130,15 +130,15 @@ def test_an_interpreter_is_found_by_its_path_or_by_its_name(tmp_path, monkeypatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(program.parent))
     for python in (str(program), "~/bin/python9", "python9"):
-        assert RunOptions(python=python).complaint(CIFAR) is None
+        assert RunOptions(python=python).problem(CIFAR) is None
 
 
 def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
     monkeypatch.setattr(checks, "has_keras", lambda: False)
-    assert RunOptions().complaints(CIFAR) == {"python": NO_KERAS}
-    assert RunOptions(python=sys.executable).complaint(CIFAR) is None
+    assert RunOptions().problems(CIFAR) == {"python": NO_KERAS}
+    assert RunOptions(python=sys.executable).problem(CIFAR) is None
     # Settings may be shared by machines.
-    assert RunOptions().complaint_anywhere(CIFAR) is None
+    assert RunOptions().problem_anywhere(CIFAR) is None
 
 
 def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
@@ -151,21 +151,21 @@ def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
 
 @pytest.mark.parametrize("interval", [0.0, 0.09, 3601.0, float("inf"), float("-inf"), -1.0])
 def test_an_interval_out_of_bounds_is_refused(interval):
-    assert RunOptions(interval=interval).complaint(CIFAR).startswith("the interval must be")
+    assert RunOptions(interval=interval).problem(CIFAR).startswith("the interval must be")
 
 
 def test_a_log_directory_may_be_new_but_not_inside_of_a_file(tmp_path):
-    assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).complaint(CIFAR) is None
+    assert RunOptions(log_dir=str(tmp_path / "new" / "newer")).problem(CIFAR) is None
     file = tmp_path / "file"
     file.touch()
-    told = RunOptions(log_dir=str(file / "logs")).complaint(CIFAR)
-    assert told == f"the log directory can't be there: {file} is no directory"
+    told = RunOptions(log_dir=str(file / "logs")).problem(CIFAR)
+    assert told == f"the log directory can't be there: {file} is not a directory"
 
 
 @pytest.mark.parametrize("log_dir", ["", " "])
 def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "has no name" in RunOptions(log_dir=log_dir).complaint(CIFAR)
+    assert "has no name" in RunOptions(log_dir=log_dir).problem(CIFAR)
     config = tmp_path / "config.toml"
     config.write_text(f'log_dir = "{log_dir}"')
     with pytest.raises(SettingsError, match="has no name"):
@@ -181,8 +181,8 @@ def test_a_log_directory_without_a_name_is_refused(log_dir, tmp_path, monkeypatc
 
 def test_a_log_directory_that_can_not_be_written_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("tui.options.checks.os.access", lambda path, mode: False)
-    told = RunOptions(log_dir=str(tmp_path)).complaint(CIFAR)
-    assert told == f"the log directory can't be there: {tmp_path} can't be written"
+    told = RunOptions(log_dir=str(tmp_path)).problem(CIFAR)
+    assert told == f"the log directory can't be there: {tmp_path} is not writable"
 
 
 # ---- the command line ----

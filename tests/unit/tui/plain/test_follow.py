@@ -28,7 +28,7 @@ def test_a_mode_that_learns_nothing_tells_of_passes_and_of_batches(tmp_path, cap
     assert "  pass 3/3 took" in told
     assert "epoch" not in told
     assert re.search(r"^step +mean [0-9.]+ ms, median [0-9.]+ ms", told, re.MULTILINE)
-    assert "a batch" in told
+    assert "per batch" in told
 
 
 def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys, monkeypatch):

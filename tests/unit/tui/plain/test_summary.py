@@ -32,9 +32,9 @@ def test_the_summary_tells_what_a_run_cost_and_how_it_computed(tmp_path, capsys)
     told = followed(tmp_path, capsys, [replace(header, options=options), *records, result])
     assert re.search(r"^settings +mixed_float16 *$", told, re.MULTILINE)
     assert re.search(r"^cost +0\.012 USD *$", told, re.MULTILINE)
-    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J an epoch *$", told, re.MULTILINE)
+    assert re.search(r"^energy +GPU 1\.23 kJ, CPU 85 J per epoch *$", told, re.MULTILINE)
     assert re.search(r"^effective +1\.25 TFLOP/s, 34 % of peak *$", told, re.MULTILINE)
-    assert re.search(r"^ +device +an epoch +USD +year", told, re.MULTILINE)
+    assert re.search(r"^ +device +per epoch +USD +year", told, re.MULTILINE)
 
 
 def test_without_a_price_no_cost_is_told(tmp_path, capsys):
@@ -73,5 +73,5 @@ def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp
     assert re.search(r"^published +6 comparable *$", told, re.MULTILINE)
     other = [replace(r, batch_size=7) if isinstance(r, Model) else r for r in recorded_session()]
     told = followed(tmp_path / "other", capsys, other)
-    named = r"^published +none comparable; 6 are with --batch-size 100 *$"
+    named = r"^published +none comparable; 6 with --batch-size 100 *$"
     assert re.search(named, told, re.MULTILINE)

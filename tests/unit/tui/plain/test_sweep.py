@@ -28,7 +28,7 @@ def printed(capsys):
 def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
     gap, heading, *rows, gap_2, best = printed
     assert gap == gap_2 == ""
-    assert heading.split() == ["batch", "device", "status", "ms", "a", "sample", "samples/s"]
+    assert heading.split() == ["batch", "device", "status", "ms", "per", "sample", "samples/s"]
     assert [row.split()[0] for row in rows] == ["32", "▶", "70000"]
     assert rows[2].endswith(REASON)
     assert best == BEST

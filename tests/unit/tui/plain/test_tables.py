@@ -82,7 +82,7 @@ def test_the_workloads_are_told_whole_at_any_width(capsys, monkeypatch, width):
 def test_without_sessions_it_says_where_none_are(log_dir, capsys):
     print_sessions([], log_dir)
     said = capsys.readouterr().out.replace("\n", "")
-    assert said == f"no sessions in {log_dir} yet; dlmon run makes one"
+    assert said == f"no sessions in {log_dir} yet; dlmon run starts one"
 
 
 def test_sessions_are_listed_oldest_first_with_what_they_took(table):
@@ -96,11 +96,11 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
         ["session", "started", "workload", "status", "device", "result"],
         [
             "first", "2026-11-20 14:56", "cifar10-cnn", "completed",
-            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 an epoch",
+            "NVIDIA GeForce GTX 1060 6GB", "9.16 s ± 0.01 per epoch",
         ],
         [
             "second", "2026-11-21 14:56", "cifar10-cnn", "stopped",
-            "NVIDIA GeForce GTX 1060 6GB", "10.7 s ± 0.01 an epoch",
+            "NVIDIA GeForce GTX 1060 6GB", "10.7 s ± 0.01 per epoch",
         ],
         [
             "third", "2026-11-22 14:56", "cifar10-cnn", "failed",
@@ -112,7 +112,7 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
 
 def test_a_workload_that_is_compared_whole_tells_the_time_of_a_run(table):
     _, row = table(recorded_session(workload="mnist-mlp-small", step_us=700))
-    assert row[-1] == "5.66 s a run"
+    assert row[-1] == "5.66 s per run"
 
 
 def test_a_session_without_a_result_says_what_is_known_of_it(table):

@@ -115,7 +115,7 @@ def test_several_series_are_told_apart_without_colour():
 
 def test_series_that_are_not_drawn_are_counted():
     many = [series(1, 2, label=f"s{number}") for number in range(len(SERIES) + 2)]
-    assert "and 2 that are not drawn" in text(plot_rows(many, 80, 10))[0]
+    assert "and 2 not drawn" in text(plot_rows(many, 80, 10))[0]
 
 
 def test_labels_never_run_into_each_other():

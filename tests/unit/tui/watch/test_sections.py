@@ -52,7 +52,7 @@ def test_a_gpu_tells_every_reading_that_there_is():
         "over PCIe": "310 in  12 out MiB/s",
         "NVLink": "4 active",
         "over NVLink": "1.8 in  1.7 out GiB/s",
-        "ECC errors": "3 corrected, 0 not",
+        "ECC errors": "3 corrected, 0 uncorrected",
         "MIG": "off",
     }
 
@@ -125,7 +125,7 @@ def test_a_link_with_fewer_lanes_than_there_could_be_stands_out():
 def test_memory_errors_that_were_not_corrected_are_bad():
     section = told(Gpu(0, 5, ecc_corrected=3, ecc_uncorrected=1))
     (ecc,) = (figure for figure in section.figures if figure.label == "ECC errors")
-    assert (ecc.text, ecc.level) == ("3 corrected, 1 not", "bad")
+    assert (ecc.text, ecc.level) == ("3 corrected, 1 uncorrected", "bad")
 
 
 def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
@@ -139,13 +139,15 @@ def test_the_rest_of_the_machine_follows_with_the_run_s_own_share():
         "held back": "4 % of the time",
         "runs on": "mains",
     }.items() <= texts(cpu).items()
-    assert {"disk read": "512 KiB/s", "major faults": "0 a second"}.items() <= texts(memory).items()
+    assert {"disk read": "512 KiB/s", "major faults": "0 per second"}.items() <= texts(
+        memory
+    ).items()
     assert {
         "CPU": "2.8 cores",
         "memory": "2.0 GiB",
         "processes": "2",
         "threads": "45",
-        "major faults": "12 a second",
+        "major faults": "12 per second",
     }.items() <= texts(run).items()
     assert texts(sensors)["driver"] == "550.54.14"
     assert texts(sensors)["GPUs used by"] == "2 processes"

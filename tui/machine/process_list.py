@@ -13,15 +13,15 @@ from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, Process
 from tui.formatting.glyphs import Glyphs
 from tui.machine.process_rows import (
     BY_NAME,
-    Column,
+    ProcessColumn,
     columns_for,
     command_text,
     gpus_text,
     in_order,
     matching,
     next_column,
+    process_key,
     reasons,
-    same,
 )
 from tui.machine.view import MachineView, is_over
 from tui.widgets.following_lines import Wheel
@@ -36,7 +36,7 @@ from tui.widgets.lines import (
     with_thumb,
     wrapped,
 )
-from tui.widgets.rows import Row, Run, fit
+from tui.widgets.rows import TextRow, TextRun, fit
 
 PROCESS_HELP: tuple[tuple[str, str], ...] = (
     (
@@ -46,16 +46,16 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
         "a session that is over, the last ones that were read.",
     ),
     ("● this run", "A dot marks the training and what it started."),
-    ("GPU, GPU mem", "The numbers of the GPUs that a process is on, and what it holds on all."),
+    ("GPU, GPU mem", "The numbers of the GPUs that a process uses, and its memory on all of them."),
     ("CPU %", "100 is one core, so several threads take more than 100."),
     (
         "(in brackets)",
-        "In place of a command, why it is unknown: a container numbers processes in another "
-        "way than the driver does.",
+        "In place of a command, why it is unknown: a container numbers processes differently "
+        "from the driver.",
     ),
     (
         "–",
-        "Unknown; the processes screen shows the reason of the one that is chosen. A blank "
+        "Unknown; the processes screen shows the reason for the chosen process. A blank "
         "means none.",
     ),
 )
@@ -69,10 +69,10 @@ _HEADING_ROWS = 1
 _LATER = "None yet: processes are read every 5 s."
 
 
-class ProcessTable(Wheel, Lines):
+class ProcessList(Wheel, Lines):
     """A table that scrolls, below a row that names its columns.
 
-    A click on such a name sorts by it, and another one turns the order round.
+    A click on such a name sorts by it, and another one reverses the order.
     It never has the focus: its screen gives it what its keys ask for.
 
     Args:
@@ -82,7 +82,7 @@ class ProcessTable(Wheel, Lines):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"processes--chosen", "processes--sorted"}
 
     DEFAULT_CSS = """
-    ProcessTable {
+    ProcessList {
         & > .processes--chosen {
             background: $block-cursor-background;
             color: $block-cursor-foreground;
@@ -102,7 +102,6 @@ class ProcessTable(Wheel, Lines):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """Start before anything was read."""
         super().__init__(id=id, classes=classes)
         self._choosing = choosing
         self._all: tuple[Process, ...] | None = None
@@ -114,7 +113,7 @@ class ProcessTable(Wheel, Lines):
         self._taken: tuple[object, ...] = ()
         self._with_gpus = True
         self._by: str | None = None
-        self._upside_down = False
+        self._reversed = False
         self._typed = ""
         self._first = 0
         self._index = 0
@@ -123,17 +122,17 @@ class ProcessTable(Wheel, Lines):
     def show(self, view: MachineView) -> None:
         """Take the processes as they are now; what is chosen stays chosen while it lives."""
         latest = view.history.latest
-        told = latest.processes if latest is not None else None
+        processes = latest.processes if latest is not None else None
         why = latest.why.get("processes") if latest is not None else None
         tree = latest.process if latest is not None else None
         in_all = tree.processes if tree is not None else None
         taken = (why, in_all, view.stale, is_over(view), bool(view.gpus))
-        if taken == self._taken and told is self._all:
+        if taken == self._taken and processes is self._all:
             return
-        self._all, self._taken = told, taken
+        self._all, self._taken = processes, taken
         self._stale, self._over = view.stale, is_over(view)
-        self._of_run = _part_of_run(told or (), in_all)
-        self._with_gpus = bool(view.gpus) or any(process.gpus for process in told or ())
+        self._of_run = _part_of_run(processes or (), in_all)
+        self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
         self._nothing = why or ("No processes were recorded." if self._over else _LATER)
         self._arrange()
 
@@ -151,47 +150,46 @@ class ProcessTable(Wheel, Lines):
 
     def sort_by(self, name: str) -> None:
         """Sort by a column; by the same one once more, the other way round."""
-        self._upside_down = name == self.sorted_by and not self._upside_down
+        self._reversed = name == self.sorted_by and not self._reversed
         self._by = name
         self._arrange()
 
     def sort_by_next(self, step: int) -> None:
         """Sort by the next column, or by the one before."""
-        self._by, self._upside_down = next_column(self.sorted_by, step, self._with_gpus), False
+        self._by, self._reversed = next_column(self.sorted_by, step, self._with_gpus), False
         self._arrange()
 
-    def turn_round(self) -> None:
-        """Reverse the order."""
+    def reverse(self) -> None:
         self.sort_by(self.sorted_by)
 
     def move(self, steps: int) -> None:
         """Choose another process, as far as there are some."""
         if self._shown:
             last = len(self._shown) - 1
-            # The first step chooses the first one in sight.
+            # The first step chooses the first visible one.
             at = self._index if self.chosen is not None else self._first - (steps > 0)
             self._choose(self._shown[min(max(at + steps, 0), last)])
 
     def move_page(self, direction: int) -> None:
-        """Choose one as many rows further as are in sight."""
-        self.move(direction * max(1, self._rows_in_sight - 1))
+        """Choose a process one page further."""
+        self.move(direction * max(1, self._visible_row_count - 1))
 
     def scroll_lines(self, delta: int) -> None:
         """Show what is further up or down; what is chosen stays chosen."""
         self._first += delta
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
-        """Return the heading and the processes in sight."""
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Return the heading and the visible processes."""
         if width < 1 or height < 1:
             return []
         if not self._shown:
-            return self._say_nothing(width, height)
+            return self._empty_rows(width, height)
         count = max(0, height - _HEADING_ROWS)
         self._first = min(max(0, self._first), max(0, len(self._shown) - count))
         columns = columns_for(width, self._with_gpus)
-        in_sight = self._shown[self._first : self._first + count]
-        rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in in_sight)]
+        visible = self._shown[self._first : self._first + count]
+        rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in visible)]
         rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
         if len(self._shown) > count:
             rows[_HEADING_ROWS:] = with_thumb(
@@ -200,8 +198,8 @@ class ProcessTable(Wheel, Lines):
         return rows
 
     def on_resize(self, event: events.Resize) -> None:
-        """Keep what is chosen in sight."""
-        self._bring_into_sight()
+        """Keep what is chosen visible."""
+        self._scroll_to_chosen()
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
@@ -219,24 +217,24 @@ class ProcessTable(Wheel, Lines):
                 self._choose(self._shown[index])
 
     @property
-    def _rows_in_sight(self) -> int:
+    def _visible_row_count(self) -> int:
         return self.size.height - _HEADING_ROWS
 
     def _arrange(self) -> None:
         """Put the processes in order, and find the chosen one again by its pid."""
         found = matching(self._all or (), self._typed)
-        self._shown = in_order(found, self.sorted_by, self._upside_down)
-        was_in_sight = self._first <= self._index < self._first + self._rows_in_sight
+        self._shown = in_order(found, self.sorted_by, self._reversed)
+        was_visible = self._first <= self._index < self._first + self._visible_row_count
         before = self.chosen
         if before is not None:
-            shown = [same(process) for process in self._shown]
-            if same(before) in shown:
-                self._index = shown.index(same(before))
+            shown = [process_key(process) for process in self._shown]
+            if process_key(before) in shown:
+                self._index = shown.index(process_key(before))
                 self.chosen = self._shown[self._index]
             else:
                 self.chosen = None
-        if self.chosen is not None and was_in_sight:
-            self._bring_into_sight()
+        if self.chosen is not None and was_visible:
+            self._scroll_to_chosen()
         self._put_titles_of_table()
         self.redraw()
         if self.chosen != before:
@@ -245,13 +243,15 @@ class ProcessTable(Wheel, Lines):
     def _choose(self, process: Process) -> None:
         self.chosen = process
         self._index = self._shown.index(process)
-        self._bring_into_sight()
+        self._scroll_to_chosen()
         self.redraw()
         self.post_message(self.Chosen())
 
-    def _bring_into_sight(self) -> None:
-        if self.chosen is not None and self._rows_in_sight > 0:
-            self._first = max(min(self._first, self._index), self._index - self._rows_in_sight + 1)
+    def _scroll_to_chosen(self) -> None:
+        if self.chosen is not None and self._visible_row_count > 0:
+            self._first = max(
+                min(self._first, self._index), self._index - self._visible_row_count + 1
+            )
 
     def _put_titles_of_table(self) -> None:
         total = len(self._all or ())
@@ -262,7 +262,7 @@ class ProcessTable(Wheel, Lines):
         below = "  ".join(filter(None, (typed, last, legend)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
         title = ", ".join(filter(None, (title, self._of_run)))
-        order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._upside_down}"
+        order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._reversed}"
         right = self._stale or (order if total else "")
         self.set_titles(title, below, right=right, more=(order,) if self._stale and total else ())
 
@@ -270,7 +270,7 @@ class ProcessTable(Wheel, Lines):
     def _has_run(self) -> bool:
         return any(process.of_run for process in self._all or ())
 
-    def _say_nothing(self, width: int, height: int) -> list[Row]:
+    def _empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see."""
         if self._all is None:
             texts = [self._nothing]
@@ -282,21 +282,21 @@ class ProcessTable(Wheel, Lines):
         lines = [line for text in texts for line in wrapped(text, room, height, self.ellipsis)]
         return [((f" {line}", MUTED),) for line in lines[:height]]
 
-    def _heading(self, columns: list[Column]) -> Row:
-        runs: list[Run] = [(" " * _MARKS, MUTED)]
+    def _heading(self, columns: list[ProcessColumn]) -> TextRow:
+        runs: list[TextRun] = [(" " * _MARKS, MUTED)]
         for column in columns:
             is_sorted = column.name == self.sorted_by
-            down = column.largest_first != self._upside_down
+            down = column.largest_first != self._reversed
             arrow = self.glyphs.descending if down else self.glyphs.ascending
             name = f"{arrow}{column.heading}" if is_sorted else column.heading
             pad = max(0, column.cells - cell_len(name))
             blank = (" " * pad, MUTED)
-            told: Run = (name, _SORTED if is_sorted else MUTED)
-            runs += [told, blank] if _is_text(column) else [blank, told]
+            title: TextRun = (name, _SORTED if is_sorted else MUTED)
+            runs += [title, blank] if _is_text(column) else [blank, title]
             runs.append((" " * _GAP, MUTED))
         return tuple(runs)
 
-    def _column_at(self, x: int) -> Column | None:
+    def _column_at(self, x: int) -> ProcessColumn | None:
         """Return the column that a cell of the heading belongs to."""
         right = _MARKS
         for column in columns_for(self.size.width, self._with_gpus):
@@ -305,16 +305,16 @@ class ProcessTable(Wheel, Lines):
                 return column if x >= _MARKS else None
         return None
 
-    def _row(self, process: Process, columns: list[Column], width: int) -> Row:
-        is_chosen = self.chosen is not None and same(process) == same(self.chosen)
+    def _row(self, process: Process, columns: list[ProcessColumn], width: int) -> TextRow:
+        is_chosen = self.chosen is not None and process_key(process) == process_key(self.chosen)
         pointer = self.glyphs.pointer if is_chosen else " "
         dot = _dot(self.glyphs) if process.of_run else " "
-        runs: list[Run] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
+        runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
         # A reason takes the place of all that is unknown with the command.
-        told = [column for column in columns if column.value(process) is not None]
+        known = [column for column in columns if column.value(process) is not None]
         for number, column in enumerate(columns):
             text = column.text(process)
-            is_last = process.command is None and not set(columns[number:]) & set(told)
+            is_last = process.command is None and not set(columns[number:]) & set(known)
             if is_last or not column.cells:
                 room = max(0, width - sum(cell_len(run) for run, _ in runs))
                 style = MUTED if process.command is None else PLAIN
@@ -335,7 +335,6 @@ class ProcessDetails(Lines):
     """The chosen process: its whole command, and why something of it is unknown."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        """Start with none."""
         super().__init__(id=id, classes="panel")
         self._process: Process | None = None
 
@@ -348,7 +347,7 @@ class ProcessDetails(Lines):
             self.set_titles(f"Process {process.pid}", right=_on_gpus(process))
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[Row]:
+    def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the command in as many rows as there are; reasons take the last ones."""
         process = self._process
         if width < 1 or height < 1:
@@ -357,9 +356,9 @@ class ProcessDetails(Lines):
             return [cut((("Up and down choose a process.", MUTED),), width, self.ellipsis)]
         command = process.command or ""
         why = wrapped(reasons(process), width, height - bool(command), self.ellipsis)
-        told = wrapped(command, width, height - len(why), self.ellipsis)
+        lines = wrapped(command, width, height - len(why), self.ellipsis)
         owner = [((f"of {process.user}", MUTED),)] if process.user else []
-        rows: list[Row] = [((line, PLAIN),) for line in told]
+        rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         rows += [((line, BAD),) for line in why]
         if len(rows) < height:
             rows += owner
@@ -372,14 +371,14 @@ def _on_gpus(process: Process) -> str:
     return f"{word} {gpus_text(process.gpus)}" if process.gpus else ""
 
 
-def _part_of_run(told: Sequence[Process], in_all: int | None) -> str:
-    """Say how many of the run's processes are told, where that is not all of them."""
-    count = sum(process.of_run is True for process in told)
+def _part_of_run(processes: Sequence[Process], in_all: int | None) -> str:
+    """Return how many of the run's processes are listed, where that is not all of them."""
+    count = sum(process.of_run is True for process in processes)
     return f"{count} of {in_all:,} of this run" if in_all and 0 < count < in_all else ""
 
 
-def _is_text(column: Column) -> bool:
-    """Tell whether a column begins at its left; numbers end at their right."""
+def _is_text(column: ProcessColumn) -> bool:
+    """Return whether a column is aligned left; numbers are aligned right."""
     return column.name in ("user", "gpus", "command")
 
 

@@ -764,7 +764,7 @@ async def test_a_theme_that_can_not_be_kept_is_said(dlmon_app, log_dir, sensing,
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         app.theme = "nord"
-        await until(pilot, lambda: "can't be kept" in screen_text(app))
+        await until(pilot, lambda: "can't be saved" in screen_text(app))
 
 
 async def test_without_colour_none_is_sent(dlmon_app, log_dir, sensing, monkeypatch):

@@ -17,7 +17,6 @@ from textual.app import SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
-from dlmon.launch.lifeline import Lifeline
 from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
@@ -31,6 +30,7 @@ from tui.textual_internals import write_to_terminal
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
+    from dlmon.launch.lifeline import Lifeline
     from dlmon.sweep.runner import SweepRun
     from tui.live.screen import LiveScreen
     from tui.sweep.screen import SweepScreen

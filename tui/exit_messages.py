@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.session.follower import SessionFollower
 
 if TYPE_CHECKING:
+    from dlmon.session.follower import SessionFollower
     from dlmon.sweep.runner import SweepRun
 
 

@@ -15,13 +15,10 @@ from textual.screen import Screen
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.job import Job, Refused, Started
-from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.log.directory import SessionEntry, list_sessions, log_directory
 from dlmon.log.folder import LogError
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
-from dlmon.session.follower import SessionFollower
-from dlmon.session.local_machine import LocalMachine
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
 from tui.formatting.reading import reading_text
@@ -30,8 +27,10 @@ from tui.options.run import RunOptions
 from tui.options.settings import Settings
 from workloads.catalog import WORKLOADS, Workload
 
-# Each screen is imported when it is first shown: a start pays for one only.
+# Each screen, and what it shows, is imported when it is first shown: a start pays for one only.
 if TYPE_CHECKING:
+    from dlmon.launch.lifeline import Lifeline
+    from dlmon.session.follower import SessionFollower
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
     from tui.live.screen import LiveScreen
@@ -48,13 +47,31 @@ ERROR_LENGTH = 400
 _FIRST_SCREEN = 1
 
 
+def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
+    from dlmon.session.follower import SessionFollower
+
+    return SessionFollower(log, launch=launch)
+
+
+def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
+    from dlmon.session.local_machine import LocalMachine
+
+    return LocalMachine(interval_s, pcie)
+
+
+def _launch(job: Job) -> Lifeline:
+    from dlmon.launch.lifeline import launch
+
+    return launch(job)
+
+
 @dataclass(frozen=True)
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
-    follow: Callable[..., SessionFollower] = SessionFollower
-    machine: Callable[..., MachineSource] = LocalMachine
-    launch: Callable[[Job], Lifeline] = launch
+    follow: Callable[..., SessionFollower] = _follow
+    machine: Callable[..., MachineSource] = _this_machine
+    launch: Callable[[Job], Lifeline] = _launch
 
 
 @dataclass

@@ -14,9 +14,10 @@ recurrent product: its state carries the gradient back through time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 from typing import Protocol
+
+from dlmon.records.record import record
 
 Shape = tuple[int, ...]
 
@@ -54,7 +55,7 @@ class _Uncounted:
         return 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Conv2D:
     """A square-kernel convolution with bias, channels last.
 
@@ -82,7 +83,7 @@ class Conv2D:
         return self.forward_flops(shape) * (3 if input_gradient else 2)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MaxPool2D(_Uncounted):
     """Pooling over squares of `pool_size`, side by side unless `strides` says otherwise.
 
@@ -99,7 +100,7 @@ class MaxPool2D(_Uncounted):
         return *_slid(shape, self.pool_size, strides, self.padding), shape[-1]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class GlobalAveragePool(_Uncounted):
     """The mean of each channel, over all pixels or all steps of a sequence."""
 
@@ -109,7 +110,7 @@ class GlobalAveragePool(_Uncounted):
         return shape[-1:]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Flatten(_Uncounted):
     """All of a sample's values in one row."""
 
@@ -117,7 +118,7 @@ class Flatten(_Uncounted):
         return (prod(shape),)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Dropout(_Uncounted):
     """In training, a share of the values is left out."""
 
@@ -127,7 +128,7 @@ class Dropout(_Uncounted):
         return shape
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class BatchNormalization(_Uncounted):
     """A scale and an offset a channel, beside the running mean and variance."""
 
@@ -139,7 +140,7 @@ class BatchNormalization(_Uncounted):
         return 4 * shape[-1]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Dense:
     """A fully connected layer with bias, rectified unless it is the last."""
 
@@ -160,7 +161,7 @@ class Dense:
         return self.forward_flops(shape) * (3 if input_gradient else 2)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Embedding(_Uncounted):
     """A row of `units` weights for each of `vocabulary` ids: looked up, not multiplied."""
 
@@ -174,7 +175,7 @@ class Embedding(_Uncounted):
         return self.vocabulary * self.units
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LSTM:
     """A long short-term memory of one bias, which gives its last output.
 
@@ -213,7 +214,7 @@ class LSTM:
         return self._directions * shape[0] * 2 * inputs * 4 * self.units
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Branches:
     """Chains of layers that read the same input; their outputs are joined by channels."""
 
@@ -235,7 +236,7 @@ class Branches:
         return sum(count(shape, branch, input_gradient).train_flops for branch in self.branches)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Residual:
     """A chain of layers whose output is added to its input, or to that of a shortcut."""
 
@@ -260,7 +261,7 @@ class Residual:
         return Branches((self.layers, self.shortcut))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Counts:
     """What a network holds, and what one sample costs in floating-point operations."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from dlmon.numbers import decimal_number
+from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
 _MAX_USD_PER_HOUR = 1e9
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Price:
     """US dollars per hour: of the whole machine, or of each CPU that a run may use."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from dlmon.records import ANY, GpuFacts, GpuState, MachineFacts
+from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
 _NO_ANSWER = "the sensors did not answer"
@@ -24,7 +24,7 @@ class DeviceUnknown(DeviceError):
     """A device that may be there, but the sensors did not report it this time."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DeviceChoice:
     """What the child gets: `wanted` is auto, cpu or gpu; `gpu_index` is NVML's index."""
 

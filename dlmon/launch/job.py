@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from dlmon.exit_codes import FAILED
+from dlmon.records.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Job:
     """One session to be.
 
@@ -43,7 +44,7 @@ class Job:
         return cls(**fields)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Started:
     """The supervisor's answer when the session is on its way."""
 
@@ -51,7 +52,7 @@ class Started:
     log: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Refused:
     """The supervisor's answer when nothing was started: why, and the exit code.
 

@@ -6,7 +6,6 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from dlmon.host import boot_id, host_name
 from dlmon.log.folder import Header, LogError, id_of, log_of
 from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
+from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
@@ -39,7 +39,7 @@ class Entry(Protocol):
 _Entry = TypeVar("_Entry", bound=Entry)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SessionEntry:
     """One session of a directory.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
+from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 
 WINDOW_S = 30.0
@@ -47,7 +47,7 @@ _HEAT = {
 _POWER_CAP, _POWER_BRAKE, _SLOWDOWN = "power cap", "power brake", "hardware slowdown"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Evidence:
     """One rule that holds: a clause that states what was measured, and its figure in short."""
 
@@ -56,7 +56,7 @@ class Evidence:
     brief: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Limit:
     """What limits a run: `rule` names the strongest that held, `text` is for a person.
 
@@ -119,7 +119,7 @@ def _sentence(evidence: Sequence[Evidence]) -> str:
 # ---- the CPUs ----
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _CpuUse:
     """Who used a machine's cores, in cores; `own` and what follows are None where unknown.
 

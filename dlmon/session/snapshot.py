@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlmon.records import (
     Epoch,
     Evaluation,
@@ -19,10 +17,11 @@ from dlmon.records import (
     SessionHeader,
     StepTime,
 )
+from dlmon.records.record import record
 from dlmon.session.limits import Limit
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PhaseSpan:
     """A part of the time axis in one phase; `end` is None while it lasts."""
 
@@ -31,7 +30,7 @@ class PhaseSpan:
     end: int | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Progress:
     """How far the epoch and the run have come, and the time left at the mean step."""
 
@@ -48,7 +47,7 @@ class Progress:
         return min(1.0, self.step / self.steps) if self.steps else 0.0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Snapshot:
     """All figures of a session at one moment."""
 

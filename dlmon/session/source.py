@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from dlmon.records import MachineFacts, Status
-from dlmon.session.machine_history import MachineHistory
-from dlmon.session.session import Session
-from dlmon.session.snapshot import Snapshot
+# Who waits for the first screen waits for none of these.
+if TYPE_CHECKING:
+    from dlmon.records import MachineFacts, Status
+    from dlmon.session.machine_history import MachineHistory
+    from dlmon.session.session import Session
+    from dlmon.session.snapshot import Snapshot
 
 # How long reading keeps the event loop from everything else before it is left to that.
 SLICE_S = 0.015

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlmon.records import SecondsPerEpoch, Validation
+from dlmon.records.record import record
 from dlmon.statistics.intervals import mean_half_width, student_95
 from dlmon.statistics.steady_state import SteadyState
 
@@ -51,7 +51,7 @@ def epoch_interval(
     )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ValidationTime:
     """A validation pass as its fixed part and its time per batch."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
+from dlmon.records.record import record
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
 
@@ -29,7 +29,7 @@ MIN_OPENINGS = 3
 MAD_TO_SIGMA = 1.4826
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Openings:
     """What it takes to open an epoch: mean and standard error, None below three of them."""
 

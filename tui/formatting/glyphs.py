@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+
+from dlmon.records.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Glyphs:
     """One set of characters.
 

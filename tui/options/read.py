@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 from tui.options.option import UnreadableOption
 from tui.options.run import OPTIONS, RunOptions
 from workloads.catalog import Workload
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedOptions:
     """What a form amounts to: options, and a sentence for each text that can't be read."""
 

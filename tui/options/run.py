@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
+from dlmon.records.record import record
 from tui.options.checks import (
     check_device,
     check_interval,
@@ -34,7 +35,7 @@ A quick network would end before its figure, and the band about that, can be kno
 """
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RunOptions:
     """What a person chose; None means the workload's own."""
 

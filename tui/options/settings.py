@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -13,6 +13,7 @@ import platformdirs
 
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
+from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from tui.options.checks import NO_DIRECTORY
 from tui.options.run import SETTINGS, RunOptions
@@ -23,7 +24,7 @@ class SettingsError(ValueError):
     """`config.toml` can't be followed; the message is a sentence that says what to fix."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Settings:
     """What `config.toml` may hold; its table `run` holds defaults for the options of `run`.
 

@@ -78,7 +78,7 @@ def run(app, actions):
     """Run the app without a terminal, have `actions` done in it, and return its exit code."""
 
     async def once_read(pilot):
-        if app._first_viewer is not None:
+        if app._first_follower is not None:
             await until(pilot, lambda: live(app))
         await actions(pilot)
 

@@ -133,7 +133,7 @@ async def test_a_badge_that_all_published_rows_share_is_told_once():
         assert rows(app.bars)[2].rstrip() == "  published: batch 100; here: 32"
         assert not any("batch" in row or "(1)" in row for row in rows(app.bars)[:2])
         alike = tuple(replace(row, badge=badge) for row in FOUR if row.style == "published")
-        app.bars.show(alike, told="published: batch 100; here: 32")
+        app.bars.show(alike, heading="published: batch 100; here: 32")
         assert not any("batch" in row for row in rows(app.bars))
 
 

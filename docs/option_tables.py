@@ -58,7 +58,8 @@ def _one_of(option: Option) -> str:
 
 
 def _default(option: Option) -> str:
-    return option.default_text if option.default in (None, False) else f"`{option.default_text}`"
+    said_in_words = option.default is None or option.is_switch
+    return option.default_text if said_in_words else f"`{option.default_text}`"
 
 
 def _cell(text: str) -> str:

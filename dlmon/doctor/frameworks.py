@@ -126,7 +126,7 @@ class Framework:
             a build that knows the CPU alone.
         cuda: the version of CUDA that it was built for: "12.5.1", or "12".
         problems: its own messages about what failed.
-        why: why it could not be asked, in log.
+        why: why it could not be asked, in words.
         ended_by: the signal that ended it, where one did.
     """
 

@@ -22,8 +22,8 @@ from dlmon.records import (
 
 _T = TypeVar("_T")
 
-# A GPU's memory is not among them: frameworks take it once and keep it, and
-# eight unchanged numbers a second are a fifth of a record.
+# What differs in nearly every sample. A GPU's memory is not among them: frameworks take it once
+# and keep it, and eight unchanged numbers a second are a fifth of a record.
 ALWAYS_WRITTEN: dict[type[Any], frozenset[str]] = {
     Machine: frozenset({"t", "wall", "cost"}),
     Cpu: frozenset({"pct", "cores", "energy_j"}),

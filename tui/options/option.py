@@ -29,7 +29,7 @@ class Scope(IntEnum):
     LAUNCH = 0
     """`run` and its form."""
     SETTING = 1
-    """`config.toml`; what a session was run with is recorded."""
+    """`config.toml`; from here on, a session records its value."""
     SHARED = 2
     """`sweep`, where one value holds for all runs."""
     VARIED = 3
@@ -137,6 +137,7 @@ _P = ParamSpec("_P")
 
 
 def _as_field(make: Callable[_P, Option]) -> Callable[_P, Any]:
+    # The field's function takes what `Option` takes, and mypy checks it.
     def of(*args: _P.args, **described: _P.kwargs) -> Any:
         made = make(*args, **described)
         return field(default=made.default, metadata={"option": made})

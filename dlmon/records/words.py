@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 
 class Word(str, Enum):
@@ -11,7 +12,15 @@ class Word(str, Enum):
     __str__ = str.__str__
 
 
-class Status(Word):
+class OpenWord(Word):
+    """One of words of which a newer version may have more: those are taken as "unknown"."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls("unknown")
+
+
+class Status(OpenWord):
     """How a session, or a sweep, stands."""
 
     RUNNING = "running"
@@ -20,11 +29,6 @@ class Status(Word):
     STOPPED = "stopped"
     INTERRUPTED = "interrupted"
     UNKNOWN = "unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Status:
-        """Take what a newer version wrote as unknown."""
-        return cls.UNKNOWN
 
 
 class RunStatus(Word):
@@ -38,15 +42,16 @@ class RunStatus(Word):
     RUNNING = "running"
 
 
-class Requirement(Word):
+class Requirement(OpenWord):
     """What a figure of a run requires."""
 
     MODEL = "model"
     """It was not built."""
     STEADY_STATE = "steady_state"
+    UNKNOWN = "unknown"
 
 
-class GpuState(Word):
+class GpuState(OpenWord):
     """Whether a GPU answers, or all of them; else why not."""
 
     ANSWERS = "answers"
@@ -61,11 +66,6 @@ class GpuState(Word):
     """Of the driver and its library."""
     UNKNOWN = "unknown"
 
-    @classmethod
-    def _missing_(cls, value: object) -> GpuState:
-        """Take what a newer version wrote as unknown."""
-        return cls.UNKNOWN
-
     @property
     def is_gone(self) -> bool:
         """Whether nothing is known of what it does meanwhile."""
@@ -77,7 +77,7 @@ class GpuState(Word):
         return self in (GpuState.LOST, GpuState.ASLEEP)
 
 
-class FailureKind(Word):
+class FailureKind(OpenWord):
     """What made a run fail."""
 
     REFUSED = "refused"
@@ -87,8 +87,3 @@ class FailureKind(Word):
     SIGNAL = "signal"
     NOT_STARTED = "not_started"
     UNKNOWN = "unknown"
-
-    @classmethod
-    def _missing_(cls, value: object) -> FailureKind:
-        """Take what a newer version wrote as unknown."""
-        return cls.UNKNOWN

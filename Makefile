@@ -32,7 +32,7 @@ lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.10 -p dlmon
+	$(BIN)/mypy --python-version 3.10 -p dlmon -p workloads
 	$(BIN)/lint-imports
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)

@@ -1,6 +1,6 @@
 """What dlmon's screen is measured against: as little of a Textual app as can be.
 
-One Static; with --sparklines, four one-row sparklines that a timer feeds at 1 Hz.
+One Static of 200 cells; with --sparklines, four one-row sparklines that a timer feeds at 1 Hz.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from textual.app import App, ComposeResult
 from textual.widgets import Sparkline, Static
 
 MARKER = "a-bare-app"
+CELLS = 200
 POINTS = 120
 
 
 class BareApp(App[None]):
-    """One line of text."""
+    """A text of 200 cells, the marker in front."""
 
     def compose(self) -> ComposeResult:
-        """Show the marker."""
-        yield Static(MARKER)
+        """Show the text."""
+        yield Static(MARKER.ljust(CELLS, "."))
 
 
 class SparklineApp(BareApp):

@@ -40,7 +40,7 @@ sys.path.insert(0, str(harness.ROOT / "tests"))
 
 from fake_nvml import FakeDriver, build
 
-BAR_PCT = 4.0
+BAR_PCT = 2.0
 OWN = ("viewer", "supervisor", "sensors")
 OTHERS = {
     "nvitop": ("nvitop", "--interval", "1"),
@@ -57,7 +57,7 @@ def main() -> None:
     windows = 3 if arguments.quick else arguments.windows
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-bench-")))
-        environment = stack.enter_context(_two_gpus(folder))
+        environment = stack.enter_context(busy_gpus(folder))
         others = _install_others(folder) if arguments.with_others else {}
         terminals = {
             "viewer": _show_session(folder, environment, arguments.rate),
@@ -119,8 +119,8 @@ def _show_session(folder: Path, environment: dict[str, str], rate: float) -> Ter
 
 
 @contextlib.contextmanager
-def _two_gpus(folder: Path) -> Iterator[dict[str, str]]:
-    """Yield the environment in which NVML shows two GPUs whose readings change each second."""
+def busy_gpus(folder: Path, count: int = 2) -> Iterator[dict[str, str]]:
+    """Yield the environment in which NVML shows GPUs whose readings change each second."""
     if shutil.which("cc") is None:
         raise CannotRun("there is no C compiler (cc) to build the GPU driver of the tests with")
     driver = FakeDriver(build(folder), folder)
@@ -134,19 +134,19 @@ def _two_gpus(folder: Path) -> Iterator[dict[str, str]]:
         while True:
             readings = (
                 f"set {gpu} {name} {draw.randint(low, high)}"
-                for gpu in range(2)
+                for gpu in range(count)
                 for name, low, high in (
                     ("utilization_pct", 80, 100),
                     ("memory_used_mib", 40_000, 41_000),
                     ("power_mw", 250_000, 350_000),
                 )
             )
-            driver.says("gpus 2", *readings)
+            driver.says(f"gpus {count}", *readings)
             if over.wait(1.0):
                 return
 
     changing = threading.Thread(target=change)
-    driver.says("gpus 2")
+    driver.says(f"gpus {count}")
     changing.start()
     try:
         yield environment

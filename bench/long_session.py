@@ -1,17 +1,19 @@
-"""A session of a day: how long until it is read, and how long is a key kept waiting meanwhile?
+"""A session of a day: how long until it is shown, and how long is a key kept waiting meanwhile?
 
 A log of --hours at one sample a second with 8 GPUs and 16 cores and at 50
 batches a second is written as the supervisor writes one: its batches go through
-the collector of dlmon.instrument.collector, every record through dlmon.records. With --folder
-it is kept there, and used again.
+the collector of dlmon.instrument.collector, every record through dlmon.records, and its index
+is written beside it. With --folder it is kept there, and used again; with --without-index it
+is opened as one of an earlier version.
 
 The screen of `dlmon attach` then opens it in a pty of 120×40, and a key that
 means nothing is pressed ten times a second. Measured: the time from the start of
 the process until its first screen, and until the end of the session is on the
 screen; the longest time for which the event loop was blocked, and the longest
 time that a key waited to be handled; the memory of the viewer once it has read
-all. As context: the time of `dlmon attach --plain` and of `dlmon sessions`, and a
-plain reader that takes each line through json.loads.
+all. Then `dlmon replay` opens it, and moments all over it are gone to one by one:
+how long until each is drawn. As context: the time of `dlmon attach --plain` and of
+`dlmon sessions`, and a plain reader that takes each line through json.loads.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from terminal import Terminal
 
 from dlmon.instrument.collector import BatchCollector, EpochEnd, EpochStart, Queued
 from dlmon.log.folder import LOG_NAME
+from dlmon.log.index import index_of, place_after, write_index
 from dlmon.records import (
     SCHEMA,
     Cost,
@@ -56,6 +59,8 @@ from dlmon.records import (
     SessionHeader,
     encode,
 )
+from dlmon.session.keyframes import KeyframeMaker
+from dlmon.session.marks import MarkFinder
 from dlmon.session.session import Session
 
 SECOND = 1_000_000_000
@@ -67,6 +72,9 @@ PROCESSES, PROCESSES_EVERY_S = 12, 5
 KEYS_S = 0.1
 TIMEOUT_S = 900.0
 FIRST_SCREEN, READ = "reading", "completed after"
+FIRST_PLAYED, SOUGHT = "replay", "moments were gone to"
+SEEKS = 30
+SEEK_BAR_S = 0.2
 LOG_BAR_MB, FIRST_SCREEN_BAR_S, MEMORY_BAR_MIB, KEY_BAR_MS = 250.0, 1.0, 150.0, 100.0
 
 
@@ -80,6 +88,7 @@ class Seen:
     longest_block_ms: float
     key_waits_ms: list[float]
     memory_mib: float
+    seeks_s: list[float]
 
 
 def main() -> None:
@@ -90,9 +99,17 @@ def main() -> None:
         log = folder / f"20261120-145600-long-{hours:g}h" / LOG_NAME
         if not log.exists():
             _write(log, hours)
+        if arguments.without_index:
+            index_of(log).unlink(missing_ok=True)
         _print_bar("size of the log", log.stat().st_size / 1e6, LOG_BAR_MB, "MB")
+        if index_of(log).exists():
+            print(f"{'size of its index':<44} {index_of(log).stat().st_size / 1e6:.2f} MB")
         for number in range(arguments.rounds):
-            _print(_open(log, Path(temporary) / f"waits-{number}"))
+            waits = Path(temporary) / f"waits-{number}"
+            print("dlmon attach")
+            _print(_open(log, waits, READ))
+            print("dlmon replay")
+            _print(_open(log, waits, SOUGHT, "--seeks", str(SEEKS)))
         _print_context(log)
 
 
@@ -103,13 +120,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="keep the log here, and use it again")
+    parser.add_argument("--without-index", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a session of one hour")
     return parser.parse_args()
 
 
 def _print(seen: Seen) -> None:
     _print_bar("first screen", seen.first_screen_s, FIRST_SCREEN_BAR_S, "s")
-    print(f"{'until it is read':<44} {seen.read_s:.1f} s, with {seen.cpu_s:.1f} s of CPU")
+    print(f"{'until all is read or done':<44} {seen.read_s:.1f} s, with {seen.cpu_s:.1f} s of CPU")
+    if seen.seeks_s:
+        seeks = sorted(seen.seeks_s)
+        print(f"{'median seek':<44} {seeks[len(seeks) // 2]:.2f} s  n={len(seeks)}")
+        _print_bar("longest seek", seeks[-1], SEEK_BAR_S, "s")
     print(f"{'longest block of the event loop':<44} {seen.longest_block_ms:.0f} ms")
     waits = sorted(seen.key_waits_ms)
     if waits:
@@ -139,11 +161,11 @@ def _print_context(log: Path) -> None:
         print(f"{what:<44} {time.monotonic() - begin:.1f} s  (context)")
 
 
-def _open(log: Path, waits: Path) -> Seen:
-    command = [sys.executable, harness.script("shown_log.py"), str(log), str(waits)]
-    with Terminal(command, FIRST_SCREEN) as terminal:
+def _open(log: Path, waits: Path, last: str, *more: str) -> Seen:
+    command = [sys.executable, harness.script("shown_log.py"), str(log), str(waits), *more]
+    with Terminal(command, FIRST_PLAYED if more else FIRST_SCREEN) as terminal:
         first_screen_s = terminal.first_seen(TIMEOUT_S)
-        terminal.look_for(READ)
+        terminal.look_for(last)
         while not terminal.has_seen(KEYS_S):
             terminal.press("!")
             if time.monotonic() - terminal.started_at > TIMEOUT_S:
@@ -159,16 +181,22 @@ def _open(log: Path, waits: Path) -> Seen:
 def _write(log: Path, hours: float) -> None:
     log.parent.mkdir(parents=True)
     part = log.with_name("part")
-    session: Session | None = None
+    records = _records(log, int(hours * 3600))
+    header = next(records)
+    assert isinstance(header, SessionHeader)
+    session, lines = Session(header), list[bytes]()
+    finder, maker = MarkFinder(session), KeyframeMaker(session)
     with part.open("wb") as out:
-        for record in _records(log, int(hours * 3600)):
-            out.write(encode(record))
-            if session is None:
-                assert isinstance(record, SessionHeader)
-                session = Session(record)
+        out.write(encode(header))
+        for record in records:
+            line = encode(record)
+            out.write(line)
             session.fold(record)
-        assert session is not None
+            maker.take(record, finder.take(record, session))
+            if maker.is_due:
+                lines += maker.make(place_after(line, out.tell()))
         out.write(encode(_result(log, session)))
+    write_index(log, header.id, lines)
     part.rename(log)
 
 

@@ -32,7 +32,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
@@ -41,6 +40,7 @@ from cost import cpu_s, processes_of
 from estimate import estimate_median, spread, verdict
 from harness import CannotRun, end_tree, machine_cpu_s
 from terminal import Terminal
+from windows import Moment, Window, measure_pairs, quiet_pairs, window_between
 
 from dlmon.launch.children import die_with_parent
 from dlmon.launch.job import Job
@@ -49,15 +49,12 @@ from dlmon.log.follower import LogFollower
 from dlmon.records import Batches, Notice, Record, Result
 from workloads.catalog import UnknownWorkload, Workload, find
 
-BAR_PCT = 2.0
+BAR_PCT = 1.0
 WARM_UP_BATCHES, WARM_UP_NS = 10, 2_000_000_000
 # dlmon has caught up after the first; caches have changed hands after the second.
 SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
 # Whole periods of the sensors and of the screen; and what fits their supervisor's patience.
 WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
-# A pair of windows in which other processes take more is measured once more, if there is time.
-QUIET_PCT = 15.0
-MAX_TRIES = 1.4
 MIN_PAIRS, MIN_STEPS = 5, 3
 PROBE_STEPS = 40
 TIMEOUT_S = 180.0
@@ -134,16 +131,6 @@ def _options(workload: Workload, arguments: argparse.Namespace) -> Options:
 # Windows of one run
 
 
-@dataclass(frozen=True)
-class Window:
-    """A part of a run, in monotonic ns; and the CPU in it, in % of a core."""
-
-    begin: int
-    end: int
-    own_pct: float
-    others_pct: float
-
-
 def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         folder = Path(path)
@@ -170,7 +157,9 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
             follower = _follow(folder / "logs", terminal)
             _wait_until_steady(follower, terminal)
             pids = processes_of(terminal.pid, "timed_training.py")
-            pairs = _measure_pairs(pids, switch, arguments)
+            pairs = measure_pairs(
+                lambda on: _measure_window(on, pids, switch), arguments.pairs, arguments.seed
+            )
             _signal("workload", pids, signal.SIGUSR1)
             records = _read_to_result(follower)
             follower.close()
@@ -183,14 +172,7 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
     least = min(MIN_PAIRS, arguments.pairs)
     if len(pairs) < least:
         raise CannotRun(f"the steps of {workload.name} are too long here; use --separate")
-    quiet = [pair for pair in pairs if all(window.others_pct <= QUIET_PCT for window in pair)]
-    disturbed = len(pairs) - len(quiet)
-    if disturbed:
-        what = "left out" if len(quiet) >= least else "disturbed, and not left out"
-        words = f"other processes took over {QUIET_PCT:g} % of a core"
-        print(f"{f'{workload.name}: {what}':<44} {disturbed} of {len(pairs)} pairs: {words}")
-    if len(quiet) >= least:
-        pairs = quiet
+    pairs = quiet_pairs(pairs, least, workload.name)
     dlmon_ms, bare_ms = (
         [mean(_steps_s(pair[side], ended)) * 1000 for pair in pairs] for side in (0, 1)
     )
@@ -199,44 +181,23 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
     _print(workload.name, dlmon_ms, bare_ms, own_pct, side)
 
 
-def _measure_pairs(
-    pids: dict[str, int], switch: Path, arguments: argparse.Namespace
-) -> list[tuple[Window, Window]]:
-    """Return pairs of windows, dlmon at work first, until enough of them were quiet."""
-    order = random.Random(arguments.seed)
-    pairs: list[tuple[Window, Window]] = []
-    quiet = 0
-    for _ in range(math.ceil(arguments.pairs * MAX_TRIES)):
-        windows = {on: _measure_window(on, pids, switch) for on in order.sample((True, False), 2)}
-        pairs.append((windows[True], windows[False]))
-        quiet += all(window.others_pct <= QUIET_PCT for window in windows.values())
-        if quiet == arguments.pairs:
-            break
-    return pairs
-
-
 def _measure_window(on: bool, pids: dict[str, int], switch: Path) -> Window:
     time.sleep(SETTLE_S)
     if not on:
         _stop(pids, switch)
         time.sleep(STOPPED_SETTLE_S)
-    begin, own_s, all_s, machine_s = _cpu_now(pids)
+    before = _cpu_now(pids)
     time.sleep(WINDOW_S if on else STOPPED_WINDOW_S)
-    end, own_after_s, all_after_s, machine_after_s = _cpu_now(pids)
+    after = _cpu_now(pids)
     if not on:
         _resume(pids, switch)
-    took_s = (end - begin) / 1e9
-    others_s = machine_after_s - machine_s - (all_after_s - all_s)
-    return Window(
-        begin, end, (own_after_s - own_s) / took_s * 100, max(0.0, others_s / took_s * 100)
-    )
+    return window_between(before, after)
 
 
-def _cpu_now(pids: dict[str, int]) -> tuple[int, float, float, float]:
-    """Return the time in ns, and the CPU seconds of dlmon, of it and its workload, of all."""
+def _cpu_now(pids: dict[str, int]) -> Moment:
     own_s = _own_cpu_s(pids)
     ours_s = own_s + cpu_s(pids["workload"]) + time.process_time()
-    return time.monotonic_ns(), own_s, ours_s, machine_cpu_s()
+    return Moment(time.monotonic_ns(), own_s, ours_s, machine_cpu_s())
 
 
 def _steps_s(window: Window, ended: Ended) -> list[float]:

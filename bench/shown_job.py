@@ -58,7 +58,7 @@ def main() -> int:
         from tui.plain.follow import follow
     else:
         from tui.app import DlmonApp
-        from tui.navigation import Sources
+        from tui.navigation import Sources, Start
     answer = started.answer()
     if isinstance(answer, Refused):
         print(answer.reason, file=sys.stderr)
@@ -70,7 +70,8 @@ def main() -> int:
     if arguments.counts:
         CountingFollower.counts_path = arguments.counts
         sources = Sources(follow=CountingFollower)
-    return DlmonApp(log.parent.parent, log, started, sources=sources).run_to_exit_code()
+    start = Start(log.parent.parent, log=log, started=started, sources=sources)
+    return DlmonApp(start).run_to_exit_code()
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,5 +1,7 @@
 """dlmon's screen of a recorded session, as `dlmon attach` opens it, and what it kept waiting.
 
+With --seeks it is the one that `dlmon replay` opens; once its log was gone through, so many moments
+of it are gone to one by one, and how long each took until it was drawn is kept too, in seconds.
 LOG is the session's log. WAITS is a file that takes, when the screen closes, the
 longest time in which the event loop did nothing else, and how long each key
 that was pressed waited until it was handled, in milliseconds.
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import sys
 import time
 from pathlib import Path
@@ -17,9 +20,13 @@ from pathlib import Path
 from textual import events
 
 import tui.app
+from dlmon.session.replay import SEEKING_S
 from tui.app import DlmonApp
+from tui.live.replay_screen import ReplayScreen
+from tui.navigation import Start
 
 LOOK_S = 0.002
+SOUGHT = "all moments were gone to"
 
 
 class WatchedApp(DlmonApp):
@@ -29,20 +36,47 @@ class WatchedApp(DlmonApp):
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
     longest_block_ms = 0.0
 
-    def __init__(self, log: Path) -> None:
-        """Show a log."""
-        super().__init__(log.parent.parent, log)
+    def __init__(self, log: Path, seeks: int = 0) -> None:
+        """Show a log, or play it and go to so many moments of it."""
+        shown = {"replayed": log} if seeks else {"log": log}
+        super().__init__(Start(log.parent.parent, **shown))
+        self._seeks = seeks
         self.key_waits_ms: list[float] = []
+        self.seeks_s: list[float] = []
 
     def on_mount(self) -> None:
         """Watch from the first screen on."""
         self.run_worker(self._watch_loop())
+        if self._seeks:
+            self.run_worker(self._seek())
 
     async def on_event(self, event: events.Event) -> None:
         """Note how long a key has waited since it was read from the terminal."""
         if isinstance(event, events.Key):
             self.key_waits_ms.append((time.monotonic() - event.time) * 1000)
         await super().on_event(event)
+
+    async def _seek(self) -> None:
+        """Go to moments all over the session, forwards and back."""
+        screen = self.screen
+        assert isinstance(screen, ReplayScreen)
+        source = screen.source
+        while source.ahead_share is not None:
+            await source.pause()
+        source.stop_clock()
+        vary = random.Random(1)
+        for _ in range(self._seeks):
+            drawn = asyncio.Event()
+            began = time.monotonic()
+            moment = vary.random() * (source.end_ns - source.start_ns)
+            source.seek(source.start_ns + int(moment), SEEKING_S)
+            screen.tick()
+            while source.read_share is not None:
+                await source.pause()
+            screen.call_after_refresh(drawn.set)
+            await drawn.wait()
+            self.seeks_s.append(time.monotonic() - began)
+        self.show_notice(SOUGHT)
 
     async def _watch_loop(self) -> None:
         while True:
@@ -56,10 +90,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("log", type=Path, metavar="LOG")
     parser.add_argument("waits", type=Path, metavar="WAITS")
+    parser.add_argument("--seeks", type=int, default=0)
     arguments = parser.parse_args()
-    app = WatchedApp(arguments.log)
+    app = WatchedApp(arguments.log, arguments.seeks)
     code = app.run_to_exit_code()
-    waits = {"longest_block_ms": app.longest_block_ms, "key_waits_ms": app.key_waits_ms}
+    waits = {
+        "longest_block_ms": app.longest_block_ms,
+        "key_waits_ms": app.key_waits_ms,
+        "seeks_s": app.seeks_s,
+    }
     arguments.waits.write_text(json.dumps(waits))
     return code
 

@@ -12,7 +12,7 @@ WRONG_ARGUMENTS = 2
 """What was asked for can't be, and nothing was started."""
 
 INTERRUPTED_BY_USER = 130
-"""Ctrl-C, as the shell says of a program that it ended (128 and SIGINT)."""
+"""Ctrl-C; a shell reports 128 + SIGINT for a program that it ended."""
 
 READER_LEFT = 141
-"""Nobody reads the pipe any more, as the shell says of it (128 and SIGPIPE)."""
+"""Nobody reads our output any more; a shell reports 128 + SIGPIPE for that."""

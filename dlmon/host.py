@@ -27,9 +27,8 @@ def boot_id() -> str:
 
 def is_container(root: Path, environment: Mapping[str, str]) -> bool:
     """Return whether this machine's processes end with a container's first one."""
-    if any((root / name).exists() for name in _CONTAINER_FILES):
-        return True
-    if "KUBERNETES_SERVICE_HOST" in environment:
+    has_file = any((root / name).exists() for name in _CONTAINER_FILES)
+    if has_file or "KUBERNETES_SERVICE_HOST" in environment:
         return True
     # WSL has a namespace of its own, and is a container to systemd.
     if is_wsl(root):

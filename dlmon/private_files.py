@@ -90,6 +90,15 @@ def write_private(path: Path, content: bytes) -> None:
     make_private_folder(path.parent)
     if path.parent.stat().st_uid == os.geteuid():
         _set_mode(path.parent, FOLDER_MODE)
+    replace_private(path, content)
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Write a file of ours whole or not at all, in a folder that stays as it is.
+
+    Raises:
+        OSError: it can't be written.
+    """
     new = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(open_private(new, os.O_WRONLY), "wb") as file:

@@ -21,7 +21,7 @@ def _nothing_of_the_persons_own(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             patch.setenv(name, str(folder / name.lower()))
-        for name in ("DLMON_CONFIG", "NO_COLOR"):
+        for name in ("DLMON_CONFIG", "DLMON_PUBLISHED", "NO_COLOR"):
             if name in os.environ:
                 patch.delenv(name)
         yield

@@ -21,17 +21,15 @@ from dlmon.records.sanitize import clean
 from tui.drawing.themes import DARK, OWN_THEMES
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
 from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
-from tui.navigation import NavigatingApp, Sources
-from tui.options.settings import Settings, remember_theme, remembered_theme
-from tui.signals import before_hang_up
-from tui.textual_internals import write_to_terminal
+from tui.navigation import NavigatingApp, Start
+from tui.options.settings import remember_theme, remembered_theme
+from tui.signals import end_with_terminal
+from tui.textual_internals import resume_whole, start_with_theme, write_to_terminal
 
 # Screens are imported when they are first shown.
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
-    from dlmon.launch.lifeline import Lifeline
-    from dlmon.sweep.runner import SweepRun
     from tui.live.screen import LiveScreen
     from tui.sweep.screen import SweepScreen
 
@@ -41,22 +39,15 @@ _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
 _PALETTE_CLOSES_S = 0.2
 
+# What there may be at the end of a run.
+_BELL, _NOTIFICATION = "bell", "desktop notification"
+
 # What every screen of Textual is bound to, and what its own help explains.
 _TEXTUALS_OWN = ("app.focus_next", "app.focus_previous", "screen.copy_text")
 
 
 class DlmonApp(NavigatingApp):
-    """dlmon on a screen.
-
-    Args:
-        directory: where sessions live.
-        log: a session to show; without one the home screen opens.
-        started: the lifeline of a session of ours; without `log` it has still to answer.
-        watch_interval_s: watch the machine alone, sampling at this interval.
-        sweep: make the runs of a sweep, and show them.
-        settings: the user's own defaults.
-        sources: where the screens get what they show.
-    """
+    """dlmon on a screen."""
 
     CSS_PATH = "dlmon.tcss"
     TITLE = "dlmon"
@@ -76,34 +67,14 @@ class DlmonApp(NavigatingApp):
         (32, "-tall"),
     ]
 
-    def __init__(
-        self,
-        directory: Path,
-        log: Path | None = None,
-        started: Lifeline | None = None,
-        watch_interval_s: float | None = None,
-        settings: Settings | None = None,
-        sweep: SweepRun | None = None,
-        sources: Sources | None = None,
-    ) -> None:
-        """Open what the arguments say."""
+    def __init__(self, start: Start) -> None:
         no_color = os.environ.get("NO_COLOR")
         # With NO_COLOR nothing but the terminal's own two colours is used.
-        super().__init__(
-            directory,
-            settings or Settings(),
-            log=log,
-            started=started,
-            watch_interval_s=watch_interval_s,
-            sweep=sweep,
-            sources=sources,
-            ansi_color=True if no_color is not None else None,
-        )
+        super().__init__(start, ansi_color=True if no_color is not None else None)
         if no_color is not None:
             # Textual takes it away; what we start should see it as well.
             os.environ["NO_COLOR"] = no_color
-        self._bell = self.settings.bell
-        self._notification = self.settings.notification
+        self._at_end = {_BELL: self.settings.bell, _NOTIFICATION: self.settings.notification}
         self._toasted_screen: Screen[object] | None = None
         self._plain: list[LineFilter] = []
         use_glyphs(ASCII if self.settings.ascii else UNICODE)
@@ -114,16 +85,21 @@ class DlmonApp(NavigatingApp):
             self._plain = [PlainCharacters()]
         for theme in OWN_THEMES:
             self.register_theme(theme)
-        self._choose_theme(self.settings.theme or remembered_theme())
+        chosen = self.settings.theme or remembered_theme()
+        start_with_theme(self, chosen if chosen in self.available_themes else DARK)
 
     def on_mount(self) -> None:
         # Without this, a SIGTERM would leave the terminal in the alternate screen.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit, 1)
-        before_hang_up(self.report_closed_terminal)
+        if not self.is_headless:
+            end_with_terminal(self.report_closed_terminal)
+            resume_whole(self)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         # At once: what is said of a change itself comes after it.
         self.screen_change_signal.subscribe(self, self._clear_toasts, immediate=True)
-        self.show_first_screen()
+        self._toasted_screen = self.screen
+        # What others wrote meanwhile is painted over.
+        self.app_resume_signal.subscribe(self, lambda app: self.screen.refresh())
         self.call_later(self.call_after_refresh, self._read_style_sheets)
 
     def _clear_toasts(self, screen: Screen[object]) -> None:
@@ -180,15 +156,11 @@ class DlmonApp(NavigatingApp):
                 yield SystemCommand(binding.description, sentence, run)
         if "app.change_theme" not in offered:
             yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
-        for name, is_on, action in (
-            ("bell", self._bell, self.action_toggle_bell),
-            ("desktop notification", self._notification, self.action_toggle_notification),
-        ):
-            state = "off" if is_on else "on"
+        for name, is_on in self._at_end.items():
             yield SystemCommand(
-                f"Turn the {name} {state}",
+                f"Turn the {name} {_on_or_off(not is_on)}",
                 "At the end of a run; config.toml sets the default",
-                action,
+                partial(self._toggle_at_end, name),
             )
         # Once the palette is gone from the screen.
         save = partial(self.set_timer, _PALETTE_CLOSES_S, self._save_picture)
@@ -202,9 +174,6 @@ class DlmonApp(NavigatingApp):
             self.show_error(f"the screenshot can't be saved here: {error.strerror}")
         else:
             self.show_notice(f"saved {path}")
-
-    def _choose_theme(self, name: str | None) -> None:
-        self.theme = name if name in self.available_themes else DARK
 
     def _keep_theme(self, name: str) -> None:
         try:
@@ -221,28 +190,21 @@ class DlmonApp(NavigatingApp):
         self._notify_end(message.text)
 
     def _notify_end(self, text: str) -> None:
-        if self._bell:
+        if self._at_end[_BELL]:
             self.bell()
-        if self._notification:
+        if self._at_end[_NOTIFICATION]:
             from tui.notification import desktop_notification
 
             write_to_terminal(self, desktop_notification(text))
 
-    def action_toggle_bell(self) -> None:
-        """Ring the bell at the end of a run, or no more."""
-        self._bell = not self._bell
-        self.show_notice(f"bell at the end of a run: {_on_or_off(self._bell)}")
-
-    def action_toggle_notification(self) -> None:
-        """Send a desktop notification at the end of a run, or no more."""
-        self._notification = not self._notification
-        state = _on_or_off(self._notification)
-        self.show_notice(f"desktop notification at the end of a run: {state}")
+    def _toggle_at_end(self, name: str) -> None:
+        self._at_end[name] = not self._at_end[name]
+        self.show_notice(f"{name} at the end of a run: {_on_or_off(self._at_end[name])}")
 
     def action_help(self) -> None:
         from tui.screens.help import HelpScreen
 
-        topics = getattr(self.screen, "TOPICS", ())
+        topics = getattr(self.screen, "topics", ())
         if topics:
             if self.settings.ascii:
                 plus_minus = UNICODE.plus_minus, ASCII.plus_minus

@@ -19,33 +19,41 @@ def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
         follower: the session; it is closed.
         stops: it was ours, and stops now that its lifeline is released.
     """
+    from dlmon.log.label import read_label
+    from tui.formatting.sessions import called
     from tui.plain.summary import print_outcome, unrecorded_result
 
     follower.poll()
     session, path = follower.session.header.id, shown_path(follower.path)
+    name = called(session, read_label(follower.path))
     if follower.why_result_unwritten is not None:
         print(unrecorded_result(follower), file=sys.stderr)
     elif follower.running and stops:
-        print(f"{session} is stopping; it is recorded in {path}")
+        print(f"{name} is stopping; it is recorded in {path}")
     elif follower.running:
-        print(f"{session} is still running; dlmon attach {session} shows it")
+        print(f"{name} is still running; dlmon attach {session} shows it")
     else:
         print_outcome(follower)
-        print(f"\n{session} {follower.status}; recorded in {path}")
+        where = f"its log {follower.loss}" if follower.loss else f"recorded in {path}"
+        print(f"\n{name} {follower.status}; {where}")
     follower.close()
 
 
 def print_sweep_exit_message(run: SweepRun) -> None:
     """Print what a sweep found, and how to go on with what is left of it; release its lock."""
-    from tui.formatting.sweeps import findings, runs_text
+    from dlmon.log.label import read_label
+    from tui.formatting import units
+    from tui.formatting.sessions import called
+    from tui.formatting.sweeps import findings
 
     run.release()
-    name, left = run.writer.header.id, len(run.sweep.left())
+    sweep, left = run.writer.header.id, len(run.sweep.left())
+    name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
     if run.problem is not None:
         print(f"dlmon: {clean(run.problem)}", file=sys.stderr)
     if left:
-        print(f"{name} has {runs_text(left)} left: dlmon sweep --resume {name}")
+        print(f"{name} has {units.counted(left, 'run')} left: dlmon sweep --resume {sweep}")
     else:
         print(f"{name} completed; recorded in {shown_path(run.writer.path)}")

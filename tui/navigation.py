@@ -5,52 +5,59 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual.app import App
 from textual.screen import Screen
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
-from dlmon.launch.job import Job, Refused, Started
-from dlmon.log.directory import SessionEntry, list_sessions, log_directory
-from dlmon.log.folder import LogError
-from dlmon.records import Status
-from dlmon.records.sanitize import clean
+from dlmon.log.folder import LogError, log_directory
+from dlmon.records.record import record
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
 from dlmon.stop import TERMINAL_CLOSED
 from tui.formatting.reading import reading_text
-from tui.options.jobs import make_job, recorded_options
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
+from tui.recordings import RecordingsApp
+from tui.textual_internals import allow_switching
 from workloads.catalog import WORKLOADS, Workload
 
 # Each screen, and what it shows, is imported when it is first shown: a start pays for one only.
 if TYPE_CHECKING:
+    from dlmon.launch.job import Job, Refused
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.log.directory import SessionEntry
     from dlmon.session.follower import SessionFollower
+    from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
+    from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
     from tui.screens.base import BaseScreen
     from tui.screens.starting import StartingScreen
     from tui.sessions.screen import SessionsScreen
     from tui.sweep.screen import SweepScreen
+    from tui.watch.recording import RecordingScreen
+    from tui.watch.screen import WatchScreen
 
 # The workers that read a log, of which there is one at most.
 _READING = "reading"
-ERROR_LENGTH = 400
 
-# Below it in the stack lies the blank screen that every Textual app begins with.
-_FIRST_SCREEN = 1
+_FIRST_SCREEN = 0
 
 
 def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
     from dlmon.session.follower import SessionFollower
 
-    return SessionFollower(log, launch=launch)
+    return SessionFollower(log, launch=launch, by_index=True)
+
+
+def _replay(log: Path) -> ReplaySource:
+    from dlmon.session.replay import ReplaySource
+
+    return ReplaySource(log)
 
 
 def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
@@ -65,13 +72,39 @@ def _launch(job: Job) -> Lifeline:
     return launch(job)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
 
     follow: Callable[..., SessionFollower] = _follow
+    replay: Callable[[Path], ReplaySource] = _replay
     machine: Callable[..., MachineSource] = _this_machine
     launch: Callable[[Job], Lifeline] = _launch
+
+
+@record(frozen=True)
+class Start:
+    """What the app starts with; the home screen opens where nothing else is to be shown.
+
+    Attributes:
+        directory: where sessions live.
+        settings: the user's own defaults.
+        log: a session to show.
+        replayed: a session to play.
+        started: the lifeline of a session of ours; without `log` it has still to answer.
+        watch_interval_s: watch the machine alone, sampling at this interval.
+        sweep: make the runs of a sweep, and show them.
+        sources: where the screens get what they show.
+    """
+
+    directory: Path
+    settings: Settings = field(default_factory=Settings)
+    log: Path | None = None
+    replayed: Path | None = None
+    started: Lifeline | None = None
+    watch_interval_s: float | None = None
+    sweep: SweepRun | None = None
+    sources: Sources = field(default_factory=Sources)
 
 
 @dataclass
@@ -80,7 +113,7 @@ class ShownSession:
 
     follower: SessionFollower
     launch: Lifeline | None
-    screen: LiveScreen
+    screen: LiveScreen | RecordingScreen
 
     @property
     def needs_us(self) -> bool:
@@ -88,7 +121,7 @@ class ShownSession:
         return self.launch is not None and self.follower.running and not self.screen.detached
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Starting:
     """A launch that its supervisor has still to answer, and the session that it will replace."""
 
@@ -97,42 +130,22 @@ class _Starting:
     replaces: ShownSession | None = None
 
 
-class NavigatingApp(App[int]):
-    """The app as far as it goes from screen to screen.
+class NavigatingApp(RecordingsApp):
+    """The app as far as it goes from screen to screen."""
 
-    Args:
-        directory: where sessions live.
-        settings: the user's own defaults.
-        log: a session to show first; without one the home screen opens.
-        started: the lifeline of a session of ours; without `log` it has still to answer.
-        watch_interval_s: watch the machine alone, sampling at this interval.
-        sweep: make the runs of a sweep, and show them.
-        sources: where the screens get what they show.
-        ansi_color: use the terminal's own colours.
-    """
-
-    def __init__(
-        self,
-        directory: Path,
-        settings: Settings,
-        log: Path | None = None,
-        started: Lifeline | None = None,
-        watch_interval_s: float | None = None,
-        sweep: SweepRun | None = None,
-        sources: Sources | None = None,
-        ansi_color: bool | None = None,
-    ) -> None:
+    def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
         """Read the session's header, where one is to be shown."""
         super().__init__(ansi_color=ansi_color)
-        self.settings = settings
-        self._directory = directory
-        self._sources = sources or Sources()
+        self.settings = start.settings
+        self._start = start
+        self._directory, self._sources = start.directory, start.sources
         self._first_follower = None
-        if log is not None:
-            self._first_follower = self._sources.follow(log, launch=started)
-        self._first_launch = started
-        self._watch_interval_s = watch_interval_s
-        self._sweep = sweep
+        if start.log is not None:
+            self._first_follower = self._sources.follow(start.log, launch=start.started)
+        self._first_replay = None
+        if start.replayed is not None:
+            self._first_replay = self._sources.replay(start.replayed)
+        self._sweep = start.sweep
         self._sweeps: list[SweepRun] = []
         self._sweep_screen: SweepScreen | None = None
         self._shown: list[ShownSession] = []
@@ -142,18 +155,26 @@ class NavigatingApp(App[int]):
         self._being_read: SessionFollower | None = None
         self._home: HomeScreen | None = None
 
-    def show_first_screen(self) -> None:
-        """Show what the arguments say."""
+    def get_default_screen(self) -> Screen[Any]:
+        """Return what the arguments say; nothing lies below it."""
+        screen = self._first_screen()
+        allow_switching(self, screen)
+        # Textual reads those of the screens that come later, and only of those.
+        self.stylesheet.read_all(screen.css_path)
+        return screen
+
+    def _first_screen(self) -> Screen[Any]:
         if self._first_follower is not None:
-            self._read_session(self._first_follower)
-        elif self._first_launch is not None:
-            self._await_session(_Starting(self._first_launch))
-        elif self._sweep is not None:
-            self._show_sweep(self._sweep)
-        elif self._watch_interval_s is not None:
-            self._show_machine(self._watch_interval_s)
-        else:
-            self._show_home()
+            return self._reading_screen(self._first_follower)
+        if self._first_replay is not None:
+            return self._replay_screen(self._first_replay)
+        if self._start.started is not None:
+            return self._awaiting_screen(_Starting(self._start.started))
+        if self._sweep is not None:
+            return self._screen_of_sweep(self._sweep)
+        if self._start.watch_interval_s is not None:
+            return self._machine_screen(self._start.watch_interval_s)
+        return self._home_screen()
 
     def report_closed_terminal(self) -> None:
         """Give the supervisors that will stop with us the reason."""
@@ -169,33 +190,31 @@ class NavigatingApp(App[int]):
             if shown.launch is not None:
                 shown.launch.release()
 
-    def _show_home(self) -> None:
+    def _home_screen(self) -> HomeScreen:
         from tui.home.screen import HomeScreen
 
-        settings = self.settings
-        machine = self._sources.machine(pcie=settings.run.pcie)
-        self._home = HomeScreen(machine, settings.run)
-        self.push_screen(self._home)
-        self._read_sessions_for_home()
+        options = self.settings.run
+        self._home = HomeScreen(self._sources.machine(pcie=options.pcie), options)
+        # Nothing is painted before the app's own queue is read.
+        self.call_later(self._home.call_after_refresh, self._read_sessions_for_home)
+        return self._home
 
     def _read_sessions_for_home(self) -> None:
         if self._home is not None:
             self._read_sessions(self._directory, self._home.show_entries)
 
-    def _show_machine(self, interval_s: float) -> None:
+    def _machine_screen(self, interval_s: float) -> WatchScreen:
         from tui.watch.screen import WatchScreen
 
-        settings = self.settings
-        machine = self._sources.machine(interval_s, pcie=settings.run.pcie)
-        self.push_screen(WatchScreen(machine))
+        return WatchScreen(self._sources.machine(interval_s, pcie=self.settings.run.pcie))
 
-    def _show_sweep(self, run: SweepRun) -> None:
-        """Show a sweep, which begins to make its runs."""
+    def _screen_of_sweep(self, run: SweepRun) -> SweepScreen:
+        """Make the screen of a sweep, which begins to make its runs."""
         from tui.sweep.screen import SweepScreen
 
         self._sweep, self._sweep_screen = run, SweepScreen(run)
         self._sweeps.append(run)
-        self.push_screen(self._sweep_screen)
+        return self._sweep_screen
 
     def on_sweep_screen_session_requested(self, message: SweepScreen.SessionRequested) -> None:
         self._open(message.log)
@@ -211,12 +230,13 @@ class NavigatingApp(App[int]):
         self.pop_screen()
         self._read_sessions_for_home()
 
-    def _resume_sweep(self, path: Path) -> None:
+    def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
         """Go on with a recorded sweep, or go back to it where it is shown already."""
         from dlmon.sweep.log import SweepWriter, read_sweep
         from dlmon.sweep.plan import SweepError
         from tui.options.sweep import check_plan, run_of
 
+        path = message.path
         if self._sweep_screen is not None and self._sweep_screen.path == path:
             self._uncover(self._sweep_screen)
             return
@@ -228,7 +248,7 @@ class NavigatingApp(App[int]):
         except (LogError, SweepError) as error:
             self.show_error(str(error))
         else:
-            self._show_sweep(run)
+            self.push_screen(self._screen_of_sweep(run))
 
     def on_home_screen_sweep_requested(self, message: HomeScreen.SweepRequested) -> None:
         """Begin a sweep from the home screen."""
@@ -237,9 +257,8 @@ class NavigatingApp(App[int]):
 
     def sweep(self, workload: Workload, options: RunOptions) -> None:
         """Ask what is to be varied in runs of a workload, and begin to make them."""
-        from dlmon.sweep.log import SweepWriter, new_header
         from dlmon.sweep.plan import Plan, SweepError
-        from tui.options.sweep import make_plan, new_seed, run_of
+        from tui.options.sweep import begin_sweep, make_plan, new_seed
         from tui.sweep.form import SweepForm
 
         if self._is_busy():
@@ -255,21 +274,17 @@ class NavigatingApp(App[int]):
             try:
                 chosen = options.log_dir
                 directory = self._directory if chosen is None else log_directory(Path(chosen))
-                header = new_header(plan, seed, time.time())
-                run = run_of(SweepWriter.create(directory, header))
+                run = begin_sweep(directory, plan, seed, time.time(), options.name)
             except (LogError, SweepError) as error:
                 self.show_error(str(error))
             else:
-                self._show_sweep(run)
+                self.push_screen(self._screen_of_sweep(run))
 
         self.push_screen(SweepForm(workload.name, plan_of), start)
 
     def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""
-        self.train(message.workload, message.options)
-
-    def train(self, workload: Workload, options: RunOptions) -> None:
-        self._launch(workload, options, self._directory)
+        self._launch(message.workload, message.options, self._directory)
 
     def _launch(
         self,
@@ -280,12 +295,14 @@ class NavigatingApp(App[int]):
     ) -> None:
         if self._is_busy():
             return
+        from tui.options.jobs import make_job
+
         try:
             started = self._sources.launch(make_job(workload, directory, options))
         except (LogError, OSError) as error:
             self.show_error(str(error))
-            return
-        self._await_session(_Starting(started, options.detach, replaces))
+        else:
+            self.push_screen(self._awaiting_screen(_Starting(started, options.detach, replaces)))
 
     def _is_busy(self) -> bool:
         """Return whether a run of ours is active, with an error on the screen."""
@@ -301,21 +318,20 @@ class NavigatingApp(App[int]):
         self.show_error(f"{session} is still running: stop or detach it first")
         return True
 
-    def _await_session(self, starting: _Starting) -> None:
-        """Say that a session is on its way, and show it or say why there is none."""
+    def _awaiting_screen(self, starting: _Starting) -> StartingScreen:
+        """Return what says that a session is on its way; it or why there is none follows."""
         from tui.screens.starting import StartingScreen
 
         self._starting = starting
-        sentence = "starting the session: waiting for the sensors …"
-        self._starting_screen = StartingScreen(sentence)
-        self.push_screen(self._starting_screen)
+        self._starting_screen = StartingScreen("starting the session: waiting for the sensors …")
         self.run_worker(self._take_answer(starting))
+        return self._starting_screen
 
-    def _read_session(self, follower: SessionFollower) -> None:
-        """Show a recorded session once it is read: one of a day takes a while."""
+    def _reading_screen(self, follower: SessionFollower) -> StartingScreen:
+        """Return what stands until a recorded session is read: one of a day takes a while."""
         from tui.screens.starting import StartingScreen
 
-        first = follower is self._first_follower
+        lifeline = self._start.started if follower is self._first_follower else None
         name = follower.session.header.id
         waiting = StartingScreen(f"reading {name} …")
         self._being_read = follower
@@ -328,56 +344,55 @@ class NavigatingApp(App[int]):
             self._being_read = None
             self._uncover(waiting)
             # Not a pop and a push: the screen below would begin to work in between.
-            self.switch_screen(
-                self._session_screen(follower, self._first_launch if first else None)
-            )
+            self.switch_screen(self._session_screen(follower, lifeline))
 
-        self.push_screen(waiting)
         # Nothing is painted before the app's own queue is read.
         self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
+        return waiting
 
     def on_starting_screen_left(self, message: StartingScreen.Left) -> None:
         """Don't wait for what is on its way."""
         if message.screen is self._starting_screen:
             self._give_up()
-        elif message.screen is self.screen:
-            self._stop_reading()
+        elif message.screen is self.screen and self._being_read is not None:
+            self._stop_reading(self._being_read)
 
-    def _stop_reading(self) -> None:
+    def _stop_reading(self, follower: SessionFollower) -> None:
         """Don't wait until a session is read."""
-        if self._being_read is None:
-            return
-        if self._being_read is self._first_follower:
+        if follower is self._first_follower:
             self.exit(DONE)
             return
         self.workers.cancel_group(self, _READING)
         self.pop_screen()
-        self._being_read.close()
+        follower.close()
         self._being_read = None
 
     async def _take_answer(self, starting: _Starting) -> None:
+        from dlmon.launch.job import Refused, Started
+
         answer = await asyncio.to_thread(starting.launch.answer)
         if self._starting is not starting:
             return
         self._starting = None
-        try:
-            if isinstance(answer, Started):
-                lifeline = None if starting.detach else starting.launch
-                follower = self._sources.follow(Path(answer.log), launch=lifeline)
-                self._show_started(follower, starting)
+        if isinstance(answer, Started):
+            try:
+                self._show_started(Path(answer.log), starting)
+            except LogError as error:
+                answer = Refused(str(error), FAILED)
+            else:
                 return
-        except LogError as error:
-            answer = Refused(str(error), FAILED)
         starting.launch.release()
-        if starting.launch is self._first_launch:
+        if starting.launch is self._start.started:
             self._refused = answer
             self.exit(answer.exit_code)
         else:
             self._pop_starting_screen()
             self.show_error(answer.reason)
 
-    def _show_started(self, follower: SessionFollower, starting: _Starting) -> None:
+    def _show_started(self, log: Path, starting: _Starting) -> None:
         """Show a session that was just launched, in place of what waited for it."""
+        lifeline = None if starting.detach else starting.launch
+        follower = self._sources.follow(log, launch=lifeline)
         if self._starting_screen is not None:
             self._uncover(self._starting_screen)
         if starting.replaces is not None:
@@ -386,7 +401,6 @@ class NavigatingApp(App[int]):
         if starting.detach:
             starting.launch.send("detach")
             starting.launch.release()
-        lifeline = None if starting.detach else starting.launch
         self.switch_screen(self._session_screen(follower, lifeline))
 
     def _uncover(self, screen: Screen[Any]) -> None:
@@ -407,32 +421,50 @@ class NavigatingApp(App[int]):
         if starting is None:
             return
         starting.launch.release()
-        if starting.launch is self._first_launch:
+        if starting.launch is self._start.started:
             self.exit(INTERRUPTED_BY_USER)
         else:
             self._pop_starting_screen()
 
-    def _session_screen(self, follower: SessionFollower, started: Lifeline | None) -> LiveScreen:
+    def _session_screen(
+        self, follower: SessionFollower, started: Lifeline | None
+    ) -> LiveScreen | RecordingScreen:
         """Make the screen of a session, and keep in mind that it is shown."""
+        if follower.session.header.is_machine_recording:
+            from tui.watch.recording import RecordingScreen
+
+            recording = RecordingScreen(follower, follower.path.parent)
+            self._shown.append(ShownSession(follower, started, recording))
+            return recording
+        from dlmon.comparison.published import own_published
+        from dlmon.log.label import read_label
         from tui.live.screen import LiveScreen
 
+        _, problem = own_published()
+        if problem is not None:
+            self.call_after_refresh(self.show_error, problem)
         again = not self._sweep_runs and _again(follower) is not None
-        screen = LiveScreen(follower, again)
+        screen = LiveScreen(follower, again, lambda: read_label(follower.path).name)
         self._shown.append(ShownSession(follower, started, screen))
         self._read_sessions(follower.directory, screen.show_entries)
         return screen
 
     def _read_sessions(self, directory: Path, show: Callable[[list[SessionEntry]], None]) -> None:
         """Let a screen know what was recorded, once that is read: it may take a while."""
+        from dlmon.log.directory import list_sessions
 
         async def read() -> None:
             show(await asyncio.to_thread(list_sessions, directory))
 
         self.run_worker(read())
 
-    def on_live_screen_left(self, message: LiveScreen.Left) -> None:
+    def on_recording_screen_left(self, message: RecordingScreen.Left) -> None:
+        """Close the recording of a machine, as any session."""
+        self.on_live_screen_left(message)
+
+    def on_live_screen_left(self, message: BaseScreen.Left) -> None:
         """Close a session: back to where it was opened from, else out."""
-        shown = next((one for one in self._shown if one.screen is message.screen), None)
+        shown = self._shown_on(message.screen)
         if shown is None:
             return
         if shown.screen is self.screen_stack[_FIRST_SCREEN]:
@@ -481,7 +513,32 @@ class NavigatingApp(App[int]):
         if follower.read_share is None:
             self.push_screen(self._session_screen(follower, None))
         else:
-            self._read_session(follower)
+            self.push_screen(self._reading_screen(follower))
+
+    def replay(self, log: Path) -> None:
+        """Play a recorded session, or one that still runs as far as it has come."""
+        try:
+            source = self._sources.replay(log)
+        except LogError as error:
+            self.show_error(str(error))
+        else:
+            self.push_screen(self._replay_screen(source))
+
+    def _replay_screen(self, source: ReplaySource) -> ReplayScreen:
+        from dlmon.log.label import read_label
+        from tui.live.replay_screen import ReplayScreen
+
+        screen = ReplayScreen(source, lambda: read_label(source.path).name)
+        self._read_sessions(source.directory, screen.show_entries)
+        return screen
+
+    def on_replay_screen_left(self, message: ReplayScreen.Left) -> None:
+        """Close a replay: back to where it was opened from, else out."""
+        if message.screen is self.screen_stack[_FIRST_SCREEN]:
+            self.exit(DONE)
+            return
+        self._uncover(message.screen)
+        self.pop_screen()
 
     def on_base_screen_left(self, message: BaseScreen.Left) -> None:
         """Go back to the screen below, or out of dlmon where there is none."""
@@ -493,23 +550,32 @@ class NavigatingApp(App[int]):
     def on_sessions_screen_session_chosen(self, message: SessionsScreen.SessionChosen) -> None:
         self._open(message.log)
 
-    def on_sessions_screen_sweep_chosen(self, message: SessionsScreen.SweepChosen) -> None:
-        """Show a recorded sweep, and go on with it."""
-        self._resume_sweep(message.path)
+    def on_sessions_screen_replay_requested(self, message: SessionsScreen.ReplayRequested) -> None:
+        self.replay(message.log)
+
+    def is_running_sweep(self, log: Path) -> bool:
+        return any(run.writer.path == log and not run.ended for run in self._sweeps)
+
+    def show_recordings_again(self) -> None:
+        """Let the screens that show what is recorded show it as it is now."""
+        from tui.sessions.screen import SessionsScreen
+
+        for screen in self.screen_stack:
+            if isinstance(screen, SessionsScreen):
+                screen.action_refresh()
+        self._read_sessions_for_home()
 
     def action_watch(self) -> None:
-        self._show_machine(self.settings.run.interval)
+        self.push_screen(self._machine_screen(self.settings.run.interval))
 
     def action_sessions(self) -> None:
+        from dlmon.log.directory import list_sessions
         from dlmon.sweep.log import list_sweeps
         from tui.sessions.screen import SessionsScreen
 
         directory = self._shown[-1].follower.directory if self._shown else self._directory
         self.push_screen(
-            SessionsScreen(
-                partial(list_sessions, directory),
-                partial(list_sweeps, directory),
-            )
+            SessionsScreen(partial(list_sessions, directory), partial(list_sweeps, directory))
         )
 
     async def action_quit(self) -> None:
@@ -523,25 +589,21 @@ class NavigatingApp(App[int]):
             self._uncover(self._sweep_screen)
             self._sweep_screen.action_leave()
             return
-        first = self.screen_stack[_FIRST_SCREEN]
-        shown_first = next((shown for shown in self._shown if shown.screen is first), None)
-        self.exit(0 if shown_first is None else _exit_code(shown_first))
+        first = self._shown_on(self.screen_stack[_FIRST_SCREEN])
+        self.exit(DONE if first is None else _exit_code(first))
+
+    def _shown_on(self, screen: Screen[Any]) -> ShownSession | None:
+        return next((shown for shown in self._shown if shown.screen is screen), None)
 
     @property
     def _sweep_runs(self) -> bool:
         return self._sweep is not None and not self._sweep.ended
 
-    def show_notice(self, sentence: str) -> None:
-        """Show a sentence for a while."""
-        self.notify(sentence, markup=False)
-
-    def show_error(self, reason: str) -> None:
-        """Show for a while why something can't be done."""
-        self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
-
 
 def _exit_code(shown: ShownSession) -> int:
     """Return what leaving dlmon from a session amounts to."""
+    from dlmon.records import Status
+
     if shown.screen.stop_requested:
         return INTERRUPTED_BY_USER
     if shown.follower.why_result_unwritten is not None:
@@ -552,6 +614,8 @@ def _exit_code(shown: ShownSession) -> int:
 
 def _again(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     """Return what launches a session's workload once more, where it can be launched here."""
+    from tui.options.jobs import recorded_options
+
     header = follower.session.header
     workload = WORKLOADS.get(header.workload)
     options = recorded_options(header)

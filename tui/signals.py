@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
@@ -15,6 +19,8 @@ EXIT_CODES: Mapping[signal.Signals, int] = {
     signal.SIGHUP: FAILED,
 }
 """What to exit with after a signal."""
+
+_SIGNAL_COMES_WITHIN_S = 0.5
 
 
 def on_signals(
@@ -29,15 +35,28 @@ def on_signals(
             asyncio.get_running_loop().add_signal_handler(number, end, EXIT_CODES[number])
 
 
-def before_hang_up(say: Callable[[], None]) -> None:
-    """Have `say` called when SIGHUP comes; the process then ends by it, as it would have."""
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-        # Started by nohup: nothing ends.
-        return
+def end_with_terminal(say: Callable[[], None]) -> None:
+    """Call `say` and end the process where its terminal is closed; call this on the loop.
+
+    Where SIGHUP comes, it ends by that. A process that does not lead its terminal's session
+    gets none: it would paint into the void, and Textual would read from it without a pause.
+    """
 
     def end() -> None:
         say()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGHUP)
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, end)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # which nohup has it be
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, end)
+
+    def watch() -> None:
+        terminal = select.poll()
+        terminal.register(sys.stdin.fileno(), 0)  # of a hang-up it says so unasked
+        terminal.poll()
+        # The loop may wait for a writer that is gone, so it is not asked for anything.
+        time.sleep(_SIGNAL_COMES_WITHIN_S)
+        say()
+        os._exit(FAILED)
+
+    threading.Thread(target=watch, name="terminal", daemon=True).start()

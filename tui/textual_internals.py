@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from typing import Any
 
 from rich.console import Console
@@ -64,3 +66,39 @@ def write_to_terminal(app: App[Any], sequence: str) -> None:
     """Send the terminal an escape sequence that Textual has no method for, if there is one."""
     if app._driver is not None:
         app._driver.write(sequence)
+
+
+def resume_whole(app: App[Any]) -> None:
+    """Take the terminal anew at each SIGCONT; call this on the loop.
+
+    After a SIGSTOP, which no process can handle, Textual would start a second thread that
+    reads the keys, and would leave the terminal as an app has it.
+    """
+    driver: Any = app._driver
+    if driver is None or not driver.can_suspend:
+        return
+
+    def resume() -> None:
+        if not driver._auto_restart:
+            return
+        if not driver._must_signal_resume:
+            driver.suspend_application_mode()
+            driver._must_signal_resume = True
+        driver.resume_application_mode()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, resume)
+
+
+def allow_switching(app: App[Any], screen: Screen[Any]) -> None:
+    """Let the app's default screen be replaced as any other; Textual forgets to prepare it."""
+    screen._push_result_callback(app, None)
+
+
+def start_with_theme(app: App[Any], name: str) -> None:
+    """Choose the theme before the app runs, without reading every style sheet a second time."""
+    app.set_reactive(App.theme, name)
+    theme = app.current_theme
+    app.set_class(theme.dark, "-dark-mode", update=False)
+    app.set_class(not theme.dark, "-light-mode", update=False)
+    app.stylesheet.set_variables(app.get_css_variables())
+    app._refresh_truecolor_filter(app.ansi_theme)

@@ -1,4 +1,4 @@
-"""The layers of ImageNet-sized networks, as `flops.count` takes them."""
+"""The layers of ImageNet-sized networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from workloads.layers import (
     GlobalAveragePool,
     Layer,
     MaxPool2D,
-    Residual,
 )
 
 CLASSES = 1000
@@ -109,17 +108,15 @@ def resnet(*blocks: int) -> tuple[Layer, ...]:
     return *layers, GlobalAveragePool(), Dense(CLASSES)
 
 
-def _bottleneck(filters: int, strides: int = 1, widening: bool = False) -> Residual:
+def _bottleneck(filters: int, strides: int = 1, widening: bool = False) -> Branches:
     """Return a block of three convolutions; one that widens has another in its shortcut."""
-    shortcut = (Conv2D(4 * filters, 1, strides), BatchNormalization())
-    return Residual(
-        layers=(
-            Conv2D(filters, 1, strides),
-            BatchNormalization(),
-            Conv2D(filters, 3),
-            BatchNormalization(),
-            Conv2D(4 * filters, 1),
-            BatchNormalization(),
-        ),
-        shortcut=shortcut if widening else (),
+    convolutions = (
+        Conv2D(filters, 1, strides),
+        BatchNormalization(),
+        Conv2D(filters, 3),
+        BatchNormalization(),
+        Conv2D(4 * filters, 1),
+        BatchNormalization(),
     )
+    shortcut = (Conv2D(4 * filters, 1, strides), BatchNormalization()) if widening else ()
+    return Branches((convolutions, shortcut), added=True)

@@ -38,7 +38,6 @@ class Backend:
 class _Found:
     """What an imported backend sees. `no_gpu_support` is why it could never see a GPU."""
 
-    version: str
     device: str
     device_name: str | None = None
     no_gpu_support: str | None = None
@@ -96,7 +95,7 @@ def backend_of(options: Mapping[str, Any]) -> str:
 
 
 def threads_of(options: Mapping[str, Any]) -> int | None:
-    """Return how many threads are asked for; without a word, as many as CPUs are."""
+    """Return how many threads are asked for; by default as many as CPUs are."""
     asked = options.get("threads") or options.get("cpus")
     return int(asked) if asked else None
 
@@ -111,18 +110,19 @@ def choose_backend(options: Mapping[str, Any]) -> Backend:
     wanted = str(options.get("device") or "auto")
     index: int | None = options.get("gpu_index")
     module = _imported(name, name)
+    version = str(module.__version__)
     found = _LOOK[name](module, threads_of(options), wanted)
     _check_keras(_imported("keras", name))
     if wanted == "cpu" or found.device != "cpu":
         # Without a number, a CUDA_VISIBLE_DEVICES of the user's own chose the GPU.
         device = f"gpu:{index}" if found.device == "gpu" and index is not None else found.device
-        return Backend(name, found.version, device, found.device_name)
+        return Backend(name, version, device, found.device_name)
     if wanted == "auto" and index is None:
-        return Backend(name, found.version, "cpu")
-    reason = _why_no_gpu(name, found, index)
+        return Backend(name, version, "cpu")
+    reason = _why_no_gpu(name, version, found.no_gpu_support, index)
     if wanted == "gpu":
         raise Refused(reason)
-    return Backend(name, found.version, "cpu", notice=f"{reason}; using the CPU instead")
+    return Backend(name, version, "cpu", notice=f"{reason}; using the CPU instead")
 
 
 def check_jit(backend: str, device: str, version: str) -> None:
@@ -150,18 +150,15 @@ def check_jit(backend: str, device: str, version: str) -> None:
 
 def _imported(module: str, backend: str) -> Any:
     """Import the backend or Keras, or say what is missing where."""
-    title = TITLES[backend]
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name == module:
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
             raise Refused(
                 f"{module} is not installed in {sys.executable}; "
                 f"install it there with: pip install {module}"
             ) from None
-        raise Refused(f"{title} can't be imported: {one_line(error)}") from error
-    except Exception as error:
-        raise Refused(f"{title} can't be imported: {one_line(error)}") from error
+        raise Refused(f"{TITLES[backend]} can't be imported: {one_line(error)}") from error
 
 
 def _check_keras(keras: Any) -> None:
@@ -197,20 +194,18 @@ def _look_at_tensorflow(tensorflow: Any, threads: int | None, wanted: str) -> _F
     if threads:
         tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         tensorflow.config.threading.set_inter_op_parallelism_threads(threads)
-    version = str(tensorflow.__version__)
     gpus = [] if wanted == "cpu" else tensorflow.config.list_physical_devices("GPU")
     if gpus:
         details = tensorflow.config.experimental.get_device_details(gpus[0])
-        return _Found(version, "gpu", details.get("device_name"))
+        return _Found("gpu", details.get("device_name"))
     if tensorflow.test.is_built_with_cuda():
-        return _Found(version, "cpu")
+        return _Found("cpu")
     return _Found(
-        version, "cpu", None, "it was built without CUDA (pip install 'tensorflow[and-cuda]')"
+        "cpu", no_gpu_support="it was built without CUDA (pip install 'tensorflow[and-cuda]')"
     )
 
 
 def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> _Found:
-    version = str(jax.__version__)
     try:
         first = jax.devices()[0]
     except RuntimeError as error:
@@ -218,44 +213,39 @@ def _look_at_jax(jax: Any, threads: int | None, wanted: str) -> _Found:
         raise Refused(f"JAX finds no device: {one_line(error)}") from error
     if first.platform != "cpu":
         kind = "gpu" if first.platform in ("gpu", "cuda", "rocm") else str(first.platform)
-        return _Found(version, kind, str(first.device_kind))
+        return _Found(kind, str(first.device_kind))
     if importlib.util.find_spec("jax_plugins") is None:
         return _Found(
-            version, "cpu", None, "its CUDA plugin is not installed (pip install 'jax[cuda12]')"
+            "cpu", no_gpu_support="its CUDA plugin is not installed (pip install 'jax[cuda12]')"
         )
-    return _Found(version, "cpu")
+    return _Found("cpu")
 
 
 def _look_at_torch(torch: Any, threads: int | None, wanted: str) -> _Found:
     if threads:
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
-    version = str(torch.__version__)
     sees_gpu = wanted != "cpu" and torch.cuda.is_available()
     # Keras reads it once, when it is imported: a device scope would hold for one thread only.
     os.environ["KERAS_TORCH_DEVICE"] = "cuda" if sees_gpu else "cpu"
     if sees_gpu:
-        return _Found(version, "gpu", str(torch.cuda.get_device_name(0)))
+        return _Found("gpu", str(torch.cuda.get_device_name(0)))
     if torch.version.cuda is None and getattr(torch.version, "hip", None) is None:
         return _Found(
-            version, "cpu", None, "it was built without CUDA (pip install a build with CUDA)"
+            "cpu", no_gpu_support="it was built without CUDA (pip install a build with CUDA)"
         )
-    return _Found(version, "cpu")
+    return _Found("cpu")
 
 
-_LOOK = {
-    "tensorflow": _look_at_tensorflow,
-    "jax": _look_at_jax,
-    "torch": _look_at_torch,
-}
+_LOOK = {"tensorflow": _look_at_tensorflow, "jax": _look_at_jax, "torch": _look_at_torch}
 
 
-def _why_no_gpu(name: str, found: _Found, index: int | None) -> str:
+def _why_no_gpu(name: str, version: str, no_gpu_support: str | None, index: int | None) -> str:
     """Say why a backend sees none of the GPUs that NVML sees."""
     gpu = "a GPU" if index is None else f"GPU {index}"
-    reason = f"NVML sees {gpu}, but {TITLES[name]} {found.version} sees none"
-    if found.no_gpu_support is not None:
-        return f"{reason}: {found.no_gpu_support}"
+    reason = f"NVML sees {gpu}, but {TITLES[name]} {version} sees none"
+    if no_gpu_support is not None:
+        return f"{reason}: {no_gpu_support}"
     platforms = os.environ.get("JAX_PLATFORMS")
     if name == "jax" and platforms is not None:
         return f"{reason}: JAX_PLATFORMS={platforms} may hide it"

@@ -22,6 +22,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from workloads.failure import one_line
 from workloads.matrix_products import Backend, OutOfMemory, first_installed
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -114,16 +115,11 @@ def calibrate(backend: Backend, report: Callable[[dict[str, Any]], None]) -> Non
                     report({"type": "rate", **found, "size": rate.size, "flop_s": rate.flop_s})
                     best = rate if best is None or rate.flop_s > best.flop_s else best
             except backend.errors as error:
-                why = _first_line(error)
+                why = one_line(error)
             if best is None:
                 report({"type": "skipped", **found, "text": why})
             else:
                 report({"type": "peak", **found, "size": best.size, "flop_s": best.flop_s})
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
 def main() -> int:

@@ -51,7 +51,6 @@ class Workload:
         metric: what these numbers are: `seconds_per_epoch` (validation
             included), `run_seconds` (build, every epoch, final evaluation), or
             `step_ms` (one batch: forward, forward and backward, or a training step).
-        module: the module whose `build` makes the Keras model.
         dataset: the data set's name in `workloads.data.load.DATASETS`.
         input_shape: one sample, without the batch axis.
         layers: the layers with weights and those that change a shape; dropout
@@ -67,19 +66,23 @@ class Workload:
     family: str
     title: str
     source: str
-    metric: str
-    module: str
     dataset: str
     input_shape: Shape
     layers: tuple[Layer, ...]
     batch_size: int
     epochs: int
     samples: int
+    metric: str = "seconds_per_epoch"
     validation_samples: int | None = None
     evaluation_samples: int | None = None
     steps: int | None = None
     precision: str = "float32"
     mode: str = "train"
+
+    @property
+    def module(self) -> str:
+        """The module whose `build` makes the Keras model: the one of its data."""
+        return f"workloads.models.{self.dataset.partition('-')[0]}"
 
     @property
     def parameters(self) -> int:
@@ -105,7 +108,7 @@ class Workload:
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of what the network says of one sample."""
+        """The shape of the network's output for one sample."""
         return self._counts.output_shape
 
     def with_vocabulary(self, vocabulary: int) -> Workload:
@@ -147,7 +150,6 @@ def _imagenet(
         title=title,
         source=source,
         metric="step_ms",
-        module="workloads.models.imagenet",
         dataset=f"imagenet-{size}",
         input_shape=(size, size, 3),
         layers=layers,
@@ -164,8 +166,6 @@ _ALL = (
         family="CIFAR-10",
         title="Six convolutions without activations, on 32×32 colour images",
         source=_HARDWARE_COMPARISON,
-        metric="seconds_per_epoch",
-        module="workloads.models.cifar10",
         dataset="cifar10",
         input_shape=(32, 32, 3),
         layers=(
@@ -193,7 +193,6 @@ _ALL = (
         title="One hidden layer of 128 units, on 28×28 digits",
         source=_GPU_SLOWER_THAN_CPU,
         metric="run_seconds",
-        module="workloads.models.mnist",
         dataset="mnist",
         input_shape=(28, 28),
         layers=(Flatten(), Dense(128), Dropout(0.2), Dense(10)),
@@ -208,7 +207,6 @@ _ALL = (
         title="Two hidden layers of 1,000 units, on 28×28 digits",
         source=_GPU_SLOWER_THAN_CPU,
         metric="run_seconds",
-        module="workloads.models.mnist",
         dataset="mnist",
         input_shape=(28, 28),
         layers=(Flatten(), Dense(1000), Dropout(0.2), Dense(1000), Dropout(0.2), Dense(10)),
@@ -222,8 +220,6 @@ _ALL = (
         family="MNIST",
         title="Two hidden layers of 512 units, on 28×28 digits",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.mnist",
         dataset="mnist-rows",
         input_shape=(784,),
         layers=(Dense(512), Dropout(0.2), Dense(512), Dropout(0.2), Dense(10)),
@@ -237,8 +233,6 @@ _ALL = (
         family="MNIST",
         title="Two convolutions and a hidden layer, on 28×28 digits",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.mnist",
         dataset="mnist-planes",
         input_shape=(28, 28, 1),
         layers=(
@@ -261,8 +255,6 @@ _ALL = (
         family="CIFAR-10",
         title="Four convolutions, on colour images shifted and flipped",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.cifar10",
         dataset="cifar10-augmented",
         input_shape=(32, 32, 3),
         layers=(
@@ -289,8 +281,6 @@ _ALL = (
         family="IMDB",
         title="The mean of words and pairs of words of film reviews",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.imdb",
         dataset="imdb-bigrams",
         input_shape=(400,),
         layers=(Embedding(ESTIMATED_VOCABULARY, 50), GlobalAveragePool(of_steps=True), Dense(1)),
@@ -304,8 +294,6 @@ _ALL = (
         family="IMDB",
         title="A bidirectional LSTM over the last 100 words of film reviews",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.imdb",
         dataset="imdb-words",
         input_shape=(100,),
         layers=(Embedding(20_000, 128), LSTM(64, bidirectional=True), Dropout(0.5), Dense(1)),
@@ -319,8 +307,6 @@ _ALL = (
         family="Nietzsche",
         title="An LSTM that guesses the next character of a text",
         source=_CLOUD_CPUS,
-        metric="seconds_per_epoch",
-        module="workloads.models.nietzsche",
         dataset="nietzsche",
         input_shape=(40, 57),
         layers=(LSTM(128), Dense(57)),
@@ -395,14 +381,11 @@ def refuse_options(
             f"the batch size must be from 1 to {workload.samples:,}, "
             f"the samples of {workload.name}, not {batch_size:,}"
         )
-    if epochs is not None and epochs < 1:
-        return f"the number of epochs must be at least 1, not {epochs:,}"
-    if epochs is not None and epochs > MAX_EPOCHS:
-        return f"the number of epochs must be at most {MAX_EPOCHS:,}, not {epochs:,}"
-    if steps is not None and steps < 1:
-        return f"the number of steps must be at least 1, not {steps:,}"
-    if steps is not None and steps > MAX_STEPS:
-        return f"the number of steps must be at most {MAX_STEPS:,}, not {steps:,}"
+    for what, number, most in (("epochs", epochs, MAX_EPOCHS), ("steps", steps, MAX_STEPS)):
+        if number is not None and number < 1:
+            return f"the number of {what} must be at least 1, not {number:,}"
+        if number is not None and number > most:
+            return f"the number of {what} must be at most {most:,}, not {number:,}"
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         return f"the number of threads must be from 1 to {MAX_THREADS:,}, not {threads:,}"
     return None

@@ -6,13 +6,12 @@ batch normalization do what they do in training, so the latter's moving averages
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 
 
-class NoUpdate(keras.Optimizer):
+class NoUpdate(keras.Optimizer):  # type: ignore[misc]
     """Keep the gradients of the newest batch in place of applying them.
 
     A graph compiler leaves out what nothing uses, and that would be the whole backward pass.
@@ -45,37 +44,28 @@ def leave_out_update(model: Any) -> None:
     model.optimizer = NoUpdate()
     model.make_train_function(force=True)
     compute = model.train_function
-    wait = _WAIT[keras.backend.backend()]
 
     def compute_and_wait(*arguments: Any) -> Any:
         results = compute(*arguments)
-        wait(results)
+        _wait(results)
         return results
 
     model.train_function = compute_and_wait
 
 
-def _wait_for_tensorflow(results: Any) -> None:
-    import tensorflow
+def _wait(results: Any) -> None:
+    """Wait until the device has computed a step's results."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow
 
-    tensorflow.test.experimental.sync_devices()
+        tensorflow.test.experimental.sync_devices()
+    elif backend == "jax":
+        import jax
 
+        jax.block_until_ready(results)
+    else:
+        import torch
 
-def _wait_for_jax(results: Any) -> None:
-    import jax
-
-    jax.block_until_ready(results)
-
-
-def _wait_for_torch(results: Any) -> None:
-    import torch
-
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-
-
-_WAIT: dict[str, Callable[[Any], None]] = {
-    "tensorflow": _wait_for_tensorflow,
-    "jax": _wait_for_jax,
-    "torch": _wait_for_torch,
-}
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()

@@ -22,37 +22,32 @@ from dlmon.records.record import record
 Shape = tuple[int, ...]
 
 
+@record(frozen=True)
+class Counts:
+    """What layers give and hold, and what one sample costs in floating-point operations.
+
+    Attributes:
+        output_shape: of what they give for a sample, without the batch axis.
+        parameters: all weights, those that aren't trained too.
+        forward_flops: operations of the forward pass.
+        train_flops: operations of all passes.
+    """
+
+    output_shape: Shape
+    parameters: int = 0
+    forward_flops: int = 0
+    train_flops: int = 0
+
+
 class Layer(Protocol):
-    """What a layer does to one sample of `shape` (without the batch axis)."""
+    """What a layer does to one sample."""
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """Return the shape of what it gives."""
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        """Count it for a sample of `shape`, without the batch axis.
+
+        `input_gradient` says that training needs the gradient of its input.
+        """
         ...
-
-    def parameters(self, shape: Shape) -> int:
-        """Count its weights, those that aren't trained too."""
-        ...
-
-    def forward_flops(self, shape: Shape) -> int:
-        """Count the operations of the forward pass."""
-        ...
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Count the operations of all passes, with or without the gradient of its input."""
-        ...
-
-
-class _Uncounted:
-    """A layer that multiplies by no weights."""
-
-    def parameters(self, shape: Shape) -> int:
-        return 0
-
-    def forward_flops(self, shape: Shape) -> int:
-        return 0
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        return 0
 
 
 @record(frozen=True)
@@ -69,22 +64,20 @@ class Conv2D:
     padding: str | int = "same"
     activation: str | None = "relu"
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
         height, width = _slid(shape, self.kernel_size, self.strides, self.padding)
-        return height, width, self.filters
-
-    def parameters(self, shape: Shape) -> int:
-        return (self.kernel_size**2 * shape[-1] + 1) * self.filters
-
-    def forward_flops(self, shape: Shape) -> int:
-        return 2 * prod(self.output_shape(shape)) * self.kernel_size**2 * shape[-1]
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        return self.forward_flops(shape) * (3 if input_gradient else 2)
+        inputs = self.kernel_size**2 * shape[-1]
+        forward = 2 * height * width * self.filters * inputs
+        return Counts(
+            (height, width, self.filters),
+            (inputs + 1) * self.filters,
+            forward,
+            forward * (3 if input_gradient else 2),
+        )
 
 
 @record(frozen=True)
-class MaxPool2D(_Uncounted):
+class MaxPool2D:
     """Pooling over squares of `pool_size`, side by side unless `strides` says otherwise.
 
     Attributes:
@@ -95,49 +88,46 @@ class MaxPool2D(_Uncounted):
     strides: int | None = None
     padding: str | int = "valid"
 
-    def output_shape(self, shape: Shape) -> Shape:
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
         strides = self.pool_size if self.strides is None else self.strides
-        return *_slid(shape, self.pool_size, strides, self.padding), shape[-1]
+        return Counts((*_slid(shape, self.pool_size, strides, self.padding), shape[-1]))
 
 
 @record(frozen=True)
-class GlobalAveragePool(_Uncounted):
+class GlobalAveragePool:
     """The mean of each channel, over all pixels or all steps of a sequence."""
 
     of_steps: bool = False
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return shape[-1:]
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        return Counts(shape[-1:])
 
 
 @record(frozen=True)
-class Flatten(_Uncounted):
+class Flatten:
     """All of a sample's values in one row."""
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return (prod(shape),)
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        return Counts((prod(shape),))
 
 
 @record(frozen=True)
-class Dropout(_Uncounted):
+class Dropout:
     """In training, a share of the values is left out."""
 
     rate: float
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return shape
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        return Counts(shape)
 
 
 @record(frozen=True)
-class BatchNormalization(_Uncounted):
+class BatchNormalization:
     """A scale and an offset a channel, beside the running mean and variance."""
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return shape
-
-    def parameters(self, shape: Shape) -> int:
-        """Count all four, though only scale and offset are trained."""
-        return 4 * shape[-1]
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        """Count all four weights of a channel, though only scale and offset are trained."""
+        return Counts(shape, 4 * shape[-1])
 
 
 @record(frozen=True)
@@ -146,33 +136,26 @@ class Dense:
 
     units: int
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return (self.units,)
-
-    def parameters(self, shape: Shape) -> int:
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
         (inputs,) = shape
-        return (inputs + 1) * self.units
-
-    def forward_flops(self, shape: Shape) -> int:
-        (inputs,) = shape
-        return 2 * inputs * self.units
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        return self.forward_flops(shape) * (3 if input_gradient else 2)
+        forward = 2 * inputs * self.units
+        return Counts(
+            (self.units,),
+            (inputs + 1) * self.units,
+            forward,
+            forward * (3 if input_gradient else 2),
+        )
 
 
 @record(frozen=True)
-class Embedding(_Uncounted):
+class Embedding:
     """A row of `units` weights for each of `vocabulary` ids: looked up, not multiplied."""
 
     vocabulary: int
     units: int
 
-    def output_shape(self, shape: Shape) -> Shape:
-        return *shape, self.units
-
-    def parameters(self, shape: Shape) -> int:
-        return self.vocabulary * self.units
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        return Counts((*shape, self.units), self.vocabulary * self.units)
 
 
 @record(frozen=True)
@@ -187,103 +170,63 @@ class LSTM:
     units: int
     bidirectional: bool = False
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """Return the number of units of all directions."""
-        return (self._directions * self.units,)
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        """Count kernel, recurrent kernel and bias of the four gates, over all steps.
 
-    def parameters(self, shape: Shape) -> int:
-        """Count kernel, recurrent kernel and bias of the four gates."""
-        return self._directions * 4 * self.units * (shape[-1] + self.units + 1)
-
-    def forward_flops(self, shape: Shape) -> int:
-        """Count one sample's multiply-adds over all steps, each as 2."""
-        return self._product_flops(shape, shape[-1]) + self._product_flops(shape, self.units)
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Count all passes; the recurrent product always needs its input's gradient."""
-        of_input = self._product_flops(shape, shape[-1])
-        recurrent = self._product_flops(shape, self.units)
-        return of_input * (3 if input_gradient else 2) + recurrent * 3
-
-    @property
-    def _directions(self) -> int:
-        return 2 if self.bidirectional else 1
-
-    def _product_flops(self, shape: Shape, inputs: int) -> int:
-        """Count the product of `inputs` values with the weights of four gates, step by step."""
-        return self._directions * shape[0] * 2 * inputs * 4 * self.units
+        Training always needs the gradient of the recurrent product's input.
+        """
+        steps, inputs = shape
+        units = (2 if self.bidirectional else 1) * self.units
+        of_input, recurrent = (steps * 2 * n * 4 * units for n in (inputs, self.units))
+        return Counts(
+            (units,),
+            4 * units * (inputs + self.units + 1),
+            of_input + recurrent,
+            of_input * (3 if input_gradient else 2) + recurrent * 3,
+        )
 
 
 @record(frozen=True)
 class Branches:
-    """Chains of layers that read the same input; their outputs are joined by channels."""
+    """Chains of layers that read the same input; their outputs are joined by channels, or added.
+
+    An empty chain gives the input itself.
+    """
 
     branches: tuple[tuple[Layer, ...], ...]
+    added: bool = False
 
-    def output_shape(self, shape: Shape) -> Shape:
-        """Return the shape of each branch but for the channels, which add up."""
-        shapes = [count(shape, branch).output_shape for branch in self.branches]
-        return *_only({shape[:-1] for shape in shapes}), sum(shape[-1] for shape in shapes)
-
-    def parameters(self, shape: Shape) -> int:
-        return sum(count(shape, branch).parameters for branch in self.branches)
-
-    def forward_flops(self, shape: Shape) -> int:
-        return sum(count(shape, branch).forward_flops for branch in self.branches)
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Add the branches up; each starts from the same input."""
-        return sum(count(shape, branch, input_gradient).train_flops for branch in self.branches)
+    def count(self, shape: Shape, input_gradient: bool) -> Counts:
+        counts = [count(shape, branch, input_gradient) for branch in self.branches]
+        shapes = [each.output_shape for each in counts]
+        if len({shape if self.added else shape[:-1] for shape in shapes}) != 1:
+            raise ValueError(f"branches of different shapes can't be joined: {sorted(shapes)}")
+        if self.added:
+            return _added(shapes[0], counts)
+        return _added((*shapes[0][:-1], sum(shape[-1] for shape in shapes)), counts)
 
 
-@record(frozen=True)
-class Residual:
-    """A chain of layers whose output is added to its input, or to that of a shortcut."""
-
-    layers: tuple[Layer, ...]
-    shortcut: tuple[Layer, ...] = ()
-
-    def output_shape(self, shape: Shape) -> Shape:
-        return _only({count(shape, side).output_shape for side in (self.layers, self.shortcut)})
-
-    def parameters(self, shape: Shape) -> int:
-        return self._sides.parameters(shape)
-
-    def forward_flops(self, shape: Shape) -> int:
-        return self._sides.forward_flops(shape)
-
-    def train_flops(self, shape: Shape, input_gradient: bool) -> int:
-        """Add both sides up; each starts from the same input."""
-        return self._sides.train_flops(shape, input_gradient)
-
-    @property
-    def _sides(self) -> Branches:
-        return Branches((self.layers, self.shortcut))
-
-
-@record(frozen=True)
-class Counts:
-    """What a network holds, and what one sample costs in floating-point operations."""
-
-    parameters: int
-    forward_flops: int
-    train_flops: int
-    output_shape: Shape
-
-
-def count(input_shape: Shape, layers: Iterable[Layer], input_gradient: bool = False) -> Counts:
-    """Count a chain of layers for one sample of `input_shape` (without the batch axis).
+def count(shape: Shape, layers: Iterable[Layer], input_gradient: bool = False) -> Counts:
+    """Count a chain of layers for one sample of `shape` (without the batch axis).
 
     `input_gradient` says that layers with weights come before the chain.
     """
-    shape = input_shape
-    parameters = forward = train = 0
+    counts: list[Counts] = []
     for layer in layers:
-        forward += layer.forward_flops(shape)
-        train += layer.train_flops(shape, input_gradient or parameters > 0)
-        parameters += layer.parameters(shape)
-        shape = layer.output_shape(shape)
-    return Counts(parameters, forward, train, shape)
+        each = layer.count(shape, input_gradient)
+        shape = each.output_shape
+        input_gradient = input_gradient or each.parameters > 0
+        counts.append(each)
+    return _added(shape, counts)
+
+
+def _added(output_shape: Shape, counts: Iterable[Counts]) -> Counts:
+    parameters = forward = train = 0
+    for each in counts:
+        parameters += each.parameters
+        forward += each.forward_flops
+        train += each.train_flops
+    return Counts(output_shape, parameters, forward, train)
 
 
 def _slid(shape: Shape, window: int, strides: int, padding: str | int) -> tuple[int, int]:
@@ -293,9 +236,3 @@ def _slid(shape: Shape, window: int, strides: int, padding: str | int) -> tuple[
         return -(-height // strides), -(-width // strides)
     around = 0 if padding == "valid" else 2 * int(padding)
     return (height + around - window) // strides + 1, (width + around - window) // strides + 1
-
-
-def _only(shapes: set[Shape]) -> Shape:
-    if len(shapes) != 1:
-        raise ValueError(f"branches of different shapes can't be joined: {sorted(shapes)}")
-    return shapes.pop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -110,9 +110,8 @@ class TensorFlow(Backend):
     def products(self, device: Device, precision: str, size: int) -> Multiply:
         tensorflow = self._module
         with self.memory_watched(), tensorflow.device(device.handle):
-            a, b = (
-                tensorflow.cast(tensorflow.random.normal((size, size)), precision) for _ in range(2)
-            )
+            normal = tensorflow.random.normal
+            a, b = (tensorflow.cast(normal((size, size)), precision) for _ in range(2))
 
         def multiply(times: int) -> None:
             with self.memory_watched(), tensorflow.device(device.handle):
@@ -220,9 +219,8 @@ def first_installed() -> Backend | None:
     return None
 
 
-def _first_of_each_name(devices: Iterator[Device]) -> Iterator[Device]:
-    seen: set[str | None] = set()
+def _first_of_each_name(devices: Iterator[Device]) -> Iterable[Device]:
+    first: dict[str | None, Device] = {}
     for device in devices:
-        if device.name not in seen:
-            seen.add(device.name)
-            yield device
+        first.setdefault(device.name, device)
+    return first.values()

@@ -37,7 +37,7 @@ class Feeds:
         return self.whole is None or self.main.samples < self.whole.samples
 
     def untuned(self, shuffle: bool) -> Feeds:
-        """Return what is fed on TensorFlow where it is we who cut the epochs short.
+        """Return the same without tf.data's autotuning, for epochs that are cut short.
 
         Many short epochs would take down a pipeline more often than any real training does.
         """
@@ -181,7 +181,7 @@ class WorkloadRun:
         callback = InferenceCallback(
             self.emitter,
             batch_size=self.batch_size,
-            samples_per_pass=feeds.main.samples,
+            samples_per_epoch=feeds.main.samples,
             minimum_time=minimum_time,
             capped=feeds.capped,
         )
@@ -201,7 +201,9 @@ class WorkloadRun:
         from workloads.data.dataset import DataError
         from workloads.data.load import load
 
-        validation, evaluation = self.validation_samples, self.evaluation_samples
+        def testing(samples: int | None) -> Feed | None:
+            return data.testing(samples, self.batch_size, self.steps_cap) if samples else None
+
         try:
             data = load(self.workload.dataset, str(self.options.get("data") or "auto"))
             if data.vocabulary is not None:
@@ -211,16 +213,8 @@ class WorkloadRun:
             return Feeds(
                 main=main,
                 whole=None if data.repeated else passes(self.batch_size),
-                validation=(
-                    data.testing(validation, self.batch_size, self.steps_cap)
-                    if validation
-                    else None
-                ),
-                evaluation=(
-                    data.testing(evaluation, self.batch_size, self.steps_cap)
-                    if evaluation
-                    else None
-                ),
+                validation=testing(self.validation_samples),
+                evaluation=testing(self.evaluation_samples),
                 origin=data.origin,
             )
         except DataError as error:

@@ -5,7 +5,7 @@ where the work behind both is the same; where it is not, its row stands
 after those that do, says in badges what differs, and yields no factor. Hardware,
 backend and threads are what a person compares, so they are never a difference.
 
-Pure, but for reading `published.csv` once.
+Pure, but for reading published and own reference figures.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dlmon.comparison.conditions import (
 from dlmon.comparison.price import parse_price
 from dlmon.comparison.published import STEP_MS, Published, published, published_metrics
 from dlmon.records import (
+    TITLES,
     MachineFacts,
     Result,
     RunSeconds,
@@ -83,7 +84,7 @@ class MeasuredRun:
 
     Attributes:
         missing: what `missing_part` says of its projection.
-        busy: what `busy_at_start` says of its machine.
+        doubts: what speaks against its figures.
         vcpus: the CPUs that it may use.
         usd_per_hour: what `usd_per_hour_of` says of its price.
     """
@@ -94,7 +95,7 @@ class MeasuredRun:
     year: int | None = None
     framework: str | None = None
     missing: str | None = None
-    busy: str | None = None
+    doubts: tuple[str, ...] = ()
     vcpus: int | None = None
     usd_per_hour: float | None = None
 
@@ -111,12 +112,20 @@ def run_of(metric: str, result: Result, header: SessionHeader | None = None) -> 
         timing=timing,
         session=result.session,
         year=_year(header.wall if header else result.wall),
-        framework=backend if isinstance(backend, str) else None,
+        framework=TITLES.get(backend, backend) if isinstance(backend, str) else None,
         missing=missing_part(timing, result.why),
-        busy=busy_at_start(header.machine, result.device) if header else None,
+        doubts=_doubts_of(result, header),
         vcpus=vcpus,
         usd_per_hour=usd_per_hour_of(result.options, vcpus),
     )
+
+
+def _doubts_of(result: Result, header: SessionHeader | None) -> tuple[str, ...]:
+    """Return what speaks against a result; of an older log what its header says."""
+    if result.against is not None:
+        return tuple(result.against.values())
+    busy = busy_at_start(header.machine, result.device) if header else None
+    return () if busy is None else (busy,)
 
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
@@ -223,8 +232,6 @@ class ComparisonRow:
     badges: tuple[str, ...] = ()
     year: int | None = None
     framework: str | None = None
-    source: str | None = None
-    note: str | None = None
     vcpus: int | None = None
     usd_per_hour: float | None = None
     session: str | None = None
@@ -325,8 +332,6 @@ def factor(this: ComparisonRow, other: ComparisonRow, steady: bool) -> float | N
         return None
     if this.projected and not steady:
         return None
-    if not _is_time(this.value) or not _is_time(other.value):
-        return None
     ratio = other.value / this.value
     return ratio if _is_time(ratio) else None
 
@@ -381,27 +386,26 @@ def _cut_short(result: Result, timing: Timing) -> tuple[str, ...]:
 def _run_row(
     kind: str, metric: str, run: MeasuredRun, conditions: Conditions, differences: tuple[str, ...]
 ) -> ComparisonRow:
-    badges = list(differences)
+    badges, timing = list(differences), run.timing
     if run.missing:
         badges.append(f"without {run.missing}")
-    if run.timing.projected and is_capped(conditions):
+    if timing.projected and is_capped(conditions):
         badges.append(f"projected from {conditions.steps_cap} steps an epoch")
-    elif run.timing.projected:
+    elif timing.projected:
         badges.append("projected")
-    if _holds_compilation(run.timing):
+    elif isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
         badges.append("one epoch, compilation included")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    if run.busy:
-        badges.append(run.busy)
+    badges += run.doubts
     return ComparisonRow(
         label=run.label,
         metric=metric,
         kind=kind,
-        value=run.timing.value,
-        low=run.timing.low,
-        high=run.timing.high,
-        projected=run.timing.projected,
+        value=timing.value,
+        low=timing.low,
+        high=timing.high,
+        projected=timing.projected,
         missing=run.missing,
         comparable=not differences and not run.missing,
         badges=tuple(dict.fromkeys(badges)),
@@ -411,13 +415,6 @@ def _run_row(
         usd_per_hour=run.usd_per_hour,
         session=run.session,
     )
-
-
-def _holds_compilation(timing: Timing) -> bool:
-    """Return whether a time is that of a single epoch, which compiled."""
-    if not isinstance(timing, SecondsPerEpoch) or timing.projected:
-        return False
-    return timing.epochs == 1 and not timing.first_left_out
 
 
 def _published_row(
@@ -437,8 +434,6 @@ def _published_row(
         badges=(*unlike, *row.remarks),
         year=row.year,
         framework=row.framework,
-        source=row.source,
-        note=row.note or None,
         vcpus=row.vcpus,
         usd_per_hour=row.price_usd_per_hour,
         published=row,

@@ -90,41 +90,31 @@ def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | Non
 
 def find_differences(metric: str, theirs: Conditions, ours: Conditions) -> tuple[str, ...]:
     """Say in words why a time taken under `theirs` doesn't compare with one under `ours`."""
+
+    def differs(field: str, wording: str) -> str | None:
+        values = getattr(theirs, field), getattr(ours, field)
+        if None in values:
+            return f"{field.replace('_', ' ')} not known"
+        return wording.format(*values) if values[0] != values[1] else None
+
     found = [
-        _differs("batch size", "batch {}, not {}", theirs.batch_size, ours.batch_size),
-        _differs("precision", "{}, not {}", theirs.precision, ours.precision),
-        _differs("mode", "mode {}, not {}", theirs.mode, ours.mode),
+        differs("batch_size", "batch {}, not {}"),
+        differs("precision", "{}, not {}"),
+        differs("mode", "mode {}, not {}"),
     ]
     if metric in ("seconds_per_epoch", "run_seconds"):
         if not _same_samples(theirs, ours):
-            found.append(
-                _differs("samples", "{:,} samples, not {:,}", theirs.samples, ours.samples)
-            )
+            found.append(differs("samples", "{:,} samples, not {:,}"))
         if theirs.steps_cap != ours.steps_cap:
-            found.append(
-                f"{theirs.steps_cap or 'all'} steps an epoch, not {ours.steps_cap or 'all'}"
-            )
+            steps, our_steps = theirs.steps_cap or "all", ours.steps_cap or "all"
+            found.append(f"{steps} steps an epoch, not {our_steps}")
     if metric == "run_seconds":
-        found.append(
-            _differs(
-                "epochs",
-                f"{{}} epoch{'' if theirs.epochs == 1 else 's'}, not {{}}",
-                theirs.epochs,
-                ours.epochs,
-            )
-        )
+        epochs = "epoch" if theirs.epochs == 1 else "epochs"
+        found.append(differs("epochs", f"{{}} {epochs}, not {{}}"))
     if theirs.workload in SIZED_BY_DATA and (theirs.data is None or theirs.data != ours.data):
         vocabularies = {"synthetic": VOCABULARY_ESTIMATED, "real": "vocabulary of the real data"}
         found.append(vocabularies.get(theirs.data or "", "vocabulary not known"))
     return tuple(difference for difference in found if difference)
-
-
-def _differs(
-    name: str, wording: str, theirs: int | str | None, ours: int | str | None
-) -> str | None:
-    if theirs is None or ours is None:
-        return f"{name} not known"
-    return None if theirs == ours else wording.format(theirs, ours)
 
 
 def _same_samples(theirs: Conditions, ours: Conditions) -> bool:

@@ -28,8 +28,8 @@ _MODES = ("train", "gradients", "inference")
 def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
     """Return the fewest options to change for some published time to be comparable.
 
-    None have to be where one is already; None is returned where no options would do. A way
-    that keeps the mode comes before one that doesn't, and of equal ones that with most times.
+    The changes are empty where one is comparable already; None where no options would do.
+    Keeping the mode is preferred, then fewer changes, then more times that become comparable.
 
     Args:
         conditions: of the run.

@@ -21,8 +21,8 @@ class Price:
     def cost_usd(self, wall_s: float, cpus: int | None) -> float | None:
         """Return what `wall_s` seconds cost.
 
-        None where the price is per CPU and nobody knows how many there are, or
-        the time is none (negative, infinite).
+        None where the price is per CPU and their number is not known, or where the time is
+        negative or infinite.
         """
         if not 0 <= wall_s < math.inf:
             return None

@@ -1,12 +1,26 @@
-"""The published times, and which of them stand beside which of ours."""
+"""The published times and a person's own, and which of them stand beside which of ours."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+import io
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dlmon.comparison.price import parse_price
+from dlmon.files import MIB, read_regular
+from dlmon.numbers import decimal_number, whole_number
+from dlmon.private_files import FILE_MODE, make_private_folder
+from dlmon.records import TITLES, AccountPart, Result
+from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
+
+_T = TypeVar("_T")
 
 STEP_MS = "step_ms"
 WEIGHT_UPDATE = "this run's time includes the weight update"
@@ -17,6 +31,8 @@ _OF_A_STEP: dict[str, dict[str, tuple[str, ...]]] = {
     "inference": {"forward_ms": ()},
 }
 _MODE_OF_METRIC = {"forward_backward_ms": "gradients", "forward_ms": "inference"}
+
+_MIXED = ("mixed_float16", "mixed_bfloat16")
 
 # jcjohnson's ResNets stride in the 3×3 convolutions: so many % more operations than ours do.
 MORE_OPERATIONS_PCT = {"resnet50": 6, "resnet101": 3, "resnet152": 2}
@@ -38,10 +54,15 @@ class Published:
     price_usd_per_hour: float | None
     source: str
     note: str
+    own: bool = False
+    """Whether it is one of the person's own reference figures."""
 
     @property
     def precision(self) -> str:
         """The precision of the arithmetic, read from the framework's name."""
+        for mixed in _MIXED:
+            if mixed in self.framework:
+                return mixed
         return "float16" if "fp16" in self.framework else "float32"
 
     @property
@@ -80,33 +101,302 @@ def published_metrics(metric: str, mode: str | None) -> Mapping[str, tuple[str, 
     return {name: badges for each in _OF_A_STEP.values() for name, badges in each.items()}
 
 
-@cache
 def published(workload: str) -> tuple[Published, ...]:
-    """Return the published times of a workload, of every metric; none for an unknown one."""
+    """Return the published times of a workload, of every metric, and the person's own."""
+    own = tuple(row for row in own_published()[0] if row.workload == workload)
+    return (*_published(workload), *own) if own else _published(workload)
+
+
+@cache
+def _published(workload: str) -> tuple[Published, ...]:
     return tuple(row for row in _every_published() if row.workload == workload)
 
 
 @cache
 def _every_published() -> tuple[Published, ...]:
-    table = (
-        resources.files("dlmon.comparison").joinpath("published.csv").read_text(encoding="utf-8")
-    )
+    return read_table("published.csv", Published)
+
+
+def read_table(file: str, kind: type[_T]) -> tuple[_T, ...]:
+    """Return the rows of a CSV file of this package; its columns are the fields of `kind`.
+
+    What is empty becomes None.
+    """
+    table = resources.files("dlmon.comparison").joinpath(file).read_text(encoding="utf-8")
+    reads = {"str": str, "int": int, "float": float}
+    types = {name: hint.removesuffix(" | None") for name, hint in kind.__annotations__.items()}
     return tuple(
-        Published(
-            workload=row["workload"],
-            device=row["device"],
-            device_kind=row["device_kind"],
-            framework=row["framework"],
-            year=int(row["year"]),
-            metric=row["metric"],
-            value=float(row["value"]),
-            batch_size=int(row["batch_size"]),
-            vcpus=int(row["vcpus"]) if row["vcpus"] else None,
-            price_usd_per_hour=(
-                float(row["price_usd_per_hour"]) if row["price_usd_per_hour"] else None
-            ),
-            source=row["source"],
-            note=row["note"],
-        )
+        kind(**{name: reads[types[name]](text) if text else None for name, text in row.items()})
         for row in csv.DictReader(table.splitlines())
     )
+
+
+# ---- a person's own reference figures ----
+
+COLUMNS = tuple(spec.name for spec in fields(Published) if spec.name != "own")
+_REQUIRED = ("workload", "device", "metric", "value", "batch_size")
+_METRICS = (
+    "seconds_per_epoch",
+    "run_seconds",
+    *sorted({m for of in _OF_A_STEP.values() for m in of}),
+)
+_LONGEST_TEXT = 200
+_LARGEST_FILE = MIB
+# What a spreadsheet would take for a formula; a quote before it makes it text there.
+_FORMULA = ("=", "+", "-", "@")
+_QUOTE = "'"
+
+
+class PublishedError(ValueError):
+    """Own reference figures can't be read or made; the message is a sentence for a person."""
+
+
+def own_published_path() -> Path:
+    """Return where own reference figures are: DLMON_PUBLISHED, else beside `config.toml`.
+
+    Raises:
+        RuntimeError: there is no home directory.
+    """
+    chosen, config = os.environ.get("DLMON_PUBLISHED"), os.environ.get("DLMON_CONFIG")
+    if chosen:
+        return Path(chosen)
+    if config:
+        return Path(config).with_name("published.csv")
+    import platformdirs
+
+    return Path(platformdirs.user_config_path("dlmon", appauthor=False)) / "published.csv"
+
+
+def own_published() -> tuple[tuple[Published, ...], str | None]:
+    """Return the person's own reference figures as they are now, and what is wrong with the file.
+
+    With a wrong row none of them counts, so that none is missed in silence.
+    """
+    try:
+        path = own_published_path()
+        status = path.stat()
+    except (OSError, RuntimeError):
+        return (), None
+    return _own_published(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _own_published(path: Path, stamp: tuple[int, ...]) -> tuple[tuple[Published, ...], str | None]:
+    try:
+        return read_own_published(path), None
+    except PublishedError as error:
+        return (), str(error)
+
+
+def read_own_published(path: Path) -> tuple[Published, ...]:
+    """Read reference figures in the form of `published.csv`, checked row by row.
+
+    Raises:
+        PublishedError: it can't be read, or a row is wrong; the sentence names file and line.
+    """
+    shown = clean(str(path), SHOWN_PATH_LENGTH)
+    try:
+        text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
+    except OSError as error:
+        raise PublishedError(f"{shown} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PublishedError(f"{shown} can't be read: it is no text in UTF-8") from None
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = next(rows, [])
+        _check_columns(names)
+        return tuple(_own_row(names, cells) for cells in rows if any(cells))
+    except (ValueError, csv.Error) as error:
+        line = max(1, rows.line_num)
+        raise PublishedError(f"{shown}, line {line}: {error}") from None
+
+
+def _check_columns(names: list[str]) -> None:
+    for name in _REQUIRED:
+        if name not in names:
+            raise ValueError(f"the column {name} is missing in its first line")
+    for name in names:
+        if name not in COLUMNS or names.count(name) > 1:
+            raise ValueError(f"{quoted(name)} is no column, or stands there twice")
+
+
+def _own_row(names: list[str], cells: list[str]) -> Published:
+    if len(cells) != len(names):
+        raise ValueError(f"it has {len(cells)} cells, and the first line names {len(names)}")
+    texts = {name: _read_text(cell) for name, cell in zip(names, cells, strict=True)}
+    for name in _REQUIRED:
+        if not texts[name]:
+            raise ValueError(f"{name} is empty")
+    if texts["metric"] not in _METRICS:
+        raise ValueError(f"{quoted(texts['metric'])} is no metric: use {', '.join(_METRICS)}")
+    price = texts.get("price_usd_per_hour")
+    return Published(
+        workload=texts["workload"],
+        device=texts["device"],
+        device_kind=texts.get("device_kind", ""),
+        framework=texts.get("framework", ""),
+        year=_whole("year", texts.get("year") or "0"),
+        metric=texts["metric"],
+        value=_positive("value", texts["value"]),
+        batch_size=_whole("batch_size", texts["batch_size"], least=1),
+        vcpus=_whole("vcpus", texts["vcpus"], least=1) if texts.get("vcpus") else None,
+        price_usd_per_hour=_positive("price_usd_per_hour", price) if price else None,
+        source=texts.get("source", ""),
+        note=texts.get("note", ""),
+        own=True,
+    )
+
+
+def _read_text(cell: str) -> str:
+    text = clean(cell, _LONGEST_TEXT).strip()
+    return text[1:] if text.startswith(tuple(_QUOTE + sign for sign in _FORMULA)) else text
+
+
+def _whole(name: str, text: str, least: int = 0) -> int:
+    try:
+        value = whole_number(text)
+    except (ValueError, OverflowError):
+        value = -1
+    if value < least:
+        raise ValueError(f"{name} is {quoted(text)}, which is no whole number from {least} on")
+    return value
+
+
+def _positive(name: str, text: str) -> float:
+    try:
+        value = decimal_number(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e12:
+        raise ValueError(f"{name} is {quoted(text)}, which is no number above 0")
+    return value
+
+
+def published_row(result: Result, name: str) -> str:
+    """Return the time of a session as a line of own reference figures, in the order of `COLUMNS`.
+
+    Args:
+        result: of the session.
+        name: what to call its device.
+
+    Raises:
+        PublishedError: it has no time to compare by, or the name is empty.
+    """
+    return _line(_cells_of(result, name), COLUMNS)
+
+
+def write_published_row(result: Result, name: str, path: Path | None = None) -> Path:
+    """Add the time of a session to a person's own reference figures; return their file.
+
+    Raises:
+        PublishedError: it has no time, or the file that is there is wrong or can't be written.
+    """
+    try:
+        path = path or own_published_path()
+    except RuntimeError:
+        raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
+    cells, before = _cells_of(result, name), ""
+    try:
+        if path.exists():
+            read_own_published(path)
+            before = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
+        names = next(csv.reader(io.StringIO(before, newline="")), None) or COLUMNS
+        added = "" if before else _line(dict(zip(COLUMNS, COLUMNS, strict=True)), COLUMNS)
+        added += "\n" if before and not before.endswith("\n") else ""
+        make_private_folder(path.parent)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, FILE_MODE), "ab") as file:
+            file.write((added + _line(cells, names)).encode())
+    except OSError as error:
+        shown = clean(str(path), SHOWN_PATH_LENGTH)
+        raise PublishedError(f"{shown} can't be written: {error.strerror}") from None
+    return path
+
+
+def _cells_of(result: Result, name: str) -> dict[str, Any]:
+    """Return the cells of a session's row, by their columns."""
+    device = clean(name, _LONGEST_TEXT).strip()
+    if not device:
+        raise PublishedError("give the reference figure a name, such as --as-published 'My box'")
+    options = result.options
+    batch_size = options.get("batch_size")
+    timing = _time_of(result)
+    if timing is None or type(batch_size) is not int:
+        raise PublishedError(f"{result.session} has no time to stand as a reference figure")
+    metric, value, projected = timing
+    if metric == "run_seconds" and projected and not _was_evaluated(result):
+        raise PublishedError(
+            f"{result.session} was not evaluated, so its time is not of a whole run"
+        )
+    notes = ["projected"] if projected else []
+    notes += (result.against or {}).values()
+    backend = options.get("backend")
+    precision = options.get("precision")
+    framework = TITLES.get(backend, backend) if isinstance(backend, str) else ""
+    if precision in _MIXED:
+        framework = f"{framework} {precision}".strip()
+    cpus = options.get("cpus")
+    return {
+        "workload": result.workload,
+        "device": device,
+        "device_kind": "gpu" if (result.device or "").startswith("gpu") else "cpu",
+        "framework": framework,
+        "year": _year(result.wall),
+        "metric": metric,
+        "value": f"{value:.6g}",
+        "batch_size": batch_size,
+        "vcpus": cpus if type(cpus) is int else "",
+        "price_usd_per_hour": _usd_per_hour(options.get("price"), cpus),
+        "source": f"session {result.session}",
+        "note": "; ".join(notes),
+    }
+
+
+def _time_of(result: Result) -> tuple[str, float, bool] | None:
+    """Return what a session is compared by: metric, value, and whether that is a projection."""
+    mode = result.options.get("mode") or "train"
+    known = {row.metric for row in _published(result.workload)}
+    if mode != "train" or "train_step_ms" in known:
+        step = result.step_ms
+        metric = next((m for m, badges in _OF_A_STEP.get(mode, {}).items() if not badges), None)
+        if metric is None or step is None:
+            return None
+        return metric, step.median if step.mean is None else step.mean, False
+    timing = result.run_seconds if "run_seconds" in known else result.seconds_per_epoch
+    metric = "run_seconds" if "run_seconds" in known else "seconds_per_epoch"
+    return None if timing is None else (metric, timing.value, timing.projected)
+
+
+def _was_evaluated(result: Result) -> bool:
+    """Return whether a session has reached its evaluation; an older log doesn't say."""
+    return not result.account or result.account.get(AccountPart.EVALUATION, 0) > 0
+
+
+def _year(wall: float | None) -> int | str:
+    try:
+        return "" if wall is None else datetime.fromtimestamp(wall, timezone.utc).year
+    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
+        return ""
+
+
+def _usd_per_hour(price: object, cpus: object) -> float | str:
+    try:
+        known = cpus if type(cpus) is int else None
+        cost = parse_price(price).cost_usd(3600.0, known) if isinstance(price, str) else None
+    except ValueError:
+        cost = None
+    return "" if cost is None else cost
+
+
+def _line(cells: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Write a line of CSV that no spreadsheet takes for formulas."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([_safe(cells[name]) for name in names])
+    return out.getvalue()
+
+
+def _safe(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell, _LONGEST_TEXT)
+    return _QUOTE + text if text.startswith(_FORMULA) else text

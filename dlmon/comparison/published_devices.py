@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from dlmon.comparison.published import read_table
 
 NOT_KNOWN = "the peak of this device is not known"
 FEWER_OPERATIONS = "over its peak: fast convolutions (Winograd, FFT) do fewer than are counted"
@@ -41,7 +41,7 @@ class PublishedDevice:
         """Return operations a second as a share of the peak, or None and why it is unknown.
 
         Operations are those of direct convolutions. A library that has faster ones (cuDNN from
-        version 4 on, Nervana's neon) can so come to more than the device has.
+        version 4 on, Nervana's neon) can therefore exceed the device's peak.
         """
         if self.tflop_s is None:
             return None, self.note or NOT_KNOWN
@@ -58,29 +58,4 @@ def find_device(name: str) -> PublishedDevice | None:
 
 @cache
 def _devices() -> dict[str, PublishedDevice]:
-    table = resources.files("dlmon.comparison").joinpath("devices.csv").read_text(encoding="utf-8")
-    return {
-        row["device"]: PublishedDevice(
-            name=row["device"],
-            cores=_whole(row["cores"]),
-            base_mhz=_whole(row["base_mhz"]),
-            boost_mhz=_whole(row["boost_mhz"]),
-            memory=row["memory"] or None,
-            memory_gb=_number(row["memory_gb"]),
-            bandwidth_gb_s=_number(row["bandwidth_gb_s"]),
-            tflop_s=_number(row["tflop_s"]),
-            printed_tflop_s=_number(row["printed_tflop_s"]),
-            price_usd=_number(row["price_usd"]),
-            source=row["source"],
-            note=row["note"] or None,
-        )
-        for row in csv.DictReader(table.splitlines())
-    }
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
+    return {device.name: device for device in read_table("devices.csv", PublishedDevice)}

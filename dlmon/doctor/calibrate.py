@@ -44,7 +44,6 @@ def calibrate(
     cpu_name: str | None,
     report: Callable[[str], object],
     command: Sequence[str] | None = None,
-    deadline_s: float = DEADLINE_S,
 ) -> Calibration:
     """Measure every device of this machine, and keep what was found in `path`.
 
@@ -56,12 +55,11 @@ def calibrate(
         cpu_name: the CPU's model, as results name it.
         report: is called with a line of text for each size that was measured.
         command: what measures; our own by default.
-        deadline_s: after so long the child is ended.
 
     Raises:
         CalibrationError: nothing could be measured, or not be kept.
     """
-    found = measure_peaks(cpu_name, report, command, deadline_s)
+    found = measure_peaks(cpu_name, report, command)
     try:
         before = read_peaks(path)
     except CalibrationError:
@@ -76,7 +74,7 @@ def measure_peaks(
     command: Sequence[str] | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Calibration:
-    """Measure in a child process, and keep nothing.
+    """Measure in a child process, which is ended after `deadline_s`, and keep nothing.
 
     Raises:
         CalibrationError: the child could not be started, or brought no peak.

@@ -72,27 +72,23 @@ def examine(
         *_backends(version_of, bool(gpus) and frameworks is None),
     ]
     if facts is None:
+        why = why_no_facts or "the sensors reported nothing"
+        step = "Run `python -m dlmon.sensors` to see what it says."
         findings.append(
-            Finding(
-                "sensors",
-                "missing",
-                "The hardware could not be read: "
-                f"{why_no_facts or 'the sensors reported nothing'}.",
-                "Run `python -m dlmon.sensors` to see what it says.",
-            )
+            Finding("sensors", "missing", f"The hardware could not be read: {why}.", step)
         )
     else:
         findings += [_cpu(facts.machine), *_load(facts.machine), _memory(facts.machine)]
         findings += _gpus(facts.machine, root)
         findings += _visible_devices(environment, gpus or ())
+    machine = facts.machine if facts is not None else None
     if frameworks is not None:
-        machine = facts.machine if facts is not None else None
         files = read_device_files(root, environment)
         findings += compare_gpus(frameworks, machine, environment, files)
     if facts is not None:
         findings.append(_energy(root))
     if calibration is not None:
-        findings += _calibration(calibration, facts.machine if facts else None, version_of)
+        findings += _calibration(calibration, machine, version_of)
     findings.append(_sessions(session_directory))
     findings += what_ends_runs(root, environment, user)
     return tuple(_cleaned(finding) for finding in findings)
@@ -134,85 +130,67 @@ def _python(version: tuple[int, int, int]) -> Finding:
 def _keras(version_of: Callable[[str], str | None]) -> Finding:
     version = version_of("keras")
     if version is None:
-        return Finding(
-            "keras",
-            "missing",
-            "Keras is not installed: workloads can't train here.",
-            "python -m pip install 'dlmon[tensorflow]', or run with --python PATH",
-        )
+        text = "Keras is not installed: workloads can't train here."
+        step = "python -m pip install 'dlmon[tensorflow]', or run with --python PATH"
+        return Finding("keras", "missing", text, step)
     if version.split(".")[0] == "2":
-        return Finding(
-            "keras",
-            "warning",
-            f"Keras {version}: the workloads are written for Keras 3.",
-            "python -m pip install --upgrade keras",
-        )
+        text = f"Keras {version}: the workloads are written for Keras 3."
+        return Finding("keras", "warning", text, "python -m pip install --upgrade keras")
     return Finding("keras", "ok", f"Keras {version}")
 
 
+def _tensorflow(version_of: Callable[[str], str | None]) -> str | None:
+    return next(filter(None, map(version_of, TENSORFLOW_NAMES)), None)
+
+
 def _backends(version_of: Callable[[str], str | None], guess_at_cuda: bool) -> Iterator[Finding]:
-    tensorflow = next((v for name in TENSORFLOW_NAMES if (v := version_of(name))), None)
+    tensorflow = _tensorflow(version_of)
     found = {"tensorflow": tensorflow, "jax": version_of("jax"), "torch": version_of("torch")}
     installed = [f"{TITLES[name]} {version}" for name, version in found.items() if version]
     absent = [TITLES[name] for name, version in found.items() if not version]
     if not installed:
-        yield Finding(
-            "backend",
-            "missing",
-            "No backend of Keras is installed: workloads can't train.",
-            "python -m pip install tensorflow",
-        )
+        text = "No backend of Keras is installed: workloads can't train."
+        yield Finding("backend", "missing", text, "python -m pip install tensorflow")
         return
     others = f"; not installed: {', '.join(absent)} (one backend is enough)" if absent else ""
     yield Finding("backend", "ok", ", ".join(installed) + others)
     if guess_at_cuda and tensorflow and not any(version_of(name) for name in CUDA_NAMES):
-        yield Finding(
-            "cuda",
-            "warning",
+        text = (
             "TensorFlow's CUDA packages are not installed: unless the system has CUDA and cuDNN, "
-            "TensorFlow trains on the CPU.",
-            "python -m pip install 'tensorflow[and-cuda]'",
+            "TensorFlow trains on the CPU."
         )
+        yield Finding("cuda", "warning", text, "python -m pip install 'tensorflow[and-cuda]'")
 
 
 def _cpu(machine: MachineFacts) -> Finding:
     if machine.cores is None:
         why = machine.why.get("cores", "unknown")
         return Finding("cpu", "warning", f"The number of cores is not known: {why}.")
-    parts = [machine.cpu_model or "unknown model", _count(machine.cores, "core")]
+    parts = [
+        machine.cpu_model or "unknown model",
+        f"{machine.cores} core{'s' * (machine.cores != 1)}",
+    ]
     if machine.physical_cores is not None:
         parts.append(f"{machine.physical_cores} physical")
     text = ", ".join(parts)
     if machine.cpu_limit is not None and machine.cpu_limit < machine.cores:
-        return Finding(
-            "cpu",
-            "warning",
-            f"{text}; the control group allows {machine.cpu_limit:g} of them at a time.",
-            "Raise the container's CPU limit, or expect a run to be throttled.",
-        )
+        text += f"; the control group allows {machine.cpu_limit:g} of them at a time."
+        step = "Raise the container's CPU limit, or expect a run to be throttled."
+        return Finding("cpu", "warning", text, step)
     return Finding("cpu", "ok", text)
 
 
 def _load(machine: MachineFacts) -> Iterator[Finding]:
     if machine.cpu_pct is not None and machine.cpu_pct >= BUSY_CPU_PCT:
-        yield Finding(
-            "load",
-            "warning",
-            f"The CPU is {machine.cpu_pct:.0f} % busy now: a result from now would not compare.",
-            "Let other programs finish before you measure.",
-        )
-    if machine.foreign_gpu_processes:
-        yield Finding(
-            "load",
-            "warning",
-            f"{_count(machine.foreign_gpu_processes, 'program')} "
-            f"{'computes' if machine.foreign_gpu_processes == 1 else 'compute'} on the GPUs now.",
-            "Run nvidia-smi to see which.",
-        )
+        text = f"The CPU is {machine.cpu_pct:.0f} % busy now: a result from now would not compare."
+        yield Finding("load", "warning", text, "Let other programs finish before you measure.")
+    if others := machine.foreign_gpu_processes:
+        compute = "program computes" if others == 1 else "programs compute"
+        text = f"{others} {compute} on the GPUs now."
+        yield Finding("load", "warning", text, "Run nvidia-smi to see which.")
     if machine.on_battery:
-        yield Finding(
-            "load", "warning", "The machine runs on its battery, and so slower.", "Plug it in."
-        )
+        text = "The machine runs on its battery, and so slower."
+        yield Finding("load", "warning", text, "Plug it in.")
 
 
 def _memory(machine: MachineFacts) -> Finding:
@@ -236,13 +214,9 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
     if machine.cuda:
         driver += f", CUDA up to {machine.cuda}"
     if not machine.gpus:
-        yield Finding(
-            "gpu",
-            "absent",
-            f"No NVIDIA GPU found: the driver answers ({driver}), and has none.",
-            "In a container or virtual machine, ask for a GPU to be passed in.",
-        )
-        return
+        text = f"No NVIDIA GPU found: the driver answers ({driver}), and has none."
+        step = "In a container or virtual machine, ask for a GPU to be passed in."
+        yield Finding("gpu", "absent", text, step)
     for gpu in machine.gpus:
         yield _gpu(gpu, driver)
 
@@ -252,17 +226,11 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
         why = gpu.why.get("uuid", gpu.why.get("name", "unknown"))
         if gpu.state == GpuState.ASLEEP:
             return Finding("gpu", "ok", f"GPU {gpu.index} is {why}; {_LEFT_ASLEEP}")
-        return Finding(
-            "gpu",
-            "warning",
-            f"GPU {gpu.index} does not answer: {why}.",
-            "Look for Xid lines in dmesg; a reset or a reboot may bring it back.",
-        )
-    memory = (
-        f"{gpu.memory_mib / 1024:.1f} GiB"
-        if gpu.memory_mib is not None
-        else f"memory {gpu.why.get('memory_mib', 'unknown')}"
-    )
+        step = "Look for Xid lines in dmesg; a reset or a reboot may bring it back."
+        return Finding("gpu", "warning", f"GPU {gpu.index} does not answer: {why}.", step)
+    memory = f"memory {gpu.why.get('memory_mib', 'unknown')}"
+    if gpu.memory_mib is not None:
+        memory = f"{gpu.memory_mib / 1024:.1f} GiB"
     return Finding("gpu", "ok", f"GPU {gpu.index}: {gpu.name}, {memory}, {driver}")
 
 
@@ -316,15 +284,13 @@ def _visible_devices(
     chosen = environment.get(VISIBLE)
     if chosen is None:
         return
-    text = f"{VISIBLE} is {chosen!r}: it decides which GPUs a workload sees"
-    if chosen.strip() in HIDDEN:
-        text = f"{VISIBLE} is {chosen!r}: it hides every GPU from workloads"
-    yield Finding(
-        "visible devices",
-        "warning" if gpus else "ok",
-        f"{text}.",
-        "Unset it to let --device choose." if gpus else None,
-    )
+    hides = chosen.strip() in HIDDEN
+    does = "hides every GPU from workloads" if hides else "decides which GPUs a workload sees"
+    text = f"{VISIBLE} is {chosen!r}: it {does}."
+    if gpus:
+        yield Finding("visible devices", "warning", text, "Unset it to let --device choose.")
+    else:
+        yield Finding("visible devices", "ok", text)
 
 
 def _energy(root: Path) -> Finding:
@@ -349,7 +315,7 @@ def _calibration(
         return
     devices = {("cpu", (machine.cpu_model if machine else None) or "CPU"): None}
     devices |= {("gpu", gpu.name): None for gpu in (machine.gpus if machine else None) or ()}
-    tensorflow = next((v for name in TENSORFLOW_NAMES if (v := version_of(name))), None)
+    tensorflow = _tensorflow(version_of)
     for device, name in devices:
         yield _peaks_of(name, [peak for peak in peaks if peak.is_of(device, name)], tensorflow)
 
@@ -385,9 +351,8 @@ def _sessions(directory: Path) -> Finding:
         return Finding("sessions", "warning", text)
     text = f"Sessions are stored in {directory} ({free_mib / 1024:.1f} GiB free)"
     if free_mib < MIN_FREE_MIB:
-        return Finding(
-            "sessions", "warning", text, "Make room, or name another place with --log-dir DIR."
-        )
+        step = "Make room, or name another place with --log-dir DIR."
+        return Finding("sessions", "warning", text, step)
     return Finding("sessions", "ok", text)
 
 
@@ -400,7 +365,3 @@ def _nearest_existing(directory: Path) -> Path | None:
         except PermissionError:
             continue
     return None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

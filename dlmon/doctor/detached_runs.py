@@ -51,7 +51,7 @@ def what_ends_runs(
     user = user or _user()
     group = _control_group(root)
     job = _batch_job(environment, group)
-    found = [finding for finding in (job, _wsl(root) or _container(root, environment)) if finding]
+    found = [finding for finding in (job, _host(root, environment)) if finding]
     if job is None and (root / "run/systemd/system").is_dir():
         found += _login(root, group, user)
     yield from found or [
@@ -77,13 +77,12 @@ def _batch_job(environment: Mapping[str, str], group: str | None) -> Finding | N
     system, number = jobs[0]
     end = _day_and_time(environment.get("SLURM_JOB_END_TIME") if system == "Slurm" else None)
     until = f", on {end} at the latest" if end else ""
-    return Finding(
-        TOPIC,
-        "warning",
-        f"This is job {number[:40]} of {system}: a detached run ends with the job{until}.",
+    text = f"This is job {number[:40]} of {system}: a detached run ends with the job{until}."
+    step = (
         "Ask for the time that a run takes, and run it without --detach in the job's script: "
-        "the job ends when the script does.",
+        "the job ends when the script does."
     )
+    return Finding(TOPIC, "warning", text, step)
 
 
 def _day_and_time(wall: str | None) -> str | None:
@@ -92,26 +91,21 @@ def _day_and_time(wall: str | None) -> str | None:
     return datetime.fromtimestamp(int(wall)).strftime("%Y-%m-%d at %H:%M")
 
 
-def _wsl(root: Path) -> Finding | None:
-    if not is_wsl(root):
+def _host(root: Path, environment: Mapping[str, str]) -> Finding | None:
+    if is_wsl(root):
+        text = (
+            "This is WSL: Windows stops it, and a detached run, soon after its last window closes."
+        )
+        step = "Keep a window of this distribution open while a run goes on."
+    elif is_container(root, environment):
+        text = "This is a container: a detached run ends when the container does."
+        step = (
+            "Keep the container up while a run goes on, and let --log-dir be on a volume that "
+            "stays."
+        )
+    else:
         return None
-    return Finding(
-        TOPIC,
-        "warning",
-        "This is WSL: Windows stops it, and a detached run, soon after its last window closes.",
-        "Keep a window of this distribution open while a run goes on.",
-    )
-
-
-def _container(root: Path, environment: Mapping[str, str]) -> Finding | None:
-    if not is_container(root, environment):
-        return None
-    return Finding(
-        TOPIC,
-        "warning",
-        "This is a container: a detached run ends when the container does.",
-        "Keep the container up while a run goes on, and let --log-dir be on a volume that stays.",
-    )
+    return Finding(TOPIC, "warning", text, step)
 
 
 def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
@@ -124,21 +118,18 @@ def _login(root: Path, group: str | None, user: str) -> Iterator[Finding]:
     """
     if group is not None and re.search(r"/user@\d+\.service(/|$)", group):
         if not _lingers(root, user):
-            yield Finding(
-                TOPIC,
-                "warning",
+            text = (
                 "This terminal belongs to your user manager, which ends at your last logout, and "
-                "a detached run with it.",
-                "loginctl enable-linger",
+                "a detached run with it."
             )
+            yield Finding(TOPIC, "warning", text, "loginctl enable-linger")
         return
     if group is not None and not re.search(r"/session-[^/]+\.scope(/|$)", group):
         return
     ends, why = _ends_at_logout(root, user)
-    if ends:
-        yield Finding(TOPIC, "warning", f"Logging out ends a detached run: {why}.", KEEP_STEP)
-    elif ends is None:
-        yield Finding(TOPIC, "warning", f"Logging out may end a detached run: {why}.", KEEP_STEP)
+    if ends is not False:
+        does = "ends" if ends else "may end"
+        yield Finding(TOPIC, "warning", f"Logging out {does} a detached run: {why}.", KEEP_STEP)
 
 
 def _ends_at_logout(root: Path, user: str) -> tuple[bool | None, str]:

@@ -48,8 +48,7 @@ def compare_gpus(
     asked = [framework for framework in frameworks if framework.gpus is not None]
     if machine is None:
         for framework in asked:
-            text = f"{_described(framework)} sees {_gpus(framework)}"
-            yield Finding(TOPIC, "ok", text)
+            yield Finding(TOPIC, "ok", f"{_described(framework)} sees {_gpus(framework)}")
     else:
         # A GPU without a uuid is one that NVML has lost.
         gpus = [gpu for gpu in machine.gpus or () if gpu.uuid is not None]
@@ -68,10 +67,9 @@ def compare_gpus(
 
 def _alike(frameworks: Sequence[Framework], gpus: int) -> Finding:
     names = [_described(framework) for framework in frameworks]
-    verb = "sees" if len(names) == 1 else "see"
-    text = f"{_listed(names)} {verb} "
-    text += f"{_number(gpus)}, as NVML does" if gpus else "no GPU either"
-    return Finding(TOPIC, "ok", text)
+    see = "sees" if len(names) == 1 else "see"
+    what = f"{_number(gpus)}, as NVML does" if gpus else "no GPU either"
+    return Finding(TOPIC, "ok", f"{_listed(names)} {see} {what}")
 
 
 def _more(framework: Framework, gpus: Sequence[GpuFacts]) -> Finding:
@@ -174,32 +172,25 @@ def _driver_too_old(framework: Framework, machine: MachineFacts) -> Reason | Non
         return None
     driver = f"the driver {machine.driver} knows" if machine.driver else "the driver knows"
     needed = OLDEST_DRIVER.get(built_for)
-    step = "Update the NVIDIA driver."
-    if needed is not None:
-        step = f"Update the NVIDIA driver to {needed} or newer."
-    return Reason(
-        f"{driver} CUDA {machine.cuda} at most, and it was built for {_cuda(framework)}", step
-    )
+    to_which = f" to {needed} or newer" if needed is not None else ""
+    text = f"{driver} CUDA {machine.cuda} at most, and it was built for {_cuda(framework)}"
+    return Reason(text, f"Update the NVIDIA driver{to_which}.")
 
 
 def _no_device_file(gpus: Sequence[GpuFacts], files: DeviceFiles) -> Reason | None:
     if not files.needed:
         return None
-    container = "Start the container with `--gpus all`."
     if files.cards < len(gpus):
-        there = (
-            f"of /dev/nvidia0 and on, {files.cards} are there"
-            if files.cards
-            else ("there is no /dev/nvidia0")
-        )
-        return Reason(
-            there, container if files.in_container else "Run `sudo nvidia-modprobe -c=0`."
-        )
-    if not files.uvm:
-        step = "Run `sudo nvidia-modprobe -u -c=0`."
+        text = "there is no /dev/nvidia0"
+        if files.cards:
+            text = f"of /dev/nvidia0 and on, {files.cards} are there"
+        step = "Run `sudo nvidia-modprobe -c=0`."
+    elif not files.uvm:
         text = "there is no /dev/nvidia-uvm, which CUDA needs and NVML doesn't"
-        return Reason(text, container if files.in_container else step)
-    return None
+        step = "Run `sudo nvidia-modprobe -u -c=0`."
+    else:
+        return None
+    return Reason(text, "Start the container with `--gpus all`." if files.in_container else step)
 
 
 def _no_access(files: DeviceFiles) -> Reason | None:
@@ -244,10 +235,7 @@ def _by_its_log(framework: Framework) -> Reason:
     step = "Run nvidia-smi, and look for Xid lines in dmesg."
     if not framework.problems:
         return Reason("it does not say why", step)
-    message = next(
-        (text for text in framework.problems if _MAIN_ERROR.search(text)),
-        framework.problems[-1],
-    )
+    message = next(filter(_MAIN_ERROR.search, framework.problems), framework.problems[-1])
     return Reason(f"it says “{message.rstrip('.')}”", step)
 
 

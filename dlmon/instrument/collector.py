@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dlmon.records import Batches, BatchSummary, Epoch, Phase, Record, Validation
 from dlmon.statistics.histogram import StepHistogram
@@ -101,6 +101,7 @@ def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
+@dataclass
 class _Summary:
     """Folds batches whose single times are not kept.
 
@@ -108,21 +109,15 @@ class _Summary:
     an epoch that was cut short the two belong together, so that batch is no stalled step.
     """
 
-    def __init__(
-        self,
-        epoch: EpochStart,
-        first: int,
-        t: int,
-        opening_us: int | None,
-        first_us: Sequence[int],
-    ) -> None:
-        self.epoch, self.first, self.t, self.t_last = epoch.epoch, first, t, t
-        self.opening_us = opening_us
-        self.first_us = first_us
-        self._capped = epoch.capped
-        self.samples = 0
-        self.time_us = 0
-        self.counts: Counter[int] = Counter()
+    epoch: EpochStart
+    first: int
+    t: int
+    opening_us: int | None
+    first_us: Sequence[int]
+    t_last: int = 0
+    samples: int = 0
+    time_us: int = 0
+    counts: Counter[int] = field(default_factory=Counter)
 
     def add(self, end_us: int, dt_us: list[int], samples: int) -> None:
         self.t_last = end_us * 1000
@@ -133,13 +128,13 @@ class _Summary:
     def _stalls(self, usual_us: float) -> int:
         limit_us = STALL_FACTOR * usual_us
         slow = sum(count for took_us, count in self.counts.items() if took_us > limit_us)
-        if self._capped:
+        if self.epoch.capped:
             slow -= sum(took_us > limit_us for took_us in self.first_us)
         return slow
 
     def record(self, usual_us: float) -> BatchSummary:
         return BatchSummary(
-            epoch=self.epoch,
+            epoch=self.epoch.epoch,
             first=self.first,
             count=sum(self.counts.values()),
             samples=self.samples,

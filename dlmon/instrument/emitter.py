@@ -89,13 +89,8 @@ class Emitter:
             if collector.coalesced > self._reported_coalesced:
                 count = collector.coalesced - self._reported_coalesced
                 self._reported_coalesced = collector.coalesced
-                self._queue.append(
-                    Notice(
-                        t=self._clock(),
-                        text=f"the log could not keep up: {count:,} batches were written "
-                        "as summaries",
-                    )
-                )
+                text = f"the log could not keep up: {count:,} batches were written as summaries"
+                self._queue.append(Notice(self._clock(), text))
                 collector.take(self._queue, finish=finish)
             for record in collector.records(finish):
                 self._unsent += encode(record)

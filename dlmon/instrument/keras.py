@@ -27,7 +27,54 @@ NAMED_PAUSE_NS = 500_000_000
 IDLE_SHARE = 0.2
 
 
-class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
+class _TimingCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """What the timing of training and of inference share: the model, and where an epoch begins."""
+
+    async_safe = True
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        batch_size: int,
+        samples_per_epoch: int,
+        capped: bool,
+        phase: str,
+        clock: Callable[[], int],
+    ) -> None:
+        super().__init__()
+        self._emitter = emitter
+        self._batch_size = batch_size
+        self._samples_per_epoch = samples_per_epoch
+        self._capped = capped
+        self._phase = phase
+        self._clock = clock
+        self._kept_model: Any = None
+        self._stride = 1
+        self._epoch_start = 0
+
+    def set_model(self, model: Any) -> None:
+        """Keep the model: Keras's own `model` property costs a state sync on JAX."""
+        super().set_model(model)
+        self._kept_model = model
+        self._stride = int(getattr(model, "steps_per_execution", 1) or 1)
+
+    def _start_epoch(self, epoch: int, follows: bool = False) -> None:
+        """Send where an epoch begins, which is at `_epoch_start`."""
+        self._emitter.send(
+            EpochStart(
+                epoch=epoch,
+                t=self._epoch_start,
+                batch_size=self._batch_size,
+                samples=self._samples_per_epoch,
+                stride=self._stride,
+                phase=self._phase,
+                capped=self._capped,
+                follows=follows,
+            )
+        )
+
+
+class TrainingCallback(_TimingCallback):
     """Report the ends of batches, epochs, validation and evaluation to an `Emitter`.
 
     Args:
@@ -43,8 +90,6 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         cpu_clock: the CPU time of this process in nanoseconds.
     """
 
-    async_safe = True
-
     def __init__(
         self,
         emitter: Emitter,
@@ -59,63 +104,41 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         clock: Callable[[], int] = time.monotonic_ns,
         cpu_clock: Callable[[], int] = time.process_time_ns,
     ) -> None:
-        super().__init__()
-        self._emitter = emitter
+        super().__init__(emitter, batch_size, samples_per_epoch, capped, phase, clock)
         self._batch_ended = emitter.batch_ended
-        self._batch_size = batch_size
-        self._samples_per_epoch = samples_per_epoch
-        self._capped = capped
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
-        self._least_time = minimum_time
-        self._phase = phase
-        self._clock = clock
+        self._minimum_time = minimum_time
         self._cpu_clock = cpu_clock
+        self._words = ("epoch", "epochs") if phase == "training" else ("pass", "passes")
         self._teardowns: _PipelineTeardowns | None = None
-        self._trained_model: Any = None
         self._fitting = False
         self._first_epoch = True
         self._opening = False
         self._epoch = 0
-        self._epoch_start = 0
-        self._stride = 1
         self._test_start = 0
         self._test_ends: list[tuple[int, int]] = []
         self._validation_compiled = False
         self._validation: Validation | None = None
 
-    def set_model(self, model: Any) -> None:
-        """Keep the model: Keras's own `model` property costs a state sync on JAX."""
-        super().set_model(model)
-        self._trained_model = model
-        self._stride = int(getattr(model, "steps_per_execution", 1) or 1)
-
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the compile phase; the first batch that ends closes it."""
         self._fitting = self._first_epoch = True
-        self._teardowns = _PipelineTeardowns(self._cpu_clock) if _runs_on_tensorflow() else None
+        on_tensorflow = keras.backend.backend() == "tensorflow"
+        self._teardowns = None
+        if on_tensorflow:
+            self._teardowns = _PipelineTeardowns(self._cpu_clock, *self._words)
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Mark where the epoch begins; Keras sets up its data next."""
-        now = self._epoch_start = self._clock()
+        self._epoch_start = self._clock()
         self._validation = None
         self._opening, self._first_epoch = not self._first_epoch, False
         self._epoch = epoch
         if self._opening and self._teardowns is not None:
             self._teardowns.mark_start()
-        self._emitter.send(
-            EpochStart(
-                epoch=epoch,
-                t=now,
-                batch_size=self._batch_size,
-                samples=self._samples_per_epoch,
-                stride=self._stride,
-                phase=self._phase,
-                capped=self._capped,
-                follows=self._opening,
-            )
-        )
+        self._start_epoch(epoch, follows=self._opening)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Time the opening of a later epoch; Keras calls this for every batch, so be quick."""
@@ -215,10 +238,10 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
         )
         if self._emitter.stop_requested:
             self._stop()
-        elif self._least_time is not None:
+        elif self._minimum_time is not None:
             train_end = self._validation.begin if self._validation else now
-            if not self._least_time.should_continue(epoch + 1, train_end - self._epoch_start):
-                self._trained_model.stop_training = True
+            if not self._minimum_time.should_continue(epoch + 1, train_end - self._epoch_start):
+                self._kept_model.stop_training = True
 
     def on_train_end(self, logs: Any = None) -> None:
         """Leave `fit`: it takes down its data yet; a test pass from here on is the evaluation."""
@@ -230,8 +253,8 @@ class TrainingCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _stop(self) -> None:
         """End training and any validation or evaluation after the current batch."""
-        self._trained_model.stop_training = True
-        self._trained_model.stop_evaluating = True
+        self._kept_model.stop_training = True
+        self._kept_model.stop_evaluating = True
 
 
 class _PipelineTeardowns:
@@ -242,8 +265,8 @@ class _PipelineTeardowns:
     uses next to no CPU meanwhile.
     """
 
-    def __init__(self, cpu_clock: Callable[[], int]) -> None:
-        self._cpu_clock = cpu_clock
+    def __init__(self, cpu_clock: Callable[[], int], word: str, plural: str) -> None:
+        self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
         self._cpu_start = 0
         self._took_ns = 0
         self.count = 0
@@ -252,7 +275,7 @@ class _PipelineTeardowns:
         self._cpu_start = self._cpu_clock()
 
     def explain(self, epoch: int, took_ns: int) -> str:
-        """Count an opening of that length if it was one; return what to say of the first."""
+        """Count an opening that was such a teardown; return a sentence on the first, else ""."""
         if took_ns < NAMED_PAUSE_NS:
             return ""
         if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
@@ -262,20 +285,16 @@ class _PipelineTeardowns:
         if self.count > 1:
             return ""
         return (
-            f"{took_ns / 1e9:.1f} s at the start of epoch {epoch + 1}: "
-            "TensorFlow takes down the last epoch's input pipeline"
+            f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
+            f"TensorFlow takes down the last {self._word}'s input pipeline"
         )
 
     def summary(self) -> str:
         """Return how many there were, and how long they took together."""
         return (
-            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} epochs: "
-            "TensorFlow took down the input pipelines of the epochs before"
+            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} {self._plural}: "
+            f"TensorFlow took down the input pipelines of the {self._plural} before"
         )
-
-
-def _runs_on_tensorflow() -> bool:
-    return bool(keras.backend.backend() == "tensorflow")
 
 
 class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
@@ -298,7 +317,7 @@ class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
         super().on_epoch_begin(epoch, logs)
 
 
-class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
+class InferenceCallback(_TimingCallback):
     """Report the ends of batches and passes of `predict` to an `Emitter`; a pass is an epoch.
 
     Keras would keep the outputs of a whole pass, more than memory may hold: with this
@@ -307,63 +326,37 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
     Args:
         emitter: sends the records.
         batch_size: samples in a whole batch.
-        samples_per_pass: samples that one pass will see.
+        samples_per_epoch: samples that one pass will see.
         capped: the pass is not the whole set (`--steps`), so none counts as whole.
         minimum_time: says which pass is the last.
 
     `should_continue` says, after a pass, whether another is to follow.
     """
 
-    async_safe = True
-
     def __init__(
         self,
         emitter: Emitter,
         *,
         batch_size: int,
-        samples_per_pass: int,
+        samples_per_epoch: int,
         minimum_time: MinimumTime,
         capped: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        super().__init__()
-        self._emitter = emitter
-        self._batch_size = batch_size
-        self._samples_per_pass = samples_per_pass
-        self._least_time = minimum_time
-        self._capped = capped
-        self._clock = clock
-        self._predicting_model: Any = None
+        super().__init__(emitter, batch_size, samples_per_epoch, capped, "predicting", clock)
+        self._minimum_time = minimum_time
         self._predict_function: Any = None
         self._outputs: dict[int, Any] = {}
-        self._stride = 1
         self._passes = 0
-        self._pass_start = 0
         self.should_continue = True
-
-    def set_model(self, model: Any) -> None:
-        """Keep the model: Keras's own `model` property costs a state sync on JAX."""
-        super().set_model(model)
-        self._predicting_model = model
-        self._stride = int(getattr(model, "steps_per_execution", 1) or 1)
 
     def on_predict_begin(self, logs: Any = None) -> None:
         """Mark where the pass's first batch is timed from; in the first pass, it compiles."""
         self._take_outputs()
-        now = self._pass_start = self._clock()
+        self._epoch_start = self._clock()
         phase = "predicting" if self._passes else "compiling"
-        self._emitter.send(Phase(t=now, name=phase))
-        self._emitter.send(
-            EpochStart(
-                epoch=self._passes,
-                t=now,
-                batch_size=self._batch_size,
-                samples=self._samples_per_pass,
-                stride=self._stride,
-                phase="predicting",
-                capped=self._capped,
-            )
-        )
+        self._emitter.send(Phase(t=self._epoch_start, name=phase))
+        self._start_epoch(self._passes)
 
     def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
         """Time one batch, once its output can be read on the host.
@@ -375,20 +368,18 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
             keras.ops.convert_to_numpy(output)
         self._emitter.batch_ended((batch, self._clock()))
         if self._emitter.stop_requested:
-            self._predicting_model.stop_predicting = True
+            self._kept_model.stop_predicting = True
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Report the pass; Keras has run all its batch hooks by now."""
         now = self._clock()
-        self._emitter.send(
-            EpochEnd(epoch=self._passes, t=now, metrics={}, why={}, cut=self._capped)
-        )
+        end = EpochEnd(epoch=self._passes, t=now, metrics={}, why={}, cut=self._capped)
+        self._emitter.send(end)
         self._emitter.send(Pause(now, "closing"))
         self._passes += 1
-        self.should_continue = self._least_time.should_continue(
-            self._passes, now - self._pass_start
-        )
-        self._predicting_model.predict_function = self._predict_function
+        took_ns = now - self._epoch_start
+        self.should_continue = self._minimum_time.should_continue(self._passes, took_ns)
+        self._kept_model.predict_function = self._predict_function
 
     def _take_outputs(self) -> None:
         """Keep each output for its own hook only, and hand Keras an empty structure.
@@ -396,7 +387,7 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
         Keras has made `predict_function` by the time a pass begins, and calls it
         once for each batch hook; on JAX it returns the model's state too.
         """
-        predict = self._predict_function = self._predicting_model.predict_function
+        predict = self._predict_function = self._kept_model.predict_function
         with_state = keras.backend.backend() == "jax"
         executions = count()
         self._outputs.clear()
@@ -407,4 +398,4 @@ class InferenceCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._outputs[next(executions)] = outputs
             return ((), state) if with_state else ()
 
-        self._predicting_model.predict_function = predict_and_take
+        self._kept_model.predict_function = predict_and_take

@@ -102,23 +102,19 @@ def bundled_command(python: str, module: str, bundle: Path) -> list[str]:
 
 def _package_files() -> dict[str, bytes]:
     """Return the content of every file of the packages, by its path in the bundle."""
-    return {
-        str(path.relative_to(root)): path.read_bytes() for root, path in sorted(_package_paths())
-    }
-
-
-def _package_paths() -> Iterator[tuple[Path, Path]]:
+    files = {}
     for package in PACKAGES:
         # This finds the package without importing it.
         found = importlib.util.find_spec(package)
         if found is None or not found.submodule_search_locations:
             raise BundleError(f"the package {package} is not where Python finds packages")
         folder = Path(found.submodule_search_locations[0])
-        for path in folder.rglob("*"):
+        for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
             # Compiled modules are for one interpreter, and hidden files are somebody's own.
             if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
-                yield folder.parent, path
+                files[str(path.relative_to(folder.parent))] = path.read_bytes()
+    return files
 
 
 def _hash_of(files: dict[str, bytes]) -> str:
@@ -209,13 +205,11 @@ def _remove_unused(where: Path) -> None:
             continue
         if path.is_symlink() or not path.is_dir():
             path.unlink()
-        elif (unfinished or _age_s(path) > _UNUSED_S) and not _is_locked(path):
+            continue
+        unused_s = time.time() - path.stat().st_mtime
+        if (unfinished or unused_s > _UNUSED_S) and not _is_locked(path):
             # What another user put there may not be ours to remove; it is never run.
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _age_s(folder: Path) -> float:
-    return time.time() - folder.stat().st_mtime
 
 
 def _is_locked(folder: Path) -> bool:

@@ -77,7 +77,7 @@ def choose_device(
     except where the CPU or one GPU by number is asked for.
 
     Raises:
-        DeviceError: NVML doesn't see the GPU that is asked for; DeviceNotTold
+        DeviceError: NVML doesn't see the GPU that is asked for; DeviceUnknown
             where it might another time.
     """
     check_device_name(asked)

@@ -15,11 +15,12 @@ class Job:
     """One session to be.
 
     `command` is started with `options`, as JSON, on its stdin. `device` is
-    auto, cpu, gpu or gpu:N. `outlives_viewer` says what the end of the
-    lifeline means when no word came: go on (a detached session), or stop.
-    `pcie` has what crosses the GPUs' PCIe links measured. A
-    workload that is asked to stop gets SIGTERM after `terminate_after_s`, and
-    SIGKILL `kill_after_s` later.
+    auto, cpu, gpu or gpu:N; with `pcie`, what crosses the GPUs' PCIe links is
+    measured. A session that `outlives_viewer` goes on where the lifeline ends
+    without a word. A workload that is asked to stop gets SIGTERM after
+    `terminate_after_s`, and SIGKILL `kill_after_s` later. Without a command there is no workload:
+    the machine alone is recorded, for `for_s` or until it is stopped. The session is called `name`
+    from its start.
     """
 
     workload: str
@@ -33,6 +34,13 @@ class Job:
     terminate_after_s: float = 5.0
     kill_after_s: float = 3.0
     environment: dict[str, str] = field(default_factory=dict)
+    name: str | None = None
+    for_s: float | None = None
+
+    @property
+    def is_machine_recording(self) -> bool:
+        """Whether the machine alone is to be recorded."""
+        return not self.command
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -45,9 +45,8 @@ class Lifeline:
         assert self.process.stdout is not None
         if not self._answered or self.process.stdout.closed:
             return []
-        *lines, self._unfinished = (self._unfinished + (self.process.stdout.read() or b"")).split(
-            b"\n"
-        )
+        arrived = self._unfinished + (self.process.stdout.read() or b"")
+        *lines, self._unfinished = arrived.split(b"\n")
         records = []
         for line in lines:
             # Whatever else it may be, it is no answer of a supervisor of ours.

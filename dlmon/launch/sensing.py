@@ -163,7 +163,6 @@ class Sensing:
         elif isinstance(record, Notice):
             self._on_notice(record.text)
         elif isinstance(record, Machine):
-            process.has_sampled = True
             process.may_reopen = process.may_use_a_driver and not _every_gpu_answers(record)
             if process is self._probe:
                 self._promote(process, record)
@@ -301,7 +300,6 @@ class _Process:
         self.fd = self._stdout.fileno()
         self.started_at = self.last_record_at = time.monotonic()
         self.facts: Facts | None = None
-        self.has_sampled = False
         self.may_reopen = False
         self.last_output = ""
         os.set_blocking(self.fd, False)

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import platformdirs
+from typing import TypeVar
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.folder import Header, LogError, id_of, log_of
-from dlmon.log.follower import LogFollower, RecordFollower
+from dlmon.log.folder import LogError, id_of, log_of
+from dlmon.log.follower import Header, LogFollower, RecordFollower
+from dlmon.log.label import Label, read_label
 from dlmon.records import Record, RecordError, Result, SessionHeader, Status, SweepHeader, decode
 from dlmon.records.record import record
-from dlmon.records.sanitize import quoted
+from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.stop import BY_COMMAND, signal_that_stops
 
+_Entry = TypeVar("_Entry")
+
 _TAIL_BYTES = 1 << 16
+_LAST = "last"
+_OF_GLOBS = "*?["
+_SHOWN_IDS = 4
 _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
 
 class NoSuchLog(LookupError):
-    """No session, or sweep, is meant, or more than one; the message is a sentence for a person."""
+    """A name means no log, or several; the message is a sentence for a person."""
 
 
-class Entry(Protocol):
-    """What is listed of one log."""
-
-    @property
-    def header(self) -> Header:
-        """How the log begins."""
-
-
-_Entry = TypeVar("_Entry", bound=Entry)
+class SeveralLogs(NoSuchLog):
+    """A name means several logs, where one is wanted."""
 
 
 @record(frozen=True)
@@ -45,7 +45,7 @@ class SessionEntry:
 
     `status` is completed, failed or stopped from its result; without one,
     running while its log is locked, interrupted when it is not, and unknown
-    when the log was written on another host.
+    when the log was written on another host. `label` is what a person calls it.
     """
 
     header: SessionHeader
@@ -53,43 +53,22 @@ class SessionEntry:
     status: Status
     result: Result | None
     pid: int | None
-
-
-def log_directory(chosen: Path | None = None) -> Path:
-    """Return where sessions live: `chosen`, or the platform's state directory.
-
-    Raises:
-        LogError: `chosen` is relative to a working directory that was deleted.
-    """
-    if chosen is not None:
-        try:
-            # Links stay as given, and so does a ~ that names nobody.
-            return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111
-        except FileNotFoundError:
-            raise LogError(
-                f"the working directory is gone, so {chosen} leads nowhere; "
-                "give --log-dir a full path"
-            ) from None
-    try:
-        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
-    except RuntimeError:
-        raise LogError("there is no home directory to keep sessions in; use --log-dir") from None
+    label: Label = Label()
 
 
 def list_sessions(directory: Path) -> list[SessionEntry]:
     """Return all sessions, oldest first; what is no log, or not ours to read, is passed over."""
-    return list_logs(SessionHeader, directory, read_entry)
+    entries = read_logs(SessionHeader, directory, read_entry)
+    return sorted(entries, key=lambda entry: entry.header.wall)
 
 
-def list_logs(kind: type[Header], directory: Path, read: Callable[[Path], _Entry]) -> list[_Entry]:
-    """Return what `read` makes of all logs of a kind, oldest first, but those it refuses."""
+def read_logs(kind: type[Header], directory: Path, read: Callable[[Path], _Entry]) -> list[_Entry]:
+    """Return what `read` makes of all logs of a kind, but those it refuses."""
     entries = []
     for path in log_paths(kind, directory):
-        try:
+        with contextlib.suppress(LogError, OSError):
             entries.append(read(path))
-        except (LogError, OSError):
-            continue
-    return sorted(entries, key=lambda entry: entry.header.wall)
+    return entries
 
 
 def read_entry(path: Path) -> SessionEntry:
@@ -98,16 +77,13 @@ def read_entry(path: Path) -> SessionEntry:
     Raises:
         LogError: not a log that this version can read.
     """
-    follower = LogFollower(path)
-    try:
+    with contextlib.closing(LogFollower(path)) as follower:
         # The lock first: a result that is written between the two is then found.
         status, pid = status_without_result(follower)
         result = _last_result(path)
         if result is not None:
             status = result.status
-        return SessionEntry(follower.header, path, status, result, pid)
-    finally:
-        follower.close()
+        return SessionEntry(follower.header, path, status, result, pid, read_label(path))
 
 
 def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int | None]:
@@ -125,45 +101,110 @@ def status_without_result(follower: RecordFollower[Header]) -> tuple[Status, int
     return Status.INTERRUPTED, None
 
 
-def find_session(name: str, directory: Path) -> Path:
-    """Return the log that an id, a unique prefix of one, a path, or `last` means.
+def find_session(text: str, directory: Path) -> Path:
+    """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
 
     Raises:
         NoSuchLog: none, or several, are meant.
     """
-    return find_log(SessionHeader, name, directory)
+    return find_log(SessionHeader, text, directory)
 
 
-def find_log(kind: type[Header], name: str, directory: Path) -> Path:
-    """Return the log of a kind that an id, a unique prefix of one, a path, or `last` means.
+def find_sessions(text: str, directory: Path) -> list[Path]:
+    """Return the logs that a list means, oldest first, each once.
+
+    Its parts, with commas between them, are what `find_session` takes; a name means all that bear
+    it, and a glob such as `base*` all whose name or id it matches.
+
+    Raises:
+        NoSuchLog: a part means none, or is a prefix of several ids.
+    """
+    # A path may have a comma.
+    parts = [text] if _is_path(text) and os.path.exists(text) else text.split(",")  # noqa: PTH110
+    found = {path: None for part in parts for path in _meant_by(part.strip(), directory)}
+    return sorted(found, key=lambda path: (_began(SessionHeader, path), path))
+
+
+def _meant_by(text: str, directory: Path) -> list[Path]:
+    """Return the logs that one part of a list means."""
+    if not _is_path(text):
+        paths = _by_id(SessionHeader, directory)
+        if any(character in text for character in _OF_GLOBS):
+            return _matching(text, paths, directory)
+        if text != _LAST and text not in paths:
+            named = _named(text, paths)
+            if named:
+                return named
+    return [find_session(text, directory)]
+
+
+def _matching(glob: str, paths: Mapping[str, Path], directory: Path) -> list[Path]:
+    found = [
+        path
+        for id, path in paths.items()
+        if fnmatchcase(id, glob) or fnmatchcase(read_label(path).name or "", glob)
+    ]
+    if not found:
+        raise NoSuchLog(
+            f"no session in {directory} matches {quoted(glob)}; dlmon sessions lists what there is"
+        )
+    return found
+
+
+def find_log(kind: type[Header], text: str, directory: Path) -> Path:
+    """Return the log of a kind that a text means, as `find_session` does.
 
     Raises:
         NoSuchLog: none, or several, are meant.
     """
     noun = kind.TYPE
-    given = Path(os.path.expanduser(name))  # noqa: PTH111 - a ~ that names nobody stays
-    if os.sep in name or name.endswith(".jsonl"):
+    if _is_path(text):
+        given = Path(os.path.expanduser(text))  # noqa: PTH111 - a ~ that names nobody stays
         # Path.exists raises for a name that is too long; this does not.
         path = log_of(given, noun) if os.path.isdir(given) else given  # noqa: PTH112
         if os.path.exists(path):  # noqa: PTH110
             return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as given
-        raise NoSuchLog(f"there is no log at {path}")
-    paths = {id_of(path): path for path in log_paths(kind, directory)}
+        raise NoSuchLog(f"there is no log at {clean(str(path), SHOWN_PATH_LENGTH)}")
+    paths = _by_id(kind, directory)
     if not paths:
         raise NoSuchLog(f"there are no {noun}s in {directory} yet; {_MADE_BY[kind]} makes one")
-    if name == "last":
+    if text == _LAST:
         return max(paths.values(), key=lambda path: _began(kind, path))
-    if name in paths:
-        return paths[name]
-    meant = [i for i in sorted(paths) if i.startswith(name)] if name else []
+    if text in paths:
+        return paths[text]
+    named = _named(text, paths)
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise SeveralLogs(
+            f"{len(named)} {noun}s are called {quoted(text)}: {_some(map(id_of, named))}"
+        )
+    meant = [i for i in sorted(paths) if i.startswith(text)] if text else []
     if len(meant) == 1:
         return paths[meant[0]]
     if meant:
-        shown = ", ".join(meant[:4]) + (", …" if len(meant) > 4 else "")
-        raise NoSuchLog(f"{quoted(name)} could be any of {len(meant)} {noun}s: {shown}")
+        raise SeveralLogs(f"{quoted(text)} could be any of {len(meant)} {noun}s: {_some(meant)}")
     raise NoSuchLog(
-        f"there is no {noun} {quoted(name)} in {directory}; dlmon sessions lists what there is"
+        f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions lists what there is"
     )
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or text.endswith(".jsonl")
+
+
+def _by_id(kind: type[Header], directory: Path) -> dict[str, Path]:
+    return {id_of(path): path for path in log_paths(kind, directory)}
+
+
+def _named(name: str, paths: Mapping[str, Path]) -> list[Path]:
+    """Return those of the logs that bear a name, by their ids."""
+    return [path for path in paths.values() if name and read_label(path).name == name]
+
+
+def _some(ids: Iterable[str]) -> str:
+    first = list(islice(ids, _SHOWN_IDS + 1))
+    return ", ".join(first[:_SHOWN_IDS]) + (", …" if len(first) > _SHOWN_IDS else "")
 
 
 def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
@@ -182,11 +223,10 @@ def log_paths(kind: type[Header], directory: Path) -> Iterator[Path]:
 def _began(kind: type[Header], path: Path) -> float:
     """Return the wall time at which a log begins; what can't be read began before all."""
     try:
-        follower = RecordFollower(path, kind)
+        with contextlib.closing(RecordFollower(path, kind)) as follower:
+            return follower.header.wall
     except LogError:
         return -math.inf
-    follower.close()
-    return follower.header.wall
 
 
 def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> bool:

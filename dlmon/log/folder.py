@@ -11,12 +11,9 @@ import re
 import time
 from pathlib import Path
 
-from dlmon.records import SessionHeader, SweepHeader
+import platformdirs
 
-Header = SessionHeader | SweepHeader
-"""How a log begins; which of them it is names its file too."""
-
-LOG_NAME = f"{SessionHeader.TYPE}.jsonl"
+LOG_NAME = "session.jsonl"
 # The log of a session that was removed, replaced or cut short goes on in the next of these.
 _NEXT_NAME = "session-{}.jsonl"
 _NAME = re.compile(r"session(?:-(\d{1,6}))?\.jsonl")
@@ -26,9 +23,30 @@ class LogError(Exception):
     """A log that can't be read or written; the message is one sentence for a person."""
 
 
-def log_path(directory: Path, header: Header) -> Path:
-    """Return where the log with this header is made."""
-    return directory / header.id / f"{header.TYPE}.jsonl"
+def log_directory(chosen: Path | None = None) -> Path:
+    """Return where sessions live: `chosen`, or the platform's state directory.
+
+    Raises:
+        LogError: `chosen` is relative to a working directory that was deleted.
+    """
+    if chosen is not None:
+        try:
+            # Links stay as given, and so does a ~ that names nobody.
+            return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111
+        except FileNotFoundError:
+            raise LogError(
+                f"the working directory is gone, so {chosen} leads nowhere; "
+                "give --log-dir a full path"
+            ) from None
+    try:
+        return Path(platformdirs.user_state_path("dlmon", appauthor=False)) / "sessions"
+    except RuntimeError:
+        raise LogError("there is no home directory to keep sessions in; use --log-dir") from None
+
+
+def is_log(path: Path) -> bool:
+    """Return whether a file is called as the log of a session or a sweep is."""
+    return path.name == "sweep.jsonl" or _number_of(path) is not None
 
 
 def log_directory_of(path: Path) -> Path:
@@ -41,8 +59,11 @@ def id_of(path: Path) -> str:
     return path.parent.name
 
 
-def log_of(folder: Path, kind: str = SessionHeader.TYPE) -> Path:
-    """Return the log in `folder`: the newest, where a session went on in another file."""
+def log_of(folder: Path, kind: str = "session") -> Path:
+    """Return the log in `folder`: the newest, where a session went on in another file.
+
+    `kind` is the type of its header.
+    """
     path = folder / f"{kind}.jsonl"
     while (following := next_log(path)) is not None:
         path = following
@@ -72,9 +93,12 @@ def _number_of(path: Path) -> int | None:
 
 
 def new_session_id(workload: str, wall: float) -> str:
-    """Return an id such as 20261120-145600-cifar10-cnn-7f3a (local time)."""
+    """Return an id such as 20261120-145600-cifar10-cnn-7f3a (local time).
+
+    Without a workload, it is of a machine.
+    """
     started = time.strftime("%Y%m%d-%H%M%S", time.localtime(wall))
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in workload)[:40]
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in workload or "machine")[:40]
     return f"{started}-{name}-{os.urandom(2).hex()}"
 
 

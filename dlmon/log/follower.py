@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections import deque
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from dlmon.files import open_regular
-from dlmon.log.folder import Header, LogError, reason_of
+from dlmon.log.folder import LogError, reason_of
+from dlmon.log.index import CHECKED_BYTES, Place, place_after
 from dlmon.log.lock import lock_holder
+from dlmon.log.loss import is_known_by_inode, loss_of
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
+Header = SessionHeader | SweepHeader
+"""How a log begins; which of them it is names its file too."""
 _Header = TypeVar("_Header", bound=Header, covariant=True)
 _NOT_A_LOG = {
     SessionHeader: "is not a dlmon log",
@@ -52,6 +57,7 @@ class RecordFollower(Generic[_Header]):
             self._fd = open_regular(path) if fd is None else fd
         except OSError as error:
             raise LogError(f"{path} can't be read: {reason_of(error)}") from None
+        self._is_known_by_inode = is_known_by_inode(path, self._fd)
         try:
             self.header = self._read_header(kind)
         except BaseException:
@@ -91,6 +97,54 @@ class RecordFollower(Generic[_Header]):
         """Return the pid that holds the log's lock, None when nobody does."""
         return lock_holder(self._fd)
 
+    def find_loss(self) -> str | None:
+        """Return what happened to the log if it was moved, removed or replaced; else None.
+
+        What was open is read on; a log that is shorter than before is `was_cut`.
+        """
+        return loss_of(self.path, self._fd, self._is_known_by_inode)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the log has, be it still under its name or not."""
+        return os.fstat(self._fd).st_size
+
+    def last_records(self, max_bytes: int = 1 << 16) -> list[Record]:
+        """Return the records among the last bytes, as far as they are any.
+
+        Raises:
+            OSError: the log can't be read any more.
+        """
+        found = []
+        # The first line may have lost its begin, which makes it no record.
+        for line in os.pread(self._fd, max_bytes, max(0, self.size - max_bytes)).split(b"\n"):
+            with contextlib.suppress(RecordError):
+                record = decode(line)
+                if record is not None:
+                    found.append(record)
+        return found
+
+    @property
+    def place(self) -> Place:
+        """The place of the first line that was not taken yet."""
+        offset = self._offset - sum(map(len, self._lines)) - len(self._lines)
+        checked = min(offset, CHECKED_BYTES)
+        return place_after(os.pread(self._fd, checked, offset - checked), offset)
+
+    def knows(self, place: Place) -> bool:
+        """Whether the log is at a place as it was when that was noted."""
+        if not 0 < place.checked <= min(place.offset, CHECKED_BYTES):
+            return False
+        before = os.pread(self._fd, place.checked, place.offset - place.checked)
+        return place_after(before, place.offset) == place and before.endswith(b"\n")
+
+    def go_to(self, offset: int | None) -> None:
+        """Read on from an offset, which a line begins at; None is the one behind the header."""
+        self._offset = self._body if offset is None else offset
+        self._searched = 0
+        self._lines.clear()
+        self._at_end = False
+
     def close(self) -> None:
         """Close the file; a later call finds nothing, and no other file of that number."""
         os.close(self._fd)
@@ -125,7 +179,7 @@ class RecordFollower(Generic[_Header]):
             raise not_a_log from None
         if not isinstance(record, kind):
             raise not_a_log
-        self._offset = len(line) + 1
+        self._offset = self._body = len(line) + 1
         return record
 
     def _whole_lines(self, max_bytes: int) -> list[bytes]:

@@ -14,10 +14,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Sequence
-from os.path import samestat
 from pathlib import Path
 
-from dlmon.log.folder import Header, LogError, free_log, log_path, reason_of
+from dlmon.log.folder import LogError, free_log, reason_of
+from dlmon.log.follower import Header
+from dlmon.log.index import Place, place_after
+from dlmon.log.loss import is_known_by_inode, loss_of
 from dlmon.private_files import make_new_private_folder, make_private_folder, open_private
 from dlmon.records import (
     Batches,
@@ -55,23 +57,17 @@ class LogWriter:
         """Lines of batches, samples and output that the log could not take."""
         self.failing: str | None = None
         """Why the log takes nothing at present."""
+        self._last_line = b""
         self.is_full = False
         """Whether it takes nothing for want of room, which somebody may make."""
         self._take(*make_log(log_dir, header))
 
     def find_loss(self) -> str | None:
         """Return what happened to the log if it was cut, moved, removed or replaced; else None."""
-        try:
-            ours = os.fstat(self._fd)
-            if ours.st_size < self._size:
+        with contextlib.suppress(OSError):
+            if os.fstat(self._fd).st_size < self._size:
                 return "was cut short"
-            there = self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return "was moved away" if ours.st_nlink else "was removed"
-        except OSError:
-            # A server that doesn't answer says nothing of the file.
-            return None
-        return "was replaced" if self._is_known_by_inode and not samestat(ours, there) else None
+        return loss_of(self.path, self._fd, self._is_known_by_inode)
 
     def continue_in_next(self, records: Sequence[Record]) -> None:
         """Write from now on to a new file beside the old one, which is a log of its own.
@@ -95,10 +91,7 @@ class LogWriter:
 
     def _take(self, path: Path, fd: int, size: int) -> None:
         self.path, self._fd, self._size = path, fd, size
-        # On some network file systems a name and an open file never agree.
-        self._is_known_by_inode = False
-        with contextlib.suppress(OSError):
-            self._is_known_by_inode = samestat(os.fstat(fd), path.stat())
+        self._is_known_by_inode = is_known_by_inode(path, fd)
 
     def write(self, record: Record) -> None:
         line = encode(record)
@@ -113,6 +106,11 @@ class LogWriter:
                 self._waiting.append(line)
         elif isinstance(record, (Epoch, Result)):
             self._sync()
+
+    @property
+    def place(self) -> Place:
+        """The end of the log as it is now."""
+        return place_after(self._last_line, self._size)
 
     def retry(self, at_once: bool = False) -> bool:
         """Try to write what waits, once a second at most; return whether nothing waits."""
@@ -145,6 +143,7 @@ class LogWriter:
             self._retry_at = time.monotonic() + RETRY_S
             return False
         self._size += written
+        self._last_line = line
         return True
 
     def _cut_back(self, written: int) -> None:
@@ -169,7 +168,7 @@ def make_log(log_dir: Path, header: Header) -> tuple[Path, int, int]:
     Raises:
         LogError: it can't be made.
     """
-    path, line = log_path(log_dir, header), encode(header)
+    path, line = log_dir / header.id / f"{header.TYPE}.jsonl", encode(header)
     try:
         make_private_folder(log_dir)
         make_new_private_folder(path.parent)

@@ -1,136 +1,98 @@
-"""The records of every pipe and log; the standard library only."""
+"""The records of every pipe and log; the standard library only.
 
-from dlmon.records.codec import (
-    LARGEST,
-    SCHEMA,
-    Record,
-    RecordError,
-    decode,
-    encode,
-    filled,
-    finite,
-    to_json,
-)
-from dlmon.records.machine import (
-    ANY,
-    MAX_BUSIEST,
-    MAX_OF_RUN,
-    MAX_ON_GPUS,
-    Cost,
-    Cpu,
-    Disk,
-    Gpu,
-    GpuFacts,
-    Machine,
-    MachineFacts,
-    Memory,
-    Network,
-    Pressure,
-    Process,
-    ProcessTree,
-)
-from dlmon.records.session import (
-    Facts,
-    Failure,
-    Notice,
-    Output,
-    Result,
-    RunSeconds,
-    SamplesPerSecond,
-    SecondsPerEpoch,
-    SessionHeader,
-    StepTime,
-)
-from dlmon.records.sweep import (
-    Began,
-    Closed,
-    Ended,
-    Event,
-    Outcome,
-    Resumed,
-    Slot,
-    SweepHeader,
-    SweptWorkload,
-    Value,
-    Variation,
-)
-from dlmon.records.training import (
-    GRADIENTS_PHASE,
-    PHASES,
-    TITLES,
-    WITHOUT_EPOCHS,
-    Batches,
-    BatchSummary,
-    Epoch,
-    Evaluation,
-    Model,
-    Phase,
-    Validation,
-)
-from dlmon.records.words import FailureKind, GpuState, Requirement, RunStatus, Status, Word
+They are imported when the first of them is asked for: what cleans text needs none.
+"""
 
-__all__ = [
-    "ANY",
-    "GRADIENTS_PHASE",
-    "LARGEST",
-    "MAX_BUSIEST",
-    "MAX_OF_RUN",
-    "MAX_ON_GPUS",
-    "PHASES",
-    "SCHEMA",
-    "TITLES",
-    "WITHOUT_EPOCHS",
-    "BatchSummary",
-    "Batches",
-    "Began",
-    "Closed",
-    "Cost",
-    "Cpu",
-    "Disk",
-    "Ended",
-    "Epoch",
-    "Evaluation",
-    "Event",
-    "Facts",
-    "Failure",
-    "FailureKind",
-    "Gpu",
-    "GpuFacts",
-    "GpuState",
-    "Machine",
-    "MachineFacts",
-    "Memory",
-    "Model",
-    "Network",
-    "Notice",
-    "Outcome",
-    "Output",
-    "Phase",
-    "Pressure",
-    "Process",
-    "ProcessTree",
-    "Record",
-    "RecordError",
-    "Requirement",
-    "Result",
-    "Resumed",
-    "RunSeconds",
-    "RunStatus",
-    "SamplesPerSecond",
-    "SecondsPerEpoch",
-    "SessionHeader",
-    "Slot",
-    "Status",
-    "StepTime",
-    "SweepHeader",
-    "SweptWorkload",
-    "Validation",
-    "Value",
-    "Variation",
-    "Word",
-    "decode",
-    "encode",
-    "filled",
-    "finite",
-    "to_json",
-]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dlmon.records.codec import (
+        LARGEST,
+        SCHEMA,
+        Record,
+        RecordError,
+        decode,
+        encode,
+        finite,
+        to_json,
+    )
+    from dlmon.records.machine import (
+        ANY,
+        MAX_BUSIEST,
+        MAX_OF_RUN,
+        MAX_ON_GPUS,
+        Cost,
+        Cpu,
+        Disk,
+        Gpu,
+        GpuFacts,
+        Machine,
+        MachineFacts,
+        Memory,
+        Network,
+        Pressure,
+        Process,
+        ProcessTree,
+    )
+    from dlmon.records.session import (
+        Facts,
+        Failure,
+        MachineUse,
+        Notice,
+        Output,
+        Result,
+        RunSeconds,
+        SamplesPerSecond,
+        SecondsPerEpoch,
+        SessionHeader,
+        StepTime,
+    )
+    from dlmon.records.sweep import (
+        Began,
+        Closed,
+        Ended,
+        Event,
+        Outcome,
+        Resumed,
+        Slot,
+        SweepHeader,
+        SweptWorkload,
+        Value,
+        Variation,
+    )
+    from dlmon.records.training import (
+        GRADIENTS_PHASE,
+        PHASES,
+        TITLES,
+        WITHOUT_EPOCHS,
+        Batches,
+        BatchSummary,
+        Epoch,
+        Evaluation,
+        Model,
+        Phase,
+        Validation,
+    )
+    from dlmon.records.words import (
+        AccountPart,
+        Doubt,
+        FailureKind,
+        GpuState,
+        Requirement,
+        RunStatus,
+        Status,
+        Word,
+    )
+
+_MODULES = ("codec", "machine", "session", "sweep", "training", "words")
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for module in () if name.startswith("__") else _MODULES:
+        names = vars(import_module(f"dlmon.records.{module}"))
+        if name in names:
+            globals()[name] = names[name]
+            return names[name]
+    raise AttributeError(f"dlmon.records has no {name}")

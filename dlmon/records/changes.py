@@ -9,7 +9,6 @@ from dlmon.records import (
     Cpu,
     Disk,
     Gpu,
-    GpuFacts,
     Machine,
     MachineFacts,
     Memory,
@@ -17,8 +16,8 @@ from dlmon.records import (
     Pressure,
     Process,
     ProcessTree,
-    filled,
 )
+from dlmon.records.codec import filled
 
 _T = TypeVar("_T")
 
@@ -119,10 +118,8 @@ def merge_machine(before: Machine | None, sample: Machine) -> Machine:
     if sample.gpus is None:
         return merged
     known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[Gpu] = [
-        _merge(known[gpu.index], gpu) if gpu.index in known else gpu for gpu in sample.gpus
-    ]
-    return replace(merged, gpus=tuple(gpus))
+    gpus = tuple(_merge(known.get(gpu.index, gpu), gpu) for gpu in sample.gpus)
+    return replace(merged, gpus=gpus)
 
 
 def _name_again(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tuple[Process, ...]:
@@ -141,17 +138,14 @@ def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
     if facts.gpus is None:
         return replace(facts, gpus=before.gpus)
     known = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus: list[GpuFacts] = [
-        known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus
-    ]
-    return replace(facts, gpus=tuple(gpus))
+    gpus = tuple(known.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus)
+    return replace(facts, gpus=gpus)
 
 
 def _merge(before: _T, after: _T) -> _T:
     """Fill what `after` leaves out from `before`; a None with a reason is a change."""
     old, merged = vars(before), dict(vars(after))
-    reasons: dict[str, str] = merged.get("why", {})
-    old_reasons: dict[str, str] = old.get("why", {})
+    reasons, old_reasons = merged["why"], old["why"]
     kept_reasons = dict(reasons)
     for name, value in vars(after).items():
         known = old[name]
@@ -163,6 +157,5 @@ def _merge(before: _T, after: _T) -> _T:
                 kept_reasons[name] = old_reasons[name]
         elif known is not None and hasattr(value, "why"):
             merged[name] = _merge(known, value)
-    if "why" in merged:
-        merged["why"] = kept_reasons
+    merged["why"] = kept_reasons
     return filled(type(after), merged)

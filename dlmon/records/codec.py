@@ -23,8 +23,8 @@ from dlmon.records.earlier import COMPLETE
 from dlmon.records.machine import Machine
 from dlmon.records.sanitize import clean
 from dlmon.records.session import Facts, Failure, Notice, Output, Result, SessionHeader
-from dlmon.records.sweep import Began, Closed, Ended, Resumed, SweepHeader, Value
-from dlmon.records.training import Batches, BatchSummary, Epoch, Evaluation, Model, Phase
+from dlmon.records.sweep import Event, SweepHeader, Value
+from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
 from dlmon.records.words import Word
 
 SCHEMA = 1
@@ -39,22 +39,14 @@ class RecordError(ValueError):
 Record = (
     SessionHeader
     | Facts
-    | Phase
-    | Model
-    | Batches
-    | BatchSummary
-    | Epoch
-    | Evaluation
+    | WorkloadRecord
     | Machine
     | Output
     | Notice
     | Failure
     | Result
     | SweepHeader
-    | Began
-    | Ended
-    | Resumed
-    | Closed
+    | Event
 )
 
 _TYPES: dict[str, type[Any]] = {
@@ -69,12 +61,8 @@ def encode(record: Record) -> bytes:
         ValueError: a number is NaN or infinite; say null and why instead.
     """
     line = {"type": record.TYPE, **to_json(record)}
-    return (
-        json.dumps(line, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "replace"
-        )
-        + b"\n"
-    )
+    text = json.dumps(line, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return f"{text}\n".encode("utf-8", "replace")
 
 
 def to_json(value: Any) -> Any:

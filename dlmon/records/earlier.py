@@ -46,19 +46,14 @@ def _complete_result(values: Values) -> None:
         values["lacking"] = known or None
 
 
-def _complete_gpu(values: Values) -> None:
-    if values["state"] is None and values["why"]:
-        values["state"] = _by_words(_GPU_STATES, values["why"].get("utilization_pct", ""))
+def _complete_state(name: str, figure: str) -> Callable[[Values], None]:
+    """Return what fills in a state by the reason why a figure is unknown."""
 
+    def complete(values: Values) -> None:
+        if values[name] is None and values["why"]:
+            values[name] = _by_words(_GPU_STATES, values["why"].get(figure, ""))
 
-def _complete_gpu_facts(values: Values) -> None:
-    if values["state"] is None and values["why"]:
-        values["state"] = _by_words(_GPU_STATES, values["why"].get("uuid", ""))
-
-
-def _complete_gpus(values: Values) -> None:
-    if values["gpus_state"] is None and values["why"]:
-        values["gpus_state"] = _by_words(_GPU_STATES, values["why"].get("gpus", ""))
+    return complete
 
 
 def _by_words(codes: Mapping[str, Any], why: str) -> Any:
@@ -67,9 +62,9 @@ def _by_words(codes: Mapping[str, Any], why: str) -> Any:
 
 COMPLETE: dict[type[Any], Callable[[Values], None]] = {
     Result: _complete_result,
-    Gpu: _complete_gpu,
-    GpuFacts: _complete_gpu_facts,
-    Machine: _complete_gpus,
-    MachineFacts: _complete_gpus,
+    Gpu: _complete_state("state", "utilization_pct"),
+    GpuFacts: _complete_state("state", "uuid"),
+    Machine: _complete_state("gpus_state", "gpus"),
+    MachineFacts: _complete_state("gpus_state", "gpus"),
 }
 """What completes the values of a record of each of these classes."""

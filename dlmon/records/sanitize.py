@@ -15,6 +15,8 @@ import re
 LINE_LIMIT = 64 * 1024
 SHOWN_LENGTH = 60
 """How much a sentence repeats of a text that somebody typed."""
+SHOWN_PATH_LENGTH = 200
+"""How much a sentence repeats of a path that leads nowhere."""
 
 # CSI, then OSC / DCS / PM / APC / SOS strings, then the two-byte escapes (ECMA-48, 5.4 to 5.6).
 # A string without its terminator ends with its line. No part may run over the next

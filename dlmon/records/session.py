@@ -19,8 +19,10 @@ class SessionHeader:
         id: the session's id, which is the name of its folder too.
         host: the machine's name.
         boot_id: the kernel's id of this boot; times of two boots don't compare.
-        workload: what is trained, by the name that `dlmon list` shows.
-        options: the options of the run, with the workload's defaults filled in.
+        workload: what is trained, by the name that `dlmon list` shows; empty where the machine
+            alone is recorded (`dlmon watch --record`).
+        options: the options of the run, with the workload's defaults filled in; of a recording,
+            `interval`, `pcie` and `for_s`, the seconds that it is to last or null.
         machine: what does not change about the machine.
         versions: of dlmon, python, keras and the backend; `backend` is its name.
     """
@@ -37,6 +39,11 @@ class SessionHeader:
     machine: MachineFacts
     versions: dict[str, Any]
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_machine_recording(self) -> bool:
+        """Whether the machine alone is recorded, without a workload."""
+        return not self.workload
 
 
 @record(frozen=True)
@@ -179,6 +186,22 @@ class StepTime:
 
 
 @record(frozen=True)
+class MachineUse:
+    """How much of a machine was used while it was recorded.
+
+    Attributes:
+        gpu_pct: mean utilisation of each GPU, as "gpu:N".
+        energy_j: joules by "cpu" and "gpu:N"; those whose counter was read throughout.
+        cpu_pct: mean utilisation of all cores.
+    """
+
+    gpu_pct: dict[str, float]
+    energy_j: dict[str, float]
+    cpu_pct: float | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
 class Result:
     """The last line of a log, and what `--json` prints.
 
@@ -186,9 +209,9 @@ class Result:
         status: completed, failed or stopped.
         session: the session's id.
         log: the path of its log.
-        workload: what was trained.
+        workload: what was trained; empty where the machine alone was recorded.
         device: what it ran on: cpu, or gpu:N by NVML's number.
-        options: the options of the run, with the workload's defaults filled in.
+        options: those of the header.
         wall_s: wall time of the session.
         seconds_per_epoch: wall time of an epoch.
         run_seconds: wall time of the whole run.
@@ -213,6 +236,14 @@ class Result:
         samples_per_epoch: samples of a whole epoch of the data that were read; older logs lack it.
         lacking: what the run lacked for a figure that is null, by the figure's name: model (it was
             not built) or steady_state; older logs lack it.
+        name: what a person calls the session.
+        account: seconds of `wall_s` by what they went into: startup, loading, building, compiling,
+            training, stalls, openings, data_wait, validation, evaluation, gaps and closing; parts
+            that took no time are left out. Older logs lack it.
+        valid: whether nothing speaks against comparing by these figures; older logs lack it.
+        against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
+            gpu_shared, busy_at_start, on_battery, steal or inferred_samples.
+        machine: how much of the machine was used, where it alone was recorded.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -243,6 +274,11 @@ class Result:
     peak_share: float | None = None
     samples_per_epoch: int | None = None
     lacking: dict[str, Requirement] | None = None
+    name: str | None = None
+    account: dict[str, float] | None = None
+    valid: bool | None = None
+    against: dict[str, str] | None = None
     t: int | None = None
     wall: float | None = None
+    machine: MachineUse | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -263,3 +263,7 @@ class Evaluation:
     metrics: dict[str, float | None]
     first_end: int | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+
+WorkloadRecord = Phase | Model | Batches | BatchSummary | Epoch | Evaluation
+"""What a workload reports of its training."""

@@ -87,3 +87,42 @@ class FailureKind(OpenWord):
     SIGNAL = "signal"
     NOT_STARTED = "not_started"
     UNKNOWN = "unknown"
+
+
+class AccountPart(OpenWord):
+    """What a part of a session's wall time went into, in the order in which they are listed."""
+
+    STARTUP = "startup"
+    """Of the interpreter, with the imports."""
+    LOADING = "loading"
+    BUILDING = "building"
+    COMPILING = "compiling"
+    TRAINING = "training"
+    """Steps; in a mode that trains nothing, those of its passes."""
+    STALLS = "stalls"
+    """What steps took beyond the usual one where they took over ten times as long."""
+    OPENINGS = "openings"
+    """Of epochs after the first."""
+    DATA_WAIT = "data_wait"
+    VALIDATION = "validation"
+    EVALUATION = "evaluation"
+    GAPS = "gaps"
+    """In which nothing ran, between passes."""
+    CLOSING = "closing"
+    UNKNOWN = "unknown"
+
+
+class Doubt(OpenWord):
+    """Why a figure may say less than it seems to."""
+
+    TOO_SHORT = "too_short"
+    NOT_STEADY = "not_steady"
+    """The throughput drifts through the run by more than its band."""
+    STALLS = "stalls"
+    THROTTLED = "throttled"
+    GPU_SHARED = "gpu_shared"
+    BUSY_AT_START = "busy_at_start"
+    ON_BATTERY = "on_battery"
+    STEAL = "steal"
+    INFERRED_SAMPLES = "inferred_samples"
+    UNKNOWN = "unknown"

@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dlmon.records import Record, encode
@@ -33,7 +34,6 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments = _parser().parse_args()
     try:
-        from dlmon.sensors.device_events import DeviceEvents
         from dlmon.sensors.processes.table import ProcessTableReader
         from dlmon.sensors.processes.tree import ProcessProvider
         from dlmon.sensors.sampler import Sampler, machine_providers
@@ -45,10 +45,8 @@ def main() -> int:
     providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
     sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
-    try:
-        facts = sampler.facts(wait=time.sleep)
-        events = DeviceEvents(providers, facts)
-        _write(facts)
+    with suppress(BrokenPipeError):
+        _write(sampler.facts(wait=time.sleep))
         lines = LineSplitter()
         start = time.monotonic_ns()
         tick = start + interval
@@ -56,11 +54,9 @@ def main() -> int:
             if time.monotonic_ns() >= tick:
                 _write(sampler.sample(tick))
                 sampler.read_deferred()
-                for record in events.drain():
+                for record in sampler.events():
                     _write(record)
                 tick = next_tick(start, interval, time.monotonic_ns())
-    except BrokenPipeError:
-        return 0
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlmon.records import (
     Cpu,
@@ -61,21 +61,35 @@ class Reading:
     why: dict[str, str] = field(default_factory=dict)
 
 
-class Provider(Protocol):
+class Provider:
     """One source of readings. What it can't read raises nothing: it becomes a reason.
 
     `t` is CLOCK_MONOTONIC in nanoseconds. Rates are those since the call before,
-    so each tier's first call only takes their baseline.
+    so each tier's first call only takes their baseline. What a source lacks is left as it is here.
     """
 
     def facts(self) -> MachineFacts:
         """Find out once what there is; called first."""
+        return MachineFacts()
 
     def fast(self, t: int) -> Reading:
         """Read what is worth a reading each interval."""
+        return Reading()
 
     def slow(self, t: int) -> Reading:
         """Read what changes seldom or costs much, every `SLOW_TIER_S`."""
+        return Reading()
+
+    def read_deferred(self) -> None:
+        """Read some of what takes too long for a sample; called between two."""
+
+    def later_facts(self) -> MachineFacts | None:
+        """Return the facts again if a device was found since they were last returned, else None."""
+        return None
+
+    def notices(self) -> list[str]:
+        """Return a sentence for each device that was lost or came back since the last call."""
+        return []
 
 
 def merge(first: Mergeable, second: Mergeable) -> Mergeable:

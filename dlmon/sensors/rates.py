@@ -30,6 +30,6 @@ class Rates:
 
 
 def mib_per_second(bytes_per_second: float) -> float:
-    """Return MiB/s with the digits that are worth their bytes in a record."""
+    """Return MiB/s, rounded to the digits that a record keeps."""
     mib_s = bytes_per_second / BYTES_IN_MIB
     return round(mib_s, 2 if mib_s < 10 else 1)

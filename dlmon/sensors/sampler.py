@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from dlmon.records import Cost, Facts, Machine, MachineFacts
+from dlmon.records import Cost, Facts, Machine, MachineFacts, Notice
 from dlmon.records.changes import Changes
 from dlmon.sensors.linux.cgroup import CgroupProvider
 from dlmon.sensors.linux.cpu import CpuProvider
@@ -22,14 +22,6 @@ from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, Reading, merge
 
 FIRST_WINDOW_S = 0.25
-
-
-@runtime_checkable
-class DeferredReader(Protocol):
-    """A provider that takes some of its readings between two samples."""
-
-    def read_deferred(self) -> None:
-        """Read some of what takes too long for a sample."""
 
 
 class Sampler:
@@ -51,6 +43,7 @@ class Sampler:
         self._table = table
         self._clock, self._wall, self._cpu_clock = clock, wall, cpu_clock
         self._changes = Changes()
+        self._facts = Facts(0, 0.0, "", MachineFacts())
         self._next_slow = 0
         self._cpu_ns = 0
 
@@ -67,14 +60,12 @@ class Sampler:
         t = self._clock()
         cpu = self._read(t, slow=False).cpu
         if cpu is not None:
-            busy = MachineFacts(
-                cpu_pct=cpu.pct,
-                why={"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {},
-            )
-            facts = merge(facts, busy)
+            why = {"cpu_pct": cpu.why["pct"]} if "pct" in cpu.why else {}
+            facts = merge(facts, MachineFacts(cpu_pct=cpu.pct, why=why))
         self._next_slow = t
         self._cpu_ns = self._cpu_clock()
-        return Facts(t=t, wall=round(self._wall(), 2), host=os.uname().nodename, machine=facts)
+        self._facts = Facts(t, round(self._wall(), 2), os.uname().nodename, facts)
+        return self._facts
 
     def sample(self, scheduled: int) -> Machine:
         """Return one record; `scheduled` is when it should have been taken."""
@@ -108,8 +99,19 @@ class Sampler:
     def read_deferred(self) -> None:
         """Read what takes too long for a sample; call it once the sample is written."""
         for provider in self._providers:
-            if isinstance(provider, DeferredReader):
-                provider.read_deferred()
+            provider.read_deferred()
+
+    def events(self) -> Iterator[Facts | Notice]:
+        """Yield records of devices that were found, lost or came back since the last call."""
+        for provider in self._providers:
+            later = provider.later_facts()
+            if later is not None:
+                machine = merge(self._facts.machine, later)
+                wall = round(self._wall(), 2)
+                self._facts = replace(self._facts, t=self._clock(), wall=wall, machine=machine)
+                yield self._facts
+            for text in provider.notices():
+                yield Notice(self._clock(), text)
 
     def _read(self, t: int, slow: bool) -> Reading:
         reading = Reading()

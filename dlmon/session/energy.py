@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
 from dlmon.records import Epoch, Machine
 
@@ -53,10 +55,23 @@ class EnergyMeter:
                 counter.fold(sample.t, None, why, breaks=are_gone)
 
     @property
+    def gpus(self) -> dict[int, EnergyCounter]:
+        """The counters of the GPUs, by NVML's number."""
+        return self._gpus
+
+    @property
     def gpu_joules_since_start(self) -> dict[int, float]:
-        """What each GPU took since its first reading; one where that isn't known is left out."""
+        """What each GPU took since its first reading; one where that isn't known is left out.
+
+        Its counter was never read, or it began again or was lost meanwhile.
+        """
         known = {index: counter.joules_since_start for index, counter in self._gpus.items()}
         return {index: joules for index, joules in known.items() if joules is not None}
+
+    @property
+    def counters(self) -> dict[str, EnergyCounter]:
+        """The counters by "cpu" and "gpu:N"."""
+        return {"cpu": self.cpu, **{f"gpu:{index}": gpu for index, gpu in self._gpus.items()}}
 
     def gpu(self, index: int | None) -> EnergyCounter:
         """Return the counter of a GPU by NVML's number; the only one's where `index` is None."""
@@ -65,6 +80,14 @@ class EnergyMeter:
             return counter
         unknown = "which GPU was trained on is not known" if index is None else self._why_no_gpu
         return self._gpus.get(-1 if index is None else index) or EnergyCounter(unknown)
+
+
+class EnergyPoint(NamedTuple):
+    """One reading of a counter."""
+
+    t: int
+    joules: float
+    segment: int
 
 
 class EnergyCounter:
@@ -77,22 +100,52 @@ class EnergyCounter:
     """
 
     def __init__(self, why: str | None = None) -> None:
-        self._t: list[int] = []
-        self._joules: list[float] = []
-        self._segment: list[int] = []
+        self._points: list[EnergyPoint] = []
+        self._first: EnergyPoint | None = None
         self._segments = 0
         self._readings = 0
         self._every = 1
-        self._first: tuple[int, float] | None = None
-        """The segment and the joules of the first reading."""
         self._why = why or NO_READING
+
+    @classmethod
+    def of_points(
+        cls, points: Iterable[EnergyPoint], segments: int, readings: int, why: str
+    ) -> EnergyCounter:
+        """Return a counter with fewer of the points of another one, whose `state` these were."""
+        counter = cls(why)
+        for point in points:
+            if not counter._points or point.t > counter._points[-1].t:
+                counter._points.append(point)
+        counter._first = counter._points[0] if counter._points else None
+        counter._segments, counter._readings = segments, readings
+        return counter
+
+    @property
+    def first(self) -> EnergyPoint | None:
+        """The first reading."""
+        return self._first
+
+    @property
+    def newest(self) -> EnergyPoint | None:
+        """The last reading."""
+        return self._points[-1] if self._points else None
+
+    @property
+    def state(self) -> tuple[int, int, str]:
+        """All but its points."""
+        return self._segments, self._readings, self._why
+
+    @property
+    def why(self) -> str:
+        """Why nothing is known of it, where that is so."""
+        return self._why
 
     @property
     def joules_since_start(self) -> float | None:
         """What was taken since the first reading; None where that isn't known."""
-        if self._first is None or self._first[0] != self._segments:
+        if self._first is None or self._first.segment != self._segments:
             return None
-        return self._joules[-1] - self._first[1]
+        return self._points[-1].joules - self._first.joules
 
     def fold(
         self, t: int, energy_j: float | None, why: str | None = None, breaks: bool = False
@@ -109,37 +162,35 @@ class EnergyCounter:
             self._why = why or self._why
             self._segments += breaks
             return
-        if self._t and t <= self._t[-1]:
+        last = self._points[-1] if self._points else None
+        if last is not None and t <= last.t:
             return
-        if self._joules and energy_j < self._joules[-1] and self._segment[-1] == self._segments:
+        if last is not None and last.segment == self._segments and energy_j < last.joules:
             self._why = BEGAN_AGAIN
             self._segments += 1
+        point = EnergyPoint(t, energy_j, self._segments)
         # The last reading always stands; the next one takes its place unless it is to be kept.
-        if self._readings % self._every and self._segment[-2:] == [self._segments, self._segments]:
-            del self._t[-1], self._joules[-1], self._segment[-1]
+        before = [known.segment for known in self._points[-2:]]
+        if self._readings % self._every and before == [self._segments, self._segments]:
+            self._points.pop()
         self._readings += 1
-        self._first = self._first or (self._segments, energy_j)
-        self._t.append(t)
-        self._joules.append(energy_j)
-        self._segment.append(self._segments)
-        if len(self._t) > _MAX_POINTS:
+        self._first = self._first or point
+        self._points.append(point)
+        if len(self._points) > _MAX_POINTS:
             self._thin()
 
     def _thin(self) -> None:
         """Drop every second point that lies between two of its own segment."""
         self._every *= 2
-        segment = self._segment
+        points = self._points
         kept = [
-            place
-            for place in range(len(segment))
+            point
+            for place, point in enumerate(points)
             if place % 2 == 0
-            or place == len(segment) - 1
-            or not segment[place - 1] == segment[place] == segment[place + 1]
+            or place == len(points) - 1
+            or not points[place - 1].segment == point.segment == points[place + 1].segment
         ]
-        kept = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
-        self._t = [self._t[place] for place in kept]
-        self._joules = [self._joules[place] for place in kept]
-        self._segment = [segment[place] for place in kept]
+        self._points = kept[-_MAX_POINTS * 3 // 4 :]  # where breaks leave nothing to drop
 
     def joules_between(self, start: int, end: int) -> tuple[float, int]:
         """Return the energy between two times, and how long the longer of its ends' gaps is.
@@ -149,25 +200,20 @@ class EnergyCounter:
         Raises:
             NotMeasured: they don't lie in one segment.
         """
-        if not self._t:
+        points = self._points
+        if not points:
             raise NotMeasured(self._why)
-        before, after = bisect_right(self._t, start) - 1, bisect_left(self._t, end)
+        before = bisect_right(points, start, key=attrgetter("t")) - 1
+        after = bisect_left(points, end, key=attrgetter("t"))
         if before < 0:
             raise NotMeasured(READ_TOO_LATE)
-        if after == len(self._t):
-            raise NotMeasured(self._why if self._segment[-1] != self._segments else NOT_READ_SINCE)
-        if self._segment[before] != self._segment[after]:
+        if after == len(points):
+            raise NotMeasured(self._why if points[-1].segment != self._segments else NOT_READ_SINCE)
+        if points[before].segment != points[after].segment:
             raise NotMeasured(self._why)
-        gap = max(self._gap(before), self._gap(after - 1))
-        return self._at(after - 1, end) - self._at(before, start), gap
-
-    def _gap(self, place: int) -> int:
-        return self._t[place + 1] - self._t[place]
-
-    def _at(self, place: int, t: int) -> float:
-        """Return the counter at `t`, which lies between this point and the next."""
-        share = (t - self._t[place]) / self._gap(place)
-        return self._joules[place] + share * (self._joules[place + 1] - self._joules[place])
+        first, last = points[before : before + 2], points[after - 1 : after + 1]
+        gap = max(first[1].t - first[0].t, last[1].t - last[0].t)
+        return _joules_at(end, *last) - _joules_at(start, *first), gap
 
     def per_epoch(self, whole: Sequence[Epoch]) -> float:
         """Return the mean energy in joules of whole epochs.
@@ -196,3 +242,9 @@ class EnergyCounter:
         if not 0 < joules < math.inf:
             raise NotMeasured(STANDS_STILL)
         return joules / epochs
+
+
+def _joules_at(t: int, point: EnergyPoint, following: EnergyPoint) -> float:
+    """Return the counter at `t`, which lies between two points."""
+    share = (t - point.t) / (following.t - point.t)
+    return point.joules + share * (following.joules - point.joules)

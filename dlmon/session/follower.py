@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlmon.host import boot_id, host_name
 from dlmon.launch.lifeline import Lifeline
@@ -18,10 +20,14 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import BY_OTHER_SCREEN, FROM_SCREEN
 
+if TYPE_CHECKING:
+    from dlmon.session.keyframes import IndexReader, Restored
+
 MIN_FREE_BYTES = 64 * 1024
 # A key goes through several queues before it is answered, so it needs more than one turn of the
 # event loop.
 PAUSE_S = 0.004
+LONG_LOG_BYTES = 4 << 20
 
 
 class SessionFollower:
@@ -31,6 +37,8 @@ class SessionFollower:
         path: the log.
         clock: CLOCK_MONOTONIC in nanoseconds, of the viewer's machine.
         launch: its supervisor, where it is ours; it sends what its log can't take.
+        by_index: take up a long log shortly before its end, where it has an index: what is older
+            was read when that was written.
 
     Raises:
         LogError: not a log that can be read.
@@ -41,8 +49,12 @@ class SessionFollower:
         path: Path,
         clock: Callable[[], int] = time.monotonic_ns,
         launch: Lifeline | None = None,
+        by_index: bool = False,
     ) -> None:
         self._lifeline = launch
+        self._index: IndexReader | None = None
+        self._restoring: Iterator[Restored] | None = None
+        self._by_index = by_index
         self._follower = LogFollower(path)
         self._clock = clock
         self.path = path
@@ -50,10 +62,7 @@ class SessionFollower:
         header = self._follower.header
         # Only on the same boot of the same machine do our clocks agree.
         self._same_clock = header.host == host_name() and header.boot_id == boot_id()
-        interval_s = header.options.get("interval")
-        self._silence_s = 3.0 * max(
-            1.0, interval_s if isinstance(interval_s, (int, float)) else 1.0
-        )
+        self._silence_s = 3.0 * max(1.0, self.session.machine.interval_s)
         self._last_record_at = clock()
         self.status = Status.RUNNING
         self.problem: str | None = None
@@ -61,8 +70,11 @@ class SessionFollower:
         """How much of the log is read, 0 to 1, while there is more of it; else None."""
         self.why_result_unwritten: str | None = None
         """Why the log has no result, where the supervisor has said it to us alone."""
+        self.loss: str | None = None
+        """What happened to the log if it is no longer where it was: was removed, say."""
         self._why_unwritten: str | None = None
-        self._unreadable: str | None = None
+        self.unreadable: str | None = None
+        """Why the log can't be read any more, where it can't."""
 
     def poll(self, max_s: float | None = None) -> list[Record]:
         """Fold what is new, decide how the session stands, and return the new records.
@@ -79,19 +91,23 @@ class SessionFollower:
         if records:
             self._last_record_at = self._clock()
         self._read_lifeline()
-        at_end = not records and self._unreadable is None and self.read_share is None
+        at_end = not records and self.unreadable is None and self.read_share is None
         if self.session.result is not None:
             self.status = self.session.result.status
         elif not ending and at_end and not self._go_on_in(following):
             self.status = status
+        self.loss = self._follower.find_loss()
         self.problem = self._find_problem()
         return records
 
     def _read(self, max_s: float | None) -> list[Record]:
-        """Fold what the log holds more, as much as there is time for, and return it."""
+        """Fold the new records, as many as there is time for, and return them."""
         until = None if max_s is None else time.monotonic() + max_s
         records: list[Record] = []
         try:
+            if self._by_index and not self._take_index(until):
+                self.read_share = 0.0
+                return []
             for record in self._follower.new_records():
                 self.session.fold(record)
                 records.append(record)
@@ -99,9 +115,34 @@ class SessionFollower:
                     break
             self.read_share = self._follower.read_share
         except OSError as error:
-            self._unreadable = f"the log can't be read any more: {error.strerror}"
+            self.unreadable = f"the log can't be read any more: {error.strerror}"
             self.status, records, self.read_share = Status.UNKNOWN, [], None
         return records
+
+    def _take_index(self, until: float | None) -> bool:
+        """Go to near the end of a long log, by its index; return whether that is done."""
+        if self._index is None:
+            if self._follower.size < LONG_LOG_BYTES:
+                self._by_index = False
+                return True
+            # Who follows a short log waits for none of this.
+            from dlmon.session.keyframes import IndexReader
+
+            self._index = IndexReader(self.path, self._follower)
+        if self._restoring is None:
+            self._index.read(math.inf if until is None else until)
+            if not self._index.is_read:
+                return False
+            self._restoring = self._index.restored_near_end()
+        found = None
+        for found in self._restoring:
+            if found is None and until is not None and time.monotonic() >= until:
+                return False
+        if found is not None:
+            self.session, place = found
+            self._follower.go_to(place.offset)
+        self._by_index, self._index, self._restoring = False, None, None
+        return True
 
     def _read_lifeline(self) -> None:
         """Take the records that the supervisor sends because its log can't take them."""
@@ -131,11 +172,6 @@ class SessionFollower:
     def running(self) -> bool:
         """Whether more records may come."""
         return self.status == Status.RUNNING
-
-    @property
-    def writer_pid(self) -> int | None:
-        """The pid of the session's supervisor, None when none runs."""
-        return self._follower.writer_pid()
 
     @property
     def result(self) -> Result | None:
@@ -187,8 +223,8 @@ class SessionFollower:
 
     def _find_problem(self) -> str | None:
         """Say why nothing comes any more from a session that still runs, or what is missing."""
-        if self._unreadable is not None:
-            return self._unreadable
+        if self.unreadable is not None:
+            return self.unreadable
         if self.why_result_unwritten is not None:
             return f"{self.why_result_unwritten}: the result is not recorded"
         if self.status == Status.UNKNOWN:
@@ -198,10 +234,12 @@ class SessionFollower:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
             return "interrupted: its supervisor is gone and left no result"
+        if self.running and self._why_unwritten is not None:
+            return self._why_unwritten
+        if self.loss is not None:
+            return f"the log {self.loss} by another program: what it held until then is shown"
         if not self.running:
             return None
-        if self._why_unwritten is not None:
-            return self._why_unwritten
         if self._follower.was_cut:
             return "the log was cut short by another program: some of it is missing here"
         silent_s = (self._clock() - self._last_record_at) / 1e9
@@ -209,12 +247,12 @@ class SessionFollower:
 
     def _why_silent(self, silent_s: float) -> str:
         if _free_bytes(self.path) < MIN_FREE_BYTES:
-            return (
-                "the disk that holds the log is full: make room on it; training goes on, and its "
-                "epochs are kept until they can be written"
-            )
+            full = "the disk that holds the log is full: make room on it; "
+            if self.session.header.is_machine_recording:
+                return f"{full}no sample is kept until then"
+            return f"{full}training goes on, and its epochs are kept until they can be written"
         silent = f"no new record for {silent_s:.0f} s"
-        pid = self.writer_pid
+        pid = self._follower.writer_pid()
         suspended = is_suspended(pid) if pid is not None and self._same_clock else None
         if suspended is None:
             return f"{silent}: the supervisor may be suspended"

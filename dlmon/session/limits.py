@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
@@ -96,9 +96,7 @@ def find_limit(
         _own_cpus(use, facts),
         _own_threads(use, _count(threads)),
         _all_cores_busy(use, samples),
-        _swap(samples),
-        _memory_pressure(samples),
-        _steal(samples),
+        *_scarcity(samples),
         _one_thread(samples, gpus),
         _io_pressure(samples),
         _gpu_shared(samples, gpu_index),
@@ -106,14 +104,10 @@ def find_limit(
     evidence = tuple(one for one in found if one is not None)
     if not evidence:
         return Limit("not-clear", _not_clear(use, samples, gpus))
-    return Limit(evidence[0].rule, _sentence(evidence), evidence)
-
-
-def _sentence(evidence: Sequence[Evidence]) -> str:
-    """Name the strongest in full and the others in short: none hides another."""
-    sentences = [f"{one.text}." for one in evidence[:NAMED_IN_FULL]]
-    others = [one.brief for one in evidence[NAMED_IN_FULL:]]
-    return " ".join([*sentences, f"Also: {', '.join(others)}."] if others else sentences)
+    # The strongest in full and the others in short: none hides another.
+    text = " ".join(f"{one.text}." for one in evidence[:NAMED_IN_FULL])
+    others = ", ".join(one.brief for one in evidence[NAMED_IN_FULL:])
+    return Limit(evidence[0].rule, f"{text} Also: {others}." if others else text, evidence)
 
 
 # ---- the CPUs ----
@@ -148,7 +142,8 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
     if len(both) < MIN_SAMPLES:
-        return _CpuUse(cores, allowed, own=_own_cores(samples))
+        own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
+        return _CpuUse(cores, allowed, own=None if own_pct is None else own_pct / 100)
     own = sum(own for own, *_ in both) / len(both)
     busy = sum(busy for _, busy, _ in both) / len(both)
     steals = [steal for *_, steal in both if steal is not None]
@@ -163,11 +158,6 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
     )
 
 
-def _own_cores(samples: Sequence[Machine]) -> float | None:
-    own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
-    return None if own_pct is None else own_pct / 100
-
-
 def _other_programs(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
     """Hold when the others take more than the cores that the run leaves, or may not use, anyway."""
     if use is None or use.own is None or use.others is None or use.idle is None:
@@ -177,11 +167,8 @@ def _other_programs(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence
         return None
     who = "Other programs take" if use.knows_steal else "Everything but this run takes"
     took = f"{use.others:.1f} of {_cores(use.cores)}"
-    return Evidence(
-        "other-programs",
-        f"{who} {took}{_busiest_other(samples, use.others)}; this run {use.own:.1f}",
-        f"others on {took}",
-    )
+    text = f"{who} {took}{_busiest_other(samples, use.others)}; this run {use.own:.1f}"
+    return Evidence("other-programs", text, f"others on {took}")
 
 
 def _busiest_other(samples: Sequence[Machine], others: float) -> str:
@@ -259,12 +246,11 @@ def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
     if not least <= use.own <= most or free < IDLE_CORES:
         return None
     its = f"{threads} thread{'' if threads == 1 else 's'} (--threads {threads})"
-    return Evidence(
-        "threads",
+    text = (
         f"The run keeps its {its} busy: {use.own:.1f} cores of CPU time, while "
-        f"{use.idle:.1f} of {_cores(use.cores)} are idle",
-        f"--threads {threads} at {use.own:.1f} cores",
+        f"{use.idle:.1f} of {_cores(use.cores)} are idle"
     )
+    return Evidence("threads", text, f"--threads {threads} at {use.own:.1f} cores")
 
 
 def _all_cores_busy(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
@@ -274,11 +260,8 @@ def _all_cores_busy(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence
     pct = _mean(s.cpu.pct if s.cpu else None for s in samples)
     if pct is None or pct < BUSY_PCT:
         return None
-    return Evidence(
-        "cores",
-        f"{_cores(use.cores)} are busy {pct:.0f} % of the time, the run's share of it isn't known",
-        f"CPU {pct:.0f} %",
-    )
+    busy = f"{_cores(use.cores)} are busy {pct:.0f} % of the time"
+    return Evidence("cores", f"{busy}, the run's share of it isn't known", f"CPU {pct:.0f} %")
 
 
 def _quota(samples: Sequence[Machine], facts: MachineFacts) -> Evidence | None:
@@ -286,44 +269,27 @@ def _quota(samples: Sequence[Machine], facts: MachineFacts) -> Evidence | None:
     if pct is None or pct < CPU_THROTTLED_PCT:
         return None
     limit = f" of {_cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
-    return Evidence(
-        "cpu-quota",
-        f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods",
-        f"stopped by the CPU limit in {pct:.0f} % of periods",
-    )
-
-
-def _steal(samples: Sequence[Machine]) -> Evidence | None:
-    pct = _mean(s.cpu.steal_pct if s.cpu else None for s in samples)
-    if pct is None or pct < STEAL_PCT:
-        return None
-    return Evidence(
-        "steal",
-        f"The host of this virtual machine took {pct:.0f} % of its CPU time (steal)",
-        f"steal {pct:.0f} %",
-    )
+    text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"
+    return Evidence("cpu-quota", text, f"stopped by the CPU limit in {pct:.0f} % of periods")
 
 
 # ---- memory and disk ----
 
 
-def _swap(samples: Sequence[Machine]) -> Evidence | None:
-    rate = _mean(s.memory.swap_mib_s if s.memory else None for s in samples)
-    if rate is None or rate < SWAPPING_MIB_S:
-        return None
-    return Evidence(
-        "swap",
-        f"Memory: {rate:.0f} MiB a second go to and from swap",
-        f"swap {rate:.0f} MiB/s",
-    )
-
-
-def _memory_pressure(samples: Sequence[Machine]) -> Evidence | None:
-    pct = _mean(s.pressure.memory_pct if s.pressure else None for s in samples)
-    if pct is None or pct < PRESSURE_PCT:
-        return None
-    text = f"Memory: some program waited for it {pct:.0f} % of the time"
-    return Evidence("memory-pressure", text, f"memory pressure {pct:.0f} %")
+def _scarcity(samples: Sequence[Machine]) -> Iterator[Evidence]:
+    """Yield what holds when memory is short, or the CPU time of a virtual machine."""
+    swap_mib_s = _mean(s.memory.swap_mib_s if s.memory else None for s in samples)
+    if swap_mib_s is not None and swap_mib_s >= SWAPPING_MIB_S:
+        text = f"Memory: {swap_mib_s:.0f} MiB a second go to and from swap"
+        yield Evidence("swap", text, f"swap {swap_mib_s:.0f} MiB/s")
+    waited_pct = _mean(s.pressure.memory_pct if s.pressure else None for s in samples)
+    if waited_pct is not None and waited_pct >= PRESSURE_PCT:
+        text = f"Memory: some program waited for it {waited_pct:.0f} % of the time"
+        yield Evidence("memory-pressure", text, f"memory pressure {waited_pct:.0f} %")
+    steal_pct = _mean(s.cpu.steal_pct if s.cpu else None for s in samples)
+    if steal_pct is not None and steal_pct >= STEAL_PCT:
+        text = f"The host of this virtual machine took {steal_pct:.0f} % of its CPU time (steal)"
+        yield Evidence("steal", text, f"steal {steal_pct:.0f} %")
 
 
 def _io_pressure(samples: Sequence[Machine]) -> Evidence | None:
@@ -344,7 +310,11 @@ def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
         return None
     name = f"GPU {gpus[-1].index}"
     busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
-    power = _power(gpus)
+    power_w = _mean(gpu.power_w for gpu in gpus)
+    limit_w = _mean(gpu.power_limit_w for gpu in gpus)
+    power = ""
+    if power_w is not None:
+        power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
     slowed = _slowed_by(gpus)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
@@ -353,7 +323,7 @@ def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
     if busy_pct is None or busy_pct < BUSY_PCT:
         return None
     brief = f"{name} {busy_pct:.0f} % busy"
-    share = _power_share(gpus)
+    share = power_w / limit_w if power_w is not None and limit_w else None
     if share is not None and share >= NEAR_POWER_LIMIT:
         text = f"{name}: {busy[0]}, near its power limit ({power})"
         return Evidence("gpu-near-power", text, f"{brief}, near its power limit")
@@ -370,49 +340,27 @@ def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
         return []
     times = Counter(reason for reasons in readings for reason in set(reasons))
     shares = {reason: count / len(readings) for reason, count in times.items()}
-
-    def has(reason: str) -> bool:
-        return shares.get(reason, 0.0) > 0.5
-
+    # In how many of the readings, where it isn't all of them.
+    often = {
+        reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
+        for reason, share in shares.items()
+        if share > 0.5
+    }
     found = []
-    heat = [reason for reason in _HEAT if has(reason)]
+    heat = [reason for reason in _HEAT if reason in often]
     if heat:
         names = " and ".join(_HEAT[reason] for reason in heat)
         degrees = _mean(gpu.temperature_c for gpu in gpus)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
-        often = _share_text(max(shares[reason] for reason in heat))
-        found.append(("gpu-thermal", f"{names}{at}{often}"))
-    if has(_POWER_BRAKE):
-        often = _share_text(shares[_POWER_BRAKE])
-        found.append(("gpu-power-brake", f"HW power brake (external){often}"))
-    if has(_SLOWDOWN) and not has("hardware thermal slowdown") and not has(_POWER_BRAKE):
-        often = _share_text(shares[_SLOWDOWN])
-        found.append(("gpu-slowdown", f"HW slowdown{often}"))
-    if has(_POWER_CAP):
-        found.append(("gpu-power-cap", f"SW power cap{_share_text(shares[_POWER_CAP])}"))
+        most_often = max(heat, key=lambda reason: shares[reason])
+        found.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
+    if _POWER_BRAKE in often:
+        found.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
+    if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
+        found.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
+    if _POWER_CAP in often:
+        found.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
     return found
-
-
-def _share_text(share: float) -> str:
-    """Say in how many of the readings, where it isn't all of them."""
-    return "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
-
-
-def _power(gpus: Sequence[Gpu]) -> str:
-    """Write the mean power, of its limit; empty where it isn't known."""
-    power_w, limit_w = _powers(gpus)
-    if power_w is None:
-        return ""
-    return f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
-
-
-def _power_share(gpus: Sequence[Gpu]) -> float | None:
-    power_w, limit_w = _powers(gpus)
-    return power_w / limit_w if power_w is not None and limit_w else None
-
-
-def _powers(gpus: Sequence[Gpu]) -> tuple[float | None, float | None]:
-    return _mean(gpu.power_w for gpu in gpus), _mean(gpu.power_limit_w for gpu in gpus)
 
 
 def _one_thread(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Evidence | None:
@@ -424,11 +372,8 @@ def _one_thread(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Evidence | N
     if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
         return None
     beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
-    return Evidence(
-        "thread",
-        f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}",
-        f"one thread at {thread_pct:.0f} %, {beside}",
-    )
+    text = f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}"
+    return Evidence("thread", text, f"one thread at {thread_pct:.0f} %, {beside}")
 
 
 def _gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | None:
@@ -446,11 +391,8 @@ def _gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence |
     most = max(others, key=lambda row: row.gpu_memory_mib or 0)
     name = program_name(most.command) or "unnamed"
     holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
-    return Evidence(
-        "gpu-shared",
-        f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})",
-        f"{name} on GPU {gpu_index}",
-    )
+    text = f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
+    return Evidence("gpu-shared", text, f"{name} on GPU {gpu_index}")
 
 
 # ---- when nothing holds ----

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts, Machine, MachineFacts
+from dlmon.records import Facts, MachineFacts
 from dlmon.session.machine_history import MachineHistory
 
 
@@ -29,6 +29,7 @@ class LocalMachine:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.interval_s = interval_s
+        self.goes_on = True
         self.history = MachineHistory(interval_s)
         self.facts = MachineFacts()
         self.status = ""
@@ -55,7 +56,11 @@ class LocalMachine:
         """Start sampling, unless it is on; call it on the loop, in the main thread."""
         if self._sensing is None:
             self._sensing = self._sense(
-                self.interval_s, self._take_facts, self._take, self._take_notice, pcie=self._pcie
+                self.interval_s,
+                self._take_facts,
+                self.history.fold,
+                self._take_notice,
+                pcie=self._pcie,
             )
             self._sensing.start()
             self._on_since_ns = self.now()
@@ -78,9 +83,6 @@ class LocalMachine:
                 machine, gpus=known.gpus, driver=known.driver, cuda=known.cuda, why=known.why
             )
         self.facts = machine
-
-    def _take(self, sample: Machine) -> None:
-        self.history.fold(sample)
 
     def _take_notice(self, sentence: str) -> None:
         self.status = sentence

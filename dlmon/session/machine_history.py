@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dlmon.records import Machine
+from dlmon.records import Machine, MachineUse
 from dlmon.records.changes import merge_machine
 from dlmon.session.energy import EnergyMeter
 from dlmon.statistics.series import Series
+
+NOT_SAMPLED = "it was not sampled"
 
 
 class MachineHistory:
@@ -27,19 +29,6 @@ class MachineHistory:
         self.gpu_memory_mib: dict[int, Series] = {}
         self.gpu_power_w: dict[int, Series] = {}
         self.energy = EnergyMeter()
-
-    @property
-    def cpu_energy_j_since_start(self) -> float | None:
-        """What the CPU's packages took since the first sample; None where that isn't known."""
-        return self.energy.cpu.joules_since_start
-
-    @property
-    def gpu_energy_j_since_start(self) -> dict[int, float]:
-        """What each GPU took since the first sample that had its counter.
-
-        One is left out that has no counter, or whose counter began again or was lost meanwhile.
-        """
-        return self.energy.gpu_joules_since_start
 
     def fold(self, sample: Machine) -> None:
         before = self.latest
@@ -68,5 +57,33 @@ class MachineHistory:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
 
+    def use(self) -> MachineUse:
+        """Return how much of the machine was used over all of the time."""
+        cpu_pct, energy_j, why = self.cpu_pct.mean, {}, {}
+        if cpu_pct is None:
+            why["cpu_pct"] = NOT_SAMPLED
+        for name, counter in self.energy.counters.items():
+            joules = counter.joules_since_start
+            if joules is None:
+                why[f"energy_j.{name}"] = counter.why
+            else:
+                energy_j[name] = round(joules, 1)
+        gpu_pct = {
+            f"gpu:{index}": round(series.mean, 2)
+            for index, series in sorted(self.gpu_utilization_pct.items())
+            if series.mean is not None
+        }
+        return MachineUse(
+            gpu_pct=gpu_pct,
+            energy_j=energy_j,
+            cpu_pct=None if cpu_pct is None else round(cpu_pct, 2),
+            why=why,
+        )
+
+    @property
+    def bucket_ns(self) -> int:
+        """How finely its series are kept."""
+        return min(self._interval_ns, 1_000_000_000)
+
     def _series(self) -> Series:
-        return Series(min(self._interval_ns, 1_000_000_000))
+        return Series(self.bucket_ns)

@@ -62,102 +62,75 @@ def measure(
         peak_flop_s: of this device in this precision, by calibration.
         why_no_peak: the reason where that is None.
     """
-    why: dict[str, str] = {}
-    flop_s = None
-    try:
-        flop_s = effective_flop_s(model, samples_per_second)
-    except NotMeasured as reason:
-        why["effective_flop_s"] = str(reason)
-    share = None
-    try:
-        share = peak_share(flop_s, peak_flop_s, why_no_peak)
-    except NotMeasured as reason:
-        why["peak_share"] = why.get("effective_flop_s", str(reason))
-    cost = None
-    try:
-        cost = cost_usd(price, wall_s, cpus)
-    except NotMeasured as reason:
-        why["cost_usd"] = str(reason)
-    return Measures(
-        energy_j_per_epoch=_energy_by_device(model, epochs, energy, why),
-        cost_usd=cost,
-        effective_flop_s=flop_s,
-        peak_share=share,
-        why=why,
+    flop_s, why_no_flop_s = _effective_flop_s(model, samples_per_second)
+    share, why_no_share = None, why_no_flop_s
+    if flop_s is not None:
+        share, why_no_share = peak_share(flop_s, peak_flop_s, why_no_peak)
+    cost, why_no_cost = _cost_usd(price, wall_s, cpus)
+    energy_j_per_epoch, why = _energy_by_device(model, epochs, energy)
+    reasons = {
+        "effective_flop_s": why_no_flop_s,
+        "peak_share": why_no_share,
+        "cost_usd": why_no_cost,
+    }
+    why |= {name: reason for name, reason in reasons.items() if reason is not None}
+    return Measures(energy_j_per_epoch, cost, flop_s, share, why)
+
+
+_Figure = tuple[float | None, str | None]
+"""A figure, or None and why it is unknown."""
+
+
+def _effective_flop_s(model: Model | None, samples_per_second: SamplesPerSecond | None) -> _Figure:
+    """Return the floating-point operations per second that reached the model."""
+    if model is None:
+        return None, "the model is not built yet"
+    if model.flops_per_sample is None:
+        return None, model.why.get("flops_per_sample", "the model's operations are not counted")
+    if samples_per_second is None:
+        return None, "the run was not steady for long enough"
+    flop_s = model.flops_per_sample * samples_per_second.mean
+    return (flop_s, None) if 0 < flop_s < math.inf else (None, "no operation was counted")
+
+
+def peak_share(flop_s: float, peak_flop_s: float | None, why_no_peak: str | None = None) -> _Figure:
+    """Return the share of the calibrated matmul peak, above 0 and at most 1.
+
+    Only a peak that was measured on a busy machine lets a run beat it.
+    """
+    if peak_flop_s is None or not 0 < peak_flop_s < math.inf:
+        return None, why_no_peak or NOT_CALIBRATED
+    share = flop_s / peak_flop_s
+    if share <= 1:
+        return share, None
+    return None, (
+        f"the run was {share:.2g} times as fast as the calibrated peak: calibrate again "
+        "while the machine is idle (dlmon doctor --calibrate)"
     )
 
 
-def effective_flop_s(model: Model | None, samples_per_second: SamplesPerSecond | None) -> float:
-    """Return the floating-point operations per second that reached the model.
-
-    Raises:
-        NotMeasured: a factor is missing.
-    """
-    if model is None:
-        raise NotMeasured("the model is not built yet")
-    if model.flops_per_sample is None:
-        raise NotMeasured(
-            model.why.get("flops_per_sample", "the model's operations are not counted")
-        )
-    if samples_per_second is None:
-        raise NotMeasured("the run was not steady for long enough")
-    flop_s = model.flops_per_sample * samples_per_second.mean
-    if not 0 < flop_s < math.inf:
-        raise NotMeasured("no operation was counted")
-    return flop_s
-
-
-def peak_share(
-    flop_s: float | None, peak_flop_s: float | None, why_no_peak: str | None = None
-) -> float:
-    """Return the share of the calibrated matmul peak, above 0 and at most 1.
-
-    Raises:
-        NotMeasured: one of both is not known, or the run beat the peak, which
-            only a peak measured on a busy machine allows.
-    """
-    if flop_s is None:
-        raise NotMeasured("the run's operations per second are not known")
-    if peak_flop_s is None or not 0 < peak_flop_s < math.inf:
-        raise NotMeasured(
-            why_no_peak or "this device was not calibrated (dlmon doctor --calibrate)"
-        )
-    share = flop_s / peak_flop_s
-    if share > 1:
-        raise NotMeasured(
-            f"the run was {share:.2g} times as fast as the calibrated peak: calibrate again "
-            "while the machine is idle (dlmon doctor --calibrate)"
-        )
-    return share
-
-
-def cost_usd(price: str | None, wall_s: float, cpus: int | None) -> float:
-    """Return price × wall time in US dollars.
-
-    Raises:
-        NotMeasured: there is no price, or not the number of CPUs that it is for.
-    """
+def _cost_usd(price: str | None, wall_s: float, cpus: int | None) -> _Figure:
+    """Return price × wall time in US dollars."""
     if price is None:
-        raise NotMeasured(NO_PRICE)
+        return None, NO_PRICE
     try:
         cost = parse_price(price).cost_usd(wall_s, cpus)
     except ValueError as refused:
-        raise NotMeasured(str(refused)) from None
+        return None, str(refused)
     if cost is None:
-        raise NotMeasured("the price is per CPU, and the number of CPUs is not known")
-    return cost
+        return None, "the price is per CPU, and the number of CPUs is not known"
+    return cost, None
 
 
 def _energy_by_device(
-    model: Model | None, epochs: Sequence[Epoch], energy: EnergyMeter, why: dict[str, str]
-) -> dict[str, float] | None:
+    model: Model | None, epochs: Sequence[Epoch], energy: EnergyMeter
+) -> tuple[dict[str, float] | None, dict[str, str]]:
+    """Return joules per epoch by device, and why those that are missing are unknown."""
     if model is not None and model.why_no_epochs is not None:
-        why["energy_j_per_epoch"] = model.why_no_epochs
-        return None
+        return None, {"energy_j_per_epoch": model.why_no_epochs}
     whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
     if not whole:
-        why["energy_j_per_epoch"] = NO_WHOLE_EPOCH
-        return None
+        return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
     counters = {"cpu": energy.cpu}
     if model is not None and model.device is not None and model.device.startswith("gpu"):
         counters = {"gpu": energy.gpu(model.gpu_index), **counters}
@@ -169,9 +142,6 @@ def _energy_by_device(
         except NotMeasured as reason:
             reasons[name] = str(reason)
     if measured:
-        why.update({f"energy_j_per_epoch.{name}": reason for name, reason in reasons.items()})
-        return measured
-    why["energy_j_per_epoch"] = "; ".join(
-        f"{name.upper()}: {reason}" for name, reason in reasons.items()
-    )
-    return None
+        return measured, {f"energy_j_per_epoch.{name}": why for name, why in reasons.items()}
+    why = "; ".join(f"{name.upper()}: {reason}" for name, reason in reasons.items())
+    return None, {"energy_j_per_epoch": why}

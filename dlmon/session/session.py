@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dlmon.records import (
     GRADIENTS_PHASE,
+    AccountPart,
     Batches,
     BatchSummary,
     Epoch,
@@ -30,10 +32,13 @@ from dlmon.records import (
     SessionHeader,
 )
 from dlmon.records.changes import newest_facts
-from dlmon.session.energy import EnergyMeter
+from dlmon.session.account import TimeAccount
+from dlmon.session.gaps import Gaps
 from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
+from dlmon.session.training_readings import TrainingReadings
+from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_state import MIN_OPENINGS, SteadyState
@@ -49,6 +54,7 @@ NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "the run was too short for a figure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NOT_BUILT = "the model is not built yet"
+NO_WORKLOAD = "no workload was run: the machine alone was recorded"
 NO_BAND = "how sure it is needs two seconds of steady training"
 ONE_RUN = "a run that was measured once does not show how runs differ"
 NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
@@ -61,17 +67,6 @@ FEW_OPENINGS = (
 STEADY_PHASES = ("training", "predicting", GRADIENTS_PHASE)
 
 
-class _Reasons(dict[str, str]):
-    """Why figures are unknown, by their names, and which of them lack something of the run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lacking: dict[str, Requirement] = {}
-
-    def add_lacking(self, name: str, lack: Requirement, why: str) -> None:
-        self[name], self.lacking[name] = why, lack
-
-
 class Session:
     """Folds records; `snapshot` gives the figures, the series give the charts."""
 
@@ -80,17 +75,22 @@ class Session:
         self.facts = header.machine
         """What does not change about the machine: the newest that was reported."""
         self.machine = MachineHistory(_interval_of(header))
+        self.gaps = Gaps(self.machine.interval_s)
+        self.account = TimeAccount(header.t, self.gaps)
         self.throughput = Series()
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
         self.result: Result | None = None
         self.last_t = header.t
+        self.training_start: int | None = None
+        """When the first batch that compiles nothing began."""
         self._steady = SteadyState()
         self._epochs: list[Epoch] = []
         self._whole_s: list[float] = []
         self._evaluation: Evaluation | None = None
         self._validations = ValidationPasses()
+        self.readings = TrainingReadings()
         self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
@@ -111,7 +111,7 @@ class Session:
             self._fold_summary(record)
         elif isinstance(record, Machine):
             self.machine.fold(record)
-            self._keep_for_limit()
+            self._keep_reading()
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -122,6 +122,7 @@ class Session:
             self._fold_epoch(record)
         elif isinstance(record, Evaluation):
             self._evaluation = record
+            self.account.fold(record)
             self.last_t = max(self.last_t, record.end)
         elif isinstance(record, Output):
             self._output.append(record)
@@ -131,17 +132,43 @@ class Session:
             self.result = record
             self._close_span(self.last_t)
 
+    @property
+    def steady(self) -> SteadyState:
+        """What the times of the batches come to."""
+        return self._steady
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The epoch and its steps so far, the time of the last step, and the last moment."""
+        return self._epoch_now, self._steps_done, self._last_step_ns, self.last_t
+
+    def last_output(self, count: int) -> list[Output]:
+        """Return so many of the last lines of output, oldest first."""
+        return list(self._output)[-count:]
+
+    def take_state(
+        self, steady: SteadyState, counts: tuple[int, ...], output: Iterable[Output]
+    ) -> None:
+        """Go on from what `steady`, `counts` and `last_output` were in another one."""
+        self._steady = steady
+        self._epoch_now, self._steps_done, self._last_step_ns, self.last_t = counts
+        self._output.extend(output)
+
     def so_far(self) -> list[Record]:
         """Return the records with which a new log can continue this session."""
-        facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
-        phase = self.phase_spans[-1] if self.phase_spans else None
-        return [
-            *([facts] if self.facts != self.header.machine else ()),
-            *([self.model] if self.model is not None else ()),
-            *([Phase(phase.start, phase.phase)] if phase is not None else ()),
-            *self._epochs,
-            *([self._evaluation] if self._evaluation is not None else ()),
+        facts = None
+        if self.facts != self.header.machine:
+            facts = Facts(self.header.t, self.header.wall, self.header.host, self.facts)
+        passed: list[tuple[int, Record]] = [
+            *((span.start, Phase(span.start, span.phase)) for span in self.phase_spans),
+            *((epoch.end, epoch) for epoch in self._epochs),
         ]
+        if self._evaluation is not None:
+            passed.append((self._evaluation.end, self._evaluation))
+        in_order = (record for _, record in sorted(passed, key=lambda timed: timed[0]))
+        # What did not change since is in no later sample. A run's samples are not folded here.
+        records = (facts, self.model, *in_order, self.machine.latest)
+        return [record for record in records if record is not None]
 
     def _fold_batches(self, record: Batches) -> None:
         self._enter_epoch(record.epoch)
@@ -150,6 +177,8 @@ class Session:
             self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
         compiling = self._steady.batches == 0
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
+        self.gaps.add_batches(record, self._steady)
+        self.account.fold(record)
         self._steady.add(record.samples, record.dt_us, opening, record.opening_us, per_execution)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
@@ -168,6 +197,8 @@ class Session:
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
+        self.gaps.add_summary(record)
+        self.account.fold(record)
         self._steady.add_summary(record, self._opens_cut_epoch(record))
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._last_step_ns = record.time_us * 1000 // record.count
@@ -190,13 +221,17 @@ class Session:
 
     def _fold_phase(self, record: Phase) -> None:
         now = self.phase_spans[-1] if self.phase_spans else None
-        if now is not None and (now.phase, now.start) == (record.name, record.t):
+        repeated = now is not None and (now.phase, now.start) == (record.name, record.t)
+        if repeated or (now is not None and record.t < now.start):
             # A log that went on in another file says it again there.
             return
+        self.account.fold(record)
         self._close_span(record.t)
         self.phase_spans.append(PhaseSpan(record.name, record.t, None))
         if record.name == "building" and self._build_start is None:
             self._build_start = record.t
+        if record.name in STEADY_PHASES and self.training_start is None:
+            self.training_start = record.t
 
     def _close_span(self, t: int) -> None:
         if self.phase_spans and self.phase_spans[-1].end is None:
@@ -211,6 +246,7 @@ class Session:
             # It ended before one that is known: a log that went on in another file repeats it.
             return
         self._epochs.append(record)
+        self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
         self._epoch_now, self._steps_done = record.epoch + 1, 0
@@ -219,25 +255,22 @@ class Session:
         if record.validation is not None:
             self._validations.add(record.validation)
 
-    @property
-    def energy(self) -> EnergyMeter:
-        return self.machine.energy
-
-    def snapshot(self, now_ns: int | None = None) -> Snapshot:
+    def snapshot(self, now_ns: int | None = None, ended: bool = False) -> Snapshot:
         """Return all figures at `now_ns` (the clock of the session's machine).
 
-        Without a time, or after the end, the moment of the last record counts.
+        Without a time, or after the end, the moment of the last record counts. A session whose
+        result is about to be made of them has `ended`.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
-        why = _Reasons()
+        why: dict[str, str] = {}
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
         seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, why)
         samples_per_second = self._steady.samples_per_second()
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
-            for name in ("samples_per_second", "step_ms", "stalls"):
-                why.add_lacking(name, Requirement.STEADY_STATE, self._not_steady)
+            unsteady = ("samples_per_second", "step_ms", "stalls")
+            why |= dict.fromkeys(unsteady, Requirement.STEADY_STATE)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = NO_BAND
         stalls = self._steady.stalls()
@@ -245,7 +278,18 @@ class Session:
             why["stalls"] = SUMMARISED
         if compile_s is None:
             why["compile_s"] = "no batch has ended yet"
+        run_seconds = self._run_seconds(seconds_per_epoch, compile_s, why)
+        lacking = {name: lack for name, lack in why.items() if isinstance(lack, Requirement)}
+        ended = ended or self.result is not None
+        not_steady = NEVER_STEADY if ended else NOT_STEADY
+        for name, lack in lacking.items():
+            why[name] = NOT_BUILT if lack == Requirement.MODEL else not_steady
+        if self.header.is_machine_recording:
+            why, lacking = dict.fromkeys(why, NO_WORKLOAD), {}
         sample = self.machine.latest
+        account: dict[AccountPart, float] = {}
+        if not self.header.is_machine_recording:
+            account = self.account.parts(now, self.last_t, self._steady, ended)
         return Snapshot(
             header=self.header,
             phase=self.phase,
@@ -261,7 +305,7 @@ class Session:
             opening_stalls=self._steady.opening_stalls(),
             batches=self._steady.batches,
             seconds_per_epoch=seconds_per_epoch,
-            run_seconds=self._run_seconds(seconds_per_epoch, compile_s, why),
+            run_seconds=run_seconds,
             epochs=tuple(self._epochs),
             evaluation=self._evaluation,
             machine=sample,
@@ -269,14 +313,19 @@ class Session:
             output=tuple(self._output),
             notices=tuple(self._notices),
             limit=self._limit(),
+            account=account,
+            validity=self._validity(account, ended),
+            gaps=self.gaps.found(self._steady.usual_step_us),
             result=self.result,
             why=why,
-            lacking=why.lacking,
+            lacking=lacking,
         )
 
-    @property
-    def _not_steady(self) -> str:
-        return NOT_STEADY if self.result is None else NEVER_STEADY
+    def _validity(self, account: dict[AccountPart, float], ended: bool) -> Validity | None:
+        if self.header.is_machine_recording:
+            return None
+        machine = self.header.machine
+        return find_doubts(self._steady, account, self.readings, machine, self.model, ended)
 
     def _rate_now(self, now: int) -> float | None:
         """Return the throughput of the last two seconds of training; of more where steps are slow.
@@ -288,11 +337,15 @@ class Session:
         window_ns = max(RATE_NOW_NS, 2 * self._last_step_ns)
         return self.throughput.columns(now - window_ns, window_ns, 1)[0]
 
-    def _keep_for_limit(self) -> None:
-        """Keep the last half minute of samples of steady training, to say what limits it."""
+    def _keep_reading(self) -> None:
+        """Keep what is needed to explain gaps, and half a minute of what limits the training."""
         sample = self.machine.latest
-        if sample is None or self.phase not in STEADY_PHASES or not self._steady.steady:
+        if sample is None:
             return
+        self.gaps.fold(sample)
+        if self.phase not in STEADY_PHASES or not self._steady.steady:
+            return
+        self.readings.fold(sample, self._gpu_index)
         self._training_samples.append(sample)
         window_s = max(WINDOW_S, MIN_SAMPLES * self.machine.interval_s)
         oldest_t = sample.t - int(window_s * 1e9)
@@ -300,21 +353,29 @@ class Session:
             self._training_samples.popleft()
 
     def _limit(self) -> Limit | None:
-        gpu_index = self.model.gpu_index if self.model is not None else None
         cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
-        return find_limit(tuple(self._training_samples), self.facts, gpu_index, cpus, threads)
+        samples = tuple(self._training_samples)
+        return find_limit(samples, self.facts, self._gpu_index, cpus, threads)
+
+    @property
+    def _gpu_index(self) -> int | None:
+        return self.model.gpu_index if self.model is not None else None
+
+    @property
+    def steady_windows(self) -> tuple[tuple[int, int], ...]:
+        """Samples and microseconds of consecutive windows of steady training."""
+        return self._steady.windows
+
+    @property
+    def stall_limit_us(self) -> float | None:
+        """How long a batch has to take to be a stall; None before the run is steady."""
+        return self._steady.stall_limit_us()
 
     @property
     def phase(self) -> str | None:
         return self.phase_spans[-1].phase if self.phase_spans else None
 
-    def _validation_s(self, steps: int | None) -> float | None:
-        """Return the time of a whole validation pass; None where it isn't known yet."""
-        if steps is None or steps < 1:
-            return 0.0
-        return self._validations.seconds(steps)
-
-    def _seconds_per_epoch(self, compile_s: float, why: _Reasons) -> SecondsPerEpoch | None:
+    def _seconds_per_epoch(self, compile_s: float, why: dict[str, str]) -> SecondsPerEpoch | None:
         if self.model is not None and self.model.why_no_epochs is not None:
             why["seconds_per_epoch"] = self.model.why_no_epochs
             return None
@@ -325,25 +386,23 @@ class Session:
                 why["seconds_per_epoch.band"] = NO_BAND
             return measured
         if self.model is None:
-            why.add_lacking("seconds_per_epoch", Requirement.MODEL, NOT_BUILT)
+            why["seconds_per_epoch"] = Requirement.MODEL
             return None
         if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
             why["seconds_per_epoch"] = NO_EPOCHS
             return None
-        if self._validation_s(self.model.validation_steps) is None:
+        if self._validations.seconds(self.model.validation_steps or 0) is None:
             why["validation"] = NOT_IN_PROJECTION
         projected = self._projected_epoch(self.model)
         if projected is None:
-            why.add_lacking("seconds_per_epoch", Requirement.STEADY_STATE, self._not_steady)
+            why["seconds_per_epoch"] = Requirement.STEADY_STATE
         elif self._steady.openings.mean_us is None:
             why["openings"] = FEW_OPENINGS
         return projected
 
     def _projected_epoch(self, model: Model) -> SecondsPerEpoch | None:
         steps = model.validation_steps or 0
-        validation_s = self._validation_s(steps)
-        if not validation_s:
-            return project_epoch(self._steady, model.samples_per_epoch, 0.0)
+        validation_s = self._validations.seconds(steps) or 0.0
         half_s = self._validations.half_s(steps, self._steady)
         return project_epoch(self._steady, model.samples_per_epoch, validation_s, half_s)
 
@@ -351,7 +410,7 @@ class Session:
         self,
         seconds_per_epoch: SecondsPerEpoch | None,
         compile_s: float | None,
-        why: _Reasons,
+        why: dict[str, str],
     ) -> RunSeconds | None:
         """Return the time of build, all epochs and the evaluation: measured, or projected."""
         model, build = self.model, self._build_start
@@ -360,7 +419,7 @@ class Session:
             return None
         evaluation_steps = (model.evaluation_steps if model else None) or 0
         if model is None or build is None:
-            why.add_lacking("run_seconds", Requirement.MODEL, NOT_BUILT)
+            why["run_seconds"] = Requirement.MODEL
             return None
         if evaluation_steps < 1:
             why["run_seconds"] = "published numbers of this workload are for an epoch"
@@ -375,8 +434,6 @@ class Session:
             return RunSeconds(value=took_s, low=None, high=None, projected=False)
         if seconds_per_epoch is None:
             why["run_seconds"] = why["seconds_per_epoch"]
-            if "seconds_per_epoch" in why.lacking:
-                why.lacking["run_seconds"] = why.lacking["seconds_per_epoch"]
             return None
         # Epochs that have ended hold their compilation; before the first, it comes on top.
         fixed_s = self._build_s + (sum(asked_s) if asked_s else compile_s or 0.0)
@@ -421,7 +478,7 @@ class Session:
         step_us = self._steady.mean_step_us
         epoch_left_s = run_left_s = None
         if step_us is not None and self.result is None:
-            validation_s = self._validation_s(validation_steps) or 0.0
+            validation_s = self._validations.seconds(validation_steps) or 0.0
             opening_us = self._steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s
             epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import (
+    AccountPart,
     Epoch,
     Evaluation,
     Machine,
@@ -18,7 +19,9 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.records.record import record
+from dlmon.session.gaps import Gap
 from dlmon.session.limits import Limit
+from dlmon.session.validity import Validity
 
 
 @record(frozen=True)
@@ -73,6 +76,12 @@ class Snapshot:
     output: tuple[Output, ...]
     notices: tuple[Notice, ...]
     limit: Limit | None
+    account: dict[AccountPart, float]
+    """Seconds of `elapsed_s` by what they went into."""
+    validity: Validity | None
+    """What speaks against the figures; None before there are any."""
+    gaps: tuple[Gap, ...]
+    """Times of over a second without a batch."""
     result: Result | None
     why: dict[str, str]
     lacking: dict[str, Requirement]

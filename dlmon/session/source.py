@@ -79,6 +79,10 @@ class MachineSource(Protocol):
         """What the machine is, as far as is known."""
 
     @property
+    def goes_on(self) -> bool:
+        """Whether more readings may come; false of a recording that is over."""
+
+    @property
     def is_on(self) -> bool:
         """Whether sampling is on."""
 

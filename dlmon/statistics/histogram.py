@@ -17,7 +17,7 @@ class StepHistogram:
 
     Their width grows with the duration: it is the finest share of it that needs no more than
     128 buckets, and never above 1 %. So a quantile is right to 0.5 %, and durations that
-    hardly differ can still be told apart.
+    hardly differ stay apart.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The 95 % interval of a mean."""
+"""The 95 % interval of a mean, and Student's t for any degrees of freedom. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,44 @@ def student_95(degrees: int) -> float:
 def mean_half_width(values: Sequence[float]) -> float:
     """Return the half-width of the 95 % t-interval of the mean of two or more values."""
     count = len(values)
-    mean = math.fsum(values) / count
+    mean = math.fsum(value / count for value in values)
     deviation = math.hypot(*(value - mean for value in values)) / math.sqrt(count - 1)
     return student_95(count - 1) * deviation / math.sqrt(count)
+
+
+def student_p(t: float, degrees: float) -> float:
+    """Return how likely Student's t is at least as far from zero as `t`, on either side."""
+    return _incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+
+
+def student_95_of(degrees: float) -> float:
+    """Return the two-sided 95 % quantile for degrees that needn't be whole, as Welch's are."""
+    low, high = 1.9, 12.8
+    for _ in range(50):
+        middle = (low + high) / 2
+        if student_p(middle, max(1.0, degrees)) > 0.05:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+_TERMS = 200
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    fraction = 1.0
+    for number in range(_TERMS, 0, -1):
+        m = number // 2
+        if number % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        fraction = 1 + term / fraction
+    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return math.exp(logarithm + a * math.log(x) + b * math.log1p(-x)) / a / fraction

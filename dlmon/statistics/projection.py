@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from dlmon.records import SecondsPerEpoch, Validation
-from dlmon.records.record import record
 from dlmon.statistics.intervals import mean_half_width, student_95
 from dlmon.statistics.steady_state import SteadyState
 
@@ -51,17 +50,6 @@ def epoch_interval(
     )
 
 
-@record(frozen=True)
-class ValidationTime:
-    """A validation pass as its fixed part and its time per batch."""
-
-    fixed_s: float
-    step_s: float
-
-    def seconds(self, steps: int) -> float:
-        return self.fixed_s + self.step_s * steps
-
-
 class ValidationPasses:
     """Folds validation passes, and says what a whole one takes.
 
@@ -72,7 +60,8 @@ class ValidationPasses:
     def __init__(self) -> None:
         self.compile_s = 0.0
         self._passes = 0
-        self._first: ValidationTime | None = None
+        self._first: tuple[float, float] | None = None
+        """The fixed part of the first pass, and its time per batch."""
         self._timed_s = 0.0
         self._sums = [0.0] * 5
 
@@ -90,7 +79,7 @@ class ValidationPasses:
         if self._passes == 1:
             self.compile_s = opening_s if timed else max(0.0, first_s)
             # One batch alone, which compiled, says nothing of another.
-            self._first = ValidationTime(closing_s, step_s) if timed else None
+            self._first = (closing_s, step_s) if timed else None
             self._timed_s = step_s * timed
             return
         if self._passes == 2:
@@ -102,10 +91,15 @@ class ValidationPasses:
 
     def seconds(self, steps: int) -> float | None:
         """Return the mean time of a pass of `steps` batches; None before that is known."""
+        if steps < 1:
+            return 0.0
         if self._passes > 1:
             fixed_s, step_s = (total / (self._passes - 1) for total in self._sums[:2])
-            return ValidationTime(fixed_s, step_s).seconds(steps)
-        return None if self._first is None else self._first.seconds(steps)
+        elif self._first is not None:
+            fixed_s, step_s = self._first
+        else:
+            return None
+        return fixed_s + step_s * steps
 
     def half_s(self, steps: int, steady: SteadyState) -> float:
         """Return the half-width of that mean's 95 % interval.
@@ -114,7 +108,7 @@ class ValidationPasses:
         else validation counts as just as uneven as the run's steady training.
         """
         mean_s, count = self.seconds(steps), self._passes - 1
-        if mean_s is None:
+        if not mean_s:
             return 0.0
         if count >= MIN_PASSES:
             squares = self._sums[2] + 2 * steps * self._sums[3] + steps**2 * self._sums[4]

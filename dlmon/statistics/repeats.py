@@ -8,14 +8,13 @@ is faster than another. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlmon.records import Result, Status
-from dlmon.statistics.intervals import student_95
+from dlmon.statistics.intervals import mean_half_width
 
 MIN_RUNS = 3
-TOO_FEW_RUNS = f"an interval needs {MIN_RUNS} runs of the same combination"
 METRICS = ("seconds_per_epoch", "run_seconds", "step_ms", "ms_per_sample")
 """What repeats are compared by. Each is a time, so that less is faster."""
 
@@ -25,21 +24,14 @@ class Spread:
     """The time of a combination over its runs.
 
     Attributes:
-        runs: how many runs stand behind it, at least one.
         mean: the mean of their times.
         low, high: the 95 % t-interval of that mean, None below `MIN_RUNS` runs.
             It is even about the mean, so `low` may be less than zero.
     """
 
-    runs: int
     mean: float
     low: float | None = None
     high: float | None = None
-
-    @property
-    def why(self) -> str | None:
-        """Why there is no interval, in words; None where there is one."""
-        return TOO_FEW_RUNS if self.low is None else None
 
 
 @dataclass(frozen=True)
@@ -61,31 +53,13 @@ def spread_of_repeats(times: Sequence[float]) -> Spread | None:
     A number that is no time (zero, negative, infinite, NaN) is left out.
     """
     times = [time for time in times if 0 < time < math.inf]
-    count = len(times)
-    if not count:
+    if not times:
         return None
-    mean = math.fsum(time / count for time in times)
-    if count < MIN_RUNS:
-        return Spread(count, mean)
-    deviation = math.hypot(*(time - mean for time in times)) / math.sqrt(count - 1)
-    half = student_95(count - 1) * deviation / math.sqrt(count)
-    return Spread(count, mean, low=mean - half, high=mean + half)
-
-
-def spread_of_results(metric: str, results: Iterable[Result]) -> Spread | None:
-    """Return the spread of a metric over the results of one combination.
-
-    Runs that failed or have no such value are left out; None when none is left.
-
-    Args:
-        metric: one of `METRICS`.
-        results: of runs with the same workload, device and options.
-
-    Raises:
-        ValueError: the metric is not known.
-    """
-    values = [time_of(metric, result) for result in results]
-    return spread_of_repeats([value for value in values if value is not None])
+    mean = math.fsum(time / len(times) for time in times)
+    if len(times) < MIN_RUNS:
+        return Spread(mean)
+    half = mean_half_width(times)
+    return Spread(mean, low=mean - half, high=mean + half)
 
 
 def time_of(metric: str, result: Result) -> float | None:
@@ -111,10 +85,9 @@ def time_of(metric: str, result: Result) -> float | None:
 def faster(a: Spread | None, b: Spread | None) -> Speedup | None:
     """Return how many times as fast as `b` combination `a` is; None where that is unclear.
 
-    It is clear where both have an interval and the two don't overlap. None is
-    false, so `if faster(a, b):` reads as it should. It doesn't mean that `b` is
-    the faster one: ask `faster(b, a)`. Where an interval reaches below zero,
-    which no time does, it counts down to zero.
+    It is clear where both have an interval and the two don't overlap. None doesn't mean that
+    `b` is the faster one: ask `faster(b, a)`. Where an interval reaches below zero, which no
+    time does, it counts down to zero.
     """
     if a is None or b is None:
         return None

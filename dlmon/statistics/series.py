@@ -10,19 +10,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
+from typing import NamedTuple
 
 FINE_BUCKETS = 4096
 WHOLE_BUCKETS = 2048
 FORGOTTEN_AT_ONCE = 256
+CELL_NS = 4_000_000_000
+"""How fine a series is kept in an index."""
+CELLS_OF_QUARTER = 4
+_COARSE_NS = CELL_NS * CELLS_OF_QUARTER
 
 
 class _Buckets:
-    """Sums of value × time and of time, by bucket number."""
+    """Sums of value × time and of time, by bucket number; of some the extremes within them."""
 
     def __init__(self, width_ns: int) -> None:
         self.width_ns = width_ns
         self.sums: dict[int, float] = {}
         self.covered_ns: dict[int, float] = {}
+        self.extremes: dict[int, tuple[float, float]] = {}
         self.has_forgotten = False
 
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
@@ -39,15 +45,22 @@ class _Buckets:
             number += 1
             edge_ns += width
 
-    def forget_oldest(self, keep: int) -> None:
-        """Keep so many at most, and forget several at once.
+    def forget_oldest(self, keep: int) -> list[tuple[int, float]]:
+        """Keep so many at most, and forget several at once; return these, each with its mean.
 
         A dict whose first entries were deleted takes long to find the first that is left.
         """
-        if len(self.sums) > keep:
-            self.has_forgotten = True
-            for oldest in list(islice(self.sums, len(self.sums) - keep + FORGOTTEN_AT_ONCE)):
-                del self.sums[oldest], self.covered_ns[oldest]
+        if len(self.sums) <= keep:
+            return []
+        self.has_forgotten = True
+        oldest = list(islice(self.sums, len(self.sums) - keep + FORGOTTEN_AT_ONCE))
+        return [(n, self.sums.pop(n) / self.covered_ns.pop(n)) for n in oldest]
+
+    def widen(self, start_ns: int, low: float, high: float) -> None:
+        """Let the extremes of the bucket that a moment lies in hold these too."""
+        number = start_ns // self.width_ns
+        least, most = self.extremes.get(number, (low, high))
+        self.extremes[number] = (min(least, low), max(most, high))
 
     def between(self, start_ns: int, end_ns: int) -> Iterable[int]:
         """Return the numbers of buckets that may lie there, never more than are asked or held."""
@@ -64,7 +77,35 @@ class _Buckets:
             half = number // 2
             self.sums[half] = self.sums.get(half, 0.0) + total
             self.covered_ns[half] = self.covered_ns.get(half, 0.0) + covered[number]
-        self.width_ns *= 2
+        extremes, width_ns = self.extremes, self.width_ns
+        self.extremes, self.width_ns = {}, 2 * width_ns
+        for number, (low, high) in extremes.items():
+            self.widen(number * width_ns, low, high)
+
+
+class Part(NamedTuple):
+    """A part of a series, in cells of `CELL_NS`, with the least and the most within them."""
+
+    first: int
+    """The number of its first cell, from the clock's 0."""
+    cells: list[float | None]
+    low: float
+    high: float
+
+    @property
+    def end(self) -> int:
+        """The number of the cell behind it."""
+        return self.first + len(self.cells)
+
+    def coarse(self) -> list[float | None]:
+        """Return the means of quarters, of four cells each but for the last."""
+        count = len(self.cells)
+        return [_mean(self.cells[at : at + CELLS_OF_QUARTER]) for at in range(0, count, 4)]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 class Series:
@@ -77,8 +118,42 @@ class Series:
     def __init__(self, bucket_ns: int = 1_000_000_000) -> None:
         self._fine = _Buckets(bucket_ns)
         self._whole = _Buckets(bucket_ns)
-        self.start_ns: int | None = None
         self.end_ns: int | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over all time that is covered; None where none is."""
+        covered_ns = sum(self._whole.covered_ns.values())
+        return sum(self._whole.sums.values()) / covered_ns if covered_ns else None
+
+    def part_since(self, first: int | None) -> Part | None:
+        """Return the whole cells from that one on, or from the first; None without a value there.
+
+        Cells that are too long ago to be known finely are left out, as are empty ones before the
+        first value.
+        """
+        fine, end_ns = self._fine, self.end_ns
+        wanted = 0 if first is None else first * CELL_NS // fine.width_ns
+        begin = next((number for number in fine.sums if number >= wanted), None)
+        if begin is None or end_ns is None:
+            return None
+        first = max(begin * fine.width_ns // CELL_NS, first or 0)
+        count = min(end_ns // CELL_NS - first, FINE_BUCKETS)
+        if count < 1:
+            return None
+        cells = self.columns(first * CELL_NS, CELL_NS, count)
+        edges = (first * CELL_NS // fine.width_ns, (first + count) * CELL_NS // fine.width_ns)
+        covered = fine.covered_ns
+        values = [fine.sums[n] / covered[n] for n in range(*edges) if covered.get(n)]
+        return Part(first, cells, min(values), max(values)) if values else None
+
+    def rest_since(self, first: int) -> tuple[int, int, float] | None:
+        """Return (start, end, mean) of what lies behind the last whole cell."""
+        if self.end_ns is None or self.end_ns <= first * CELL_NS:
+            return None
+        start_ns = max(first * CELL_NS, self.end_ns - CELL_NS)
+        (mean,) = self.columns(start_ns, self.end_ns - start_ns, 1)
+        return None if mean is None else (start_ns, self.end_ns, mean)
 
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
         """Say that the quantity had `value` from `start_ns` to `end_ns`."""
@@ -87,11 +162,11 @@ class Series:
         # A forged or broken log may claim a span of years: don't fill buckets for it.
         start_ns = max(start_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
         self._fine.add(start_ns, end_ns, value)
-        self._fine.forget_oldest(FINE_BUCKETS)
+        for number, mean in self._fine.forget_oldest(FINE_BUCKETS):
+            self._whole.widen(number * self._fine.width_ns, mean, mean)
         self._whole.add(start_ns, end_ns, value)
         while len(self._whole.sums) > WHOLE_BUCKETS:
             self._whole.double()
-        self.start_ns = start_ns if self.start_ns is None else min(self.start_ns, start_ns)
         self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
 
     def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
@@ -102,22 +177,17 @@ class Series:
         """
         ends = list(accumulate(dt_us, initial=0))
         done = list(accumulate(samples, initial=0))
-        width_us = self._fine.width_ns / 1000
-        total_us = ends[-1]
+        width_ns, total_us = self._fine.width_ns, ends[-1]
         at_us = 0.0
         while at_us < total_us:
-            boundary_ns = ((start_ns + int(at_us * 1000)) // self._fine.width_ns + 1) * (
-                self._fine.width_ns
-            )
+            at_ns = start_ns + int(at_us * 1000)
+            boundary_ns = (at_ns // width_ns + 1) * width_ns
             next_us = min(total_us, max((boundary_ns - start_ns) / 1000, at_us + 1))
-            if total_us > FINE_BUCKETS * width_us:
+            if total_us > FINE_BUCKETS * width_ns / 1000:
                 next_us = total_us
             amount = _interpolate(ends, done, next_us) - _interpolate(ends, done, at_us)
-            self.add(
-                start_ns + int(at_us * 1000),
-                start_ns + int(next_us * 1000),
-                amount / ((next_us - at_us) / 1e6),
-            )
+            rate = amount / ((next_us - at_us) / 1e6)
+            self.add(at_ns, start_ns + int(next_us * 1000), rate)
             at_us = next_us
 
     def columns(self, start_ns: int, column_ns: int, count: int) -> list[float | None]:
@@ -128,11 +198,11 @@ class Series:
         batch at the end would look like a drop.
         """
         column_ns = max(1, column_ns)
-        fine_reaches_back = (
-            not self._fine.sums or start_ns >= next(iter(self._fine.sums)) * self._fine.width_ns
-        )
-        all_is_fine = not self._fine.has_forgotten
-        buckets = self._fine if fine_reaches_back or all_is_fine else self._whole
+        buckets = self._fine
+        if buckets.has_forgotten and (
+            not buckets.sums or start_ns < next(iter(buckets.sums)) * buckets.width_ns
+        ):
+            buckets = self._whole
         sums = [0.0] * count
         covered = [0.0] * count
         width = buckets.width_ns
@@ -165,6 +235,98 @@ class Series:
                 covered_ns = covered[last]
                 means[last] = (mean * covered_ns + before * open_ns) / (covered_ns + open_ns)
         return means
+
+    def extremes(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
+        """Return the least and the greatest mean of the finest buckets between two moments.
+
+        Of what is long ago they are known of longer times only: None for a shorter one.
+        """
+        fine, whole = self._fine, self._whole
+        covered_ns = fine.covered_ns
+        values = [
+            fine.sums[number] / covered_ns[number]
+            for number in fine.between(start_ns, end_ns)
+            if covered_ns.get(number)
+        ]
+        if fine.has_forgotten:
+            coarse = [whole.extremes.get(n, ()) for n in whole.between(start_ns, end_ns)]
+            if any(coarse) and end_ns - start_ns < whole.width_ns:
+                return None
+            values.extend(value for pair in coarse for value in pair)
+        return (min(values), max(values)) if values else None
+
+
+class CoarseSeries:
+    """All of a quantity in coarse buckets, from which it can be had as it was at a time."""
+
+    def __init__(self) -> None:
+        self._buckets = _Buckets(_COARSE_NS)
+
+    def add(self, first: int, means: Iterable[float | None], low: float, high: float) -> None:
+        """Add a part that was kept coarsely; parts come in the order of time.
+
+        Args:
+            first: its first cell.
+            means: of its quarters (see `Part.coarse`).
+            low: the least of it.
+            high: the greatest.
+        """
+        buckets, start_ns = self._buckets, first * CELL_NS
+        for mean in means:
+            if mean is not None:
+                buckets.add(start_ns, start_ns + _COARSE_NS, mean)
+                buckets.widen(start_ns, low, high)
+            start_ns += _COARSE_NS
+        while len(buckets.sums) > WHOLE_BUCKETS:
+            buckets.double()
+
+    def series_until(
+        self,
+        end: int,
+        cells: Iterable[tuple[int, float]],
+        rest: tuple[int, int, float] | None,
+        bucket_ns: int,
+    ) -> Series:
+        """Return the series as it was up to a cell.
+
+        Args:
+            end: the number of that cell.
+            cells: the newest before it, each with its number.
+            rest: (start, end, value) of what lies behind.
+            bucket_ns: the series' finest resolution.
+        """
+        series = Series(bucket_ns)
+        fine, whole, all_of_it = series._fine, series._whole, self._buckets
+        whole.width_ns = width_ns = all_of_it.width_ns
+        last, within_ns = divmod(end * CELL_NS, width_ns)
+        whole.sums = {n: total for n, total in all_of_it.sums.items() if n < last}
+        whole.covered_ns = {n: ns for n, ns in all_of_it.covered_ns.items() if n < last}
+        whole.extremes = {n: span for n, span in all_of_it.extremes.items() if n <= last}
+        if within_ns and last in all_of_it.sums:
+            # It reaches further: what it holds until then is as good as all of it.
+            whole.sums[last] = all_of_it.sums[last] * within_ns / width_ns
+            whole.covered_ns[last] = all_of_it.covered_ns[last] * within_ns / width_ns
+        each = CELL_NS // bucket_ns
+        if each * bucket_ns == CELL_NS:
+            fine.sums = {
+                n: value * bucket_ns
+                for number, value in cells
+                for n in range(number * each, (number + 1) * each)
+            }
+            fine.covered_ns = dict.fromkeys(fine.sums, float(bucket_ns))
+        else:
+            for number, value in cells:
+                fine.add(number * CELL_NS, (number + 1) * CELL_NS, value)
+        if whole.sums:
+            series.end_ns = end * CELL_NS
+        if rest is not None:
+            fine.add(*rest)
+            whole.add(*rest)
+            series.end_ns = rest[1]
+        # Their extremes are among the coarse ones.
+        fine.forget_oldest(FINE_BUCKETS)
+        fine.has_forgotten = bool(whole.sums)
+        return series
 
 
 def _interpolate(ends: list[int], done: list[int], at_us: float) -> float:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import mul
 
 from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
 from dlmon.records.record import record
@@ -23,6 +24,7 @@ BLOCK_US = 1_000_000
 """How long a block is at first; see `docs/measuring.md`."""
 MAX_BLOCKS = 20
 MAX_AUTOCORRELATION = 0.9
+MIN_BLOCKS_OF_HALF = 5
 STALL_FACTOR = 10
 # So many epochs must have been opened before their openings are used.
 MIN_OPENINGS = 3
@@ -60,10 +62,10 @@ class _OpenedEpochs:
         self._mean_us += beyond / self.histogram.count
         self._squares += beyond * (took_us - self._mean_us)
 
-    def openings(self, step_us: float) -> Openings:
-        """Return what they took beyond usual steps of `step_us`."""
+    def openings(self, step_us: float | None) -> Openings:
+        """Return what they took beyond usual steps of `step_us`, None where that isn't known."""
         count = self.histogram.count
-        if count < MIN_OPENINGS:
+        if count < MIN_OPENINGS or step_us is None:
             return Openings(count)
         mean_us = max(0.0, self._mean_us - step_us * self._steps / count)
         return Openings(count, mean_us, math.sqrt(self._squares / (count - 1) / count))
@@ -102,6 +104,11 @@ class _Blocks:
             self._blocks = [(a[0] + b[0], a[1] + b[1]) for a, b in pairs]
             self._length_us *= 2
 
+    @property
+    def whole(self) -> tuple[tuple[int, int], ...]:
+        """Samples and microseconds of each block that is over."""
+        return tuple(self._blocks)
+
     def relative_error(self) -> tuple[float, int] | None:
         """Return the relative standard error of samples over time, with its degrees of freedom.
 
@@ -109,18 +116,65 @@ class _Blocks:
         Where a block is like the one before it, as under noise that lasts longer than a block,
         so many say only as much as fewer independent ones.
         """
-        count = len(self._blocks)
-        samples = sum(block[0] for block in self._blocks)
-        if count < 2 or not samples:
+        return _error_of_ratio(self._blocks)
+
+    def drift(self) -> float | None:
+        """Return by what share the second half was faster than the first, below 0 where slower.
+
+        None below ten blocks, and where chance may have done it: the halves differ by no more
+        than the blocks of each do, apart from a trend within the half.
+        """
+        middle = len(self._blocks) // 2
+        if middle < MIN_BLOCKS_OF_HALF:
             return None
-        rate = samples / sum(block[1] for block in self._blocks)
-        residuals = [done - rate * time_us for done, time_us in self._blocks]
-        squares = math.fsum(residual**2 for residual in residuals)
-        products = math.fsum(a * b for a, b in pairwise(residuals))
-        autocorrelation = min(max(products / squares, 0.0), MAX_AUTOCORRELATION) if squares else 0.0
-        independent = count * (1 - autocorrelation) / (1 + autocorrelation)
-        error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
-        return error, max(1, int(independent) - 1)
+        halves = self._blocks[:middle], self._blocks[-middle:]
+        before, after = (_ratio(half) for half in halves)
+        if not before or not after:
+            return None
+        (error, degrees), (other_error, other_degrees) = map(_error_beside_trend, halves)
+        band = student_95(degrees + other_degrees) * math.hypot(error, other_error)
+        change = after / before - 1
+        return change if abs(change) > band else None
+
+
+def _ratio(blocks: Sequence[tuple[int, int]]) -> float:
+    """Return samples over time."""
+    return sum(block[0] for block in blocks) / sum(block[1] for block in blocks)
+
+
+def _error_of_ratio(blocks: Sequence[tuple[int, int]]) -> tuple[float, int] | None:
+    """Return the relative standard error of samples over time, with its degrees of freedom."""
+    count = len(blocks)
+    samples = sum(block[0] for block in blocks)
+    if count < 2 or not samples:
+        return None
+    rate = _ratio(blocks)
+    residuals = [done - rate * time_us for done, time_us in blocks]
+    squares, independent = _spread(residuals)
+    error = math.sqrt(squares / (count - 1) / independent) / (samples / count)
+    return error, max(1, int(independent) - 1)
+
+
+def _error_beside_trend(blocks: Sequence[tuple[int, int]]) -> tuple[float, int]:
+    """Return the relative standard error of samples over time, apart from a trend in them."""
+    count, rate = len(blocks), _ratio(blocks)
+    places = [number - (count - 1) / 2 for number in range(count)]
+    changes = [done / time_us / rate - 1 for done, time_us in blocks]
+    mean, square = math.fsum(changes) / count, math.fsum(place**2 for place in places)
+    slope = math.fsum(map(mul, places, changes)) / square
+    residuals = [
+        change - mean - slope * place for place, change in zip(places, changes, strict=True)
+    ]
+    squares, independent = _spread(residuals)
+    return math.sqrt(squares / (count - 2) / independent), max(1, int(independent) - 2)
+
+
+def _spread(residuals: Sequence[float]) -> tuple[float, float]:
+    """Return the sum of squares, and as how many independent values so many count."""
+    squares = math.fsum(residual**2 for residual in residuals)
+    products = math.fsum(a * b for a, b in pairwise(residuals))
+    autocorrelation = min(max(products / squares, 0.0), MAX_AUTOCORRELATION) if squares else 0.0
+    return squares, len(residuals) * (1 - autocorrelation) / (1 + autocorrelation)
 
 
 class SteadyBatches:
@@ -219,6 +273,14 @@ class SteadyBatches:
         return dt_us[position:]
 
 
+def _stalled_us(summary: BatchSummary) -> int:
+    """Return about what the stalls among batches took beyond as many usual ones."""
+    usual_us, longest_us = summary.step_us[len(summary.step_us) // 2], summary.step_us[-1]
+    stalls = summary.stalls or 0
+    beyond_us = summary.time_us - (summary.first_us or 0) - usual_us * summary.count
+    return max(0, min(beyond_us, stalls * (longest_us - usual_us)))
+
+
 class SteadyState:
     """Folds batches in order and says how fast the run is once it is steady."""
 
@@ -229,6 +291,7 @@ class SteadyState:
         # Of batches whose own times are not known.
         self._summarised = StepHistogram()
         self._summarised_stalls: int | None = 0
+        self._summarised_stalled_us = 0
         self._blocks = _Blocks()
         self._steady_samples = 0
         self._steady_us = 0
@@ -244,6 +307,16 @@ class SteadyState:
         return self._steady_us > 0
 
     @property
+    def seconds(self) -> float:
+        """How long the batches of the steady state took together."""
+        return self._steady_us / 1e6
+
+    @property
+    def windows(self) -> tuple[tuple[int, int], ...]:
+        """Samples and microseconds of consecutive windows of a second or more, 19 at most."""
+        return self._blocks.whole
+
+    @property
     def mean_step_us(self) -> float | None:
         """Return the mean duration of a batch in the steady state."""
         if not self.steady:
@@ -257,10 +330,7 @@ class SteadyState:
     @property
     def openings(self) -> Openings:
         """Return what it takes to open an epoch, beyond its steps, where that is known apart."""
-        step_us = self.mean_step_us
-        if step_us is None:
-            return Openings(self._picked.opened.histogram.count)
-        return self._picked.opened.openings(step_us)
+        return self._picked.opened.openings(self.mean_step_us)
 
     @property
     def rough_step_us(self) -> float | None:
@@ -270,6 +340,18 @@ class SteadyState:
         """
         count = self._picked.warm_up_batches + self._steady_batches
         return (self._picked.warm_up_us + self._steady_us) / count if count else None
+
+    @property
+    def usual_step_us(self) -> float | None:
+        """Return the median duration of a batch, the mean of the warm-up until that is known."""
+        if self.steady:
+            return weighted_quantile(self._ranked(), 0.5)
+        return self.rough_step_us
+
+    @property
+    def first_batches(self) -> Sequence[tuple[int, float]]:
+        """How long each execution took that held the first batch of a size, and its batches."""
+        return self._picked.first
 
     def add(
         self,
@@ -303,6 +385,7 @@ class SteadyState:
         if self._summarised_stalls is not None:
             stalls = summary.stalls
             self._summarised_stalls = None if stalls is None else self._summarised_stalls + stalls
+        self._summarised_stalled_us += _stalled_us(summary)
         if summary.first_us is not None and (opening or summary.opening_us is not None):
             steps = min(summary.first_steps or 1, count) if opening else 0
             first_us = summary.first_us if steps else 0
@@ -368,17 +451,28 @@ class SteadyState:
 
         None before there are any, and where some batches are only summarised without the count.
         """
-        at_openings, limit_us = self.opening_stalls(), self._stall_limit_us()
+        at_openings, limit_us = self.opening_stalls(), self.stall_limit_us()
         if at_openings is None or limit_us is None or self._summarised_stalls is None:
             return None
         return at_openings + self._histogram.count_over(limit_us) + self._summarised_stalls
 
     def opening_stalls(self) -> int | None:
         """Count the stalls that were openings of epochs."""
-        limit_us = self._stall_limit_us()
+        limit_us = self.stall_limit_us()
         return None if limit_us is None else self._picked.opened.histogram.count_over(limit_us)
 
-    def _stall_limit_us(self) -> float | None:
+    def stalled_us(self) -> float:
+        """Return what the stalls of steady batches took beyond as many usual ones."""
+        limit_us = self.stall_limit_us()
+        if limit_us is None:
+            return 0.0
+        usual_us = limit_us / STALL_FACTOR
+        slow = [(took, count) for took, count in self._histogram.ranked() if took > limit_us]
+        beyond_us = math.fsum((took - usual_us) * count for took, count in slow)
+        return beyond_us + self._summarised_stalled_us
+
+    def stall_limit_us(self) -> float | None:
+        """Return how long a batch has to take to be counted as a stall."""
         return STALL_FACTOR * weighted_quantile(self._ranked(), 0.5) if self.steady else None
 
     def compile_us(self) -> int | None:
@@ -386,12 +480,11 @@ class SteadyState:
         if not self.batch_size:
             return None
         ranked = self._ranked()
-        usual = weighted_quantile(ranked, 0.5) if ranked else self._warm_up_mean_us()
-        return int(sum(max(0.0, took - usual * steps) for took, steps in self._picked.first))
-
-    def _warm_up_mean_us(self) -> float:
-        count = self._picked.warm_up_batches
-        return self._picked.warm_up_us / count if count else 0.0
+        picked = self._picked
+        usual = picked.warm_up_us / max(1, picked.warm_up_batches)
+        if ranked:
+            usual = weighted_quantile(ranked, 0.5)
+        return int(sum(max(0.0, took - usual * steps) for took, steps in picked.first))
 
     def relative_band(self) -> float | None:
         """Return the 95 % half-width of the mean step over the mean; None below two blocks."""
@@ -400,6 +493,13 @@ class SteadyState:
             return None
         error, degrees = found
         return student_95(degrees) * error
+
+    def drift(self) -> float | None:
+        """Return by what share the second half of the run was faster than its first.
+
+        Below 0 where it was slower; None where chance may have done it.
+        """
+        return self._blocks.drift()
 
     def band_of_span_s(self, span_s: float) -> float | None:
         """Return the 95 % half-width of a time of training, as far as that varies by chance.

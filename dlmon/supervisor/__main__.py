@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import sys
+from functools import partial
 
 from dlmon.launch.children import become_subreaper
 from dlmon.launch.job import Job, Refused, Started, answer_to_line
@@ -33,11 +34,8 @@ def main() -> None:
     to_viewer = os.dup(1)
     os.set_blocking(to_viewer, False)
 
-    def send(record: Record) -> None:
-        _send_to(to_viewer, record)
-
     async def run() -> None:
-        await Supervisor(job, _answer, send).run()
+        await Supervisor(job, _answer, partial(_send_to, to_viewer)).run()
 
     asyncio.run(run())
 

@@ -1,8 +1,8 @@
 """Run one session, as the only writer of its log.
 
 The supervisor merges the workload's records, the sensors' samples and the
-workload's output into the log. It touches neither NVML nor Keras, so it can't
-hang or crash with them.
+workload's output into the log; where a machine alone is recorded, there are only
+samples. It touches neither NVML nor Keras, so it can't hang or crash with them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from dlmon.launch.interpreter import (
 from dlmon.launch.job import Job, Refused, Started
 from dlmon.launch.sensing import FACTS_S, Sensing
 from dlmon.log.folder import LogError, new_session_id
+from dlmon.log.label import Label, write_label
 from dlmon.log.writer import LogWriter
 from dlmon.records import (
     SCHEMA,
@@ -56,9 +57,16 @@ from dlmon.records import (
     Result,
     SessionHeader,
 )
+from dlmon.session.index import SessionIndex
 from dlmon.session.session import Session
 from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
-from dlmon.supervisor.verdict import Ending, make_result, measure_session, oom_kills
+from dlmon.supervisor.verdict import (
+    Ending,
+    make_machine_result,
+    make_result,
+    measure_session,
+    oom_kills,
+)
 from dlmon.supervisor.workload import Workload
 
 WORKLOADS = "workloads"
@@ -89,10 +97,12 @@ class Supervisor:
             self._take_sample,
             self._notice,
             pcie=job.pcie,
-            wake=gpu_to_wake(job.device, os.environ),
+            # To be watched, no GPU is woken.
+            wake=None if job.is_machine_recording else gpu_to_wake(job.device, os.environ),
         )
         self._writer: LogWriter | None = None
         self._session: Session | None = None
+        self._index: SessionIndex | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._workload = Workload(self._write, self._notice)
@@ -120,19 +130,14 @@ class Supervisor:
                 if self._stop_asked is not None:
                     self._answer(Refused(f"stopped before it began: {self._stop_asked}", FAILED))
                     return
-                command = self._command(interpreter)
-                device = choose_device(
-                    self._job.device, facts.machine if facts else None, os.environ
-                )
-                cpus = self._job.options.get("cpus")
-                # Only Linux reports which CPUs a process may use.
-                if cpus is not None:
-                    check_cpus(cpus, os.sched_getaffinity(0))
-                self._open_log(facts, device, interpreter)
+                launch = None
+                if not self._job.is_machine_recording:
+                    launch = self._prepare(interpreter, facts)
+                self._open_log(facts, interpreter)
             except (DeviceError, InterpreterError, BundleError, LogError) as error:
                 self._answer(Refused(str(error), WRONG_ARGUMENTS, permanent=_is_permanent(error)))
                 return
-            await self._supervise(command, device)
+            await self._supervise(launch)
         finally:
             self._sensing.close()
 
@@ -169,6 +174,25 @@ class Supervisor:
             return None
         return examining.result()
 
+    def _prepare(
+        self, interpreter: Interpreter | None, facts: Facts | None
+    ) -> tuple[list[str], DeviceChoice]:
+        """Return the command that starts the workload, and what it runs on.
+
+        Raises:
+            BundleError: it can't be had for another interpreter.
+            DeviceError: the machine has no such device, or not as many CPUs.
+        """
+        command = self._command(interpreter)
+        device = choose_device(self._job.device, facts.machine if facts else None, os.environ)
+        cpus = self._job.options.get("cpus")
+        # Only Linux reports which CPUs a process may use.
+        if cpus is not None:
+            check_cpus(cpus, os.sched_getaffinity(0))
+        if device.notice:
+            self._notice(device.notice)
+        return command, device
+
     def _command(self, interpreter: Interpreter | None) -> list[str]:
         """Return the command that starts the workload; elsewhere it runs from a bundle."""
         if interpreter is None:
@@ -185,12 +209,13 @@ class Supervisor:
         stopping.cancel()
         return self._facts.result() if self._facts.done() else None
 
-    def _open_log(
-        self, facts: Facts | None, device: DeviceChoice, interpreter: Interpreter | None
-    ) -> None:
+    def _open_log(self, facts: Facts | None, interpreter: Interpreter | None) -> None:
         job = self._job
         wall = time.time()
-        versions, why = _versions(str(job.options.get("backend") or "tensorflow"), interpreter)
+        versions, why = _own_versions(), dict[str, str]()
+        if not job.is_machine_recording:
+            backend = str(job.options.get("backend") or "tensorflow")
+            versions, why = _versions(backend, interpreter)
         if facts is None:
             why["machine"] = NO_FACTS
             self._notice(f"{NO_FACTS}, so nothing is known of the machine")
@@ -209,21 +234,32 @@ class Supervisor:
         )
         self._writer = LogWriter(Path(job.log_dir), header)
         self._session = Session(header)
+        self._index = SessionIndex(self._writer, self._session)
+        if job.name is not None:
+            try:
+                write_label(self._writer.path, Label(job.name))
+            except LogError as error:
+                self._early_notices.append(str(error))
         self._answer(Started(header.id, str(self._writer.path)))
         if self._later_facts is not None:
             self._write(self._later_facts)
         for text in self._early_notices:
             self._notice(text)
-        if device.notice:
-            self._notice(device.notice)
 
-    async def _supervise(self, command: list[str], device: DeviceChoice) -> None:
+    async def _supervise(self, launch: tuple[list[str], DeviceChoice] | None) -> None:
+        """Run the workload to its end, or record the machine until its time is over."""
         assert self._writer is not None
-        self._workload.start(command, self._job, device)
+        if launch is not None:
+            command, device = launch
+            self._workload.start(command, self._job, device)
         if self._workload.pid is not None:
             self._sensing.watch(self._workload.pid)
         ticking = asyncio.create_task(self._tick())
-        await self._workload.ended.wait()
+        if launch is not None:
+            await self._workload.ended.wait()
+        else:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
         self._ended = True
         if self._stop_timer is not None:
             self._stop_timer.cancel()
@@ -248,6 +284,8 @@ class Supervisor:
             self._send(Notice(now, why))
             self._send(result)
         self._writer.close()
+        if self._index is not None:
+            self._index.close()
 
     def _take_facts(self, facts: Facts) -> None:
         if self._writer is not None:
@@ -259,11 +297,11 @@ class Supervisor:
             self._later_facts = facts
 
     def _take_sample(self, sample: Machine) -> None:
-        if self._session is not None:
-            # After the workload's end too: the last epoch's energy needs a reading from then.
-            self._session.energy.fold(sample)
-        if self._writer is not None and not self._ended:
-            self._writer.write(sample)
+        if self._ended and self._session is not None:
+            # The last epoch's energy needs a reading from after the workload's end.
+            self._session.machine.energy.fold(sample)
+        elif self._writer is not None:
+            self._write(sample)
 
     def _notice(self, text: str) -> None:
         if self._writer is None:
@@ -277,8 +315,9 @@ class Supervisor:
         self._writer.write(record)
         if isinstance(record, Output):
             self._last_output.append(record.text)
-        else:
-            self._session.fold(record)
+        self._session.fold(record)
+        if self._index is not None:
+            self._index.take(record)
 
     async def _tick(self) -> None:
         """Once a second: unfinished output lines, and another try at a full disk."""
@@ -315,7 +354,8 @@ class Supervisor:
         assert self._writer is not None
         sentence = f"{why}: make room" if why and self._writer.is_full else why
         if sentence:
-            sentence += "; the result waits for it" if self._ended else "; training goes on"
+            goes_on = "no sample is kept" if self._job.is_machine_recording else "training goes on"
+            sentence += f"; {'the result waits for it' if self._ended else goes_on}"
         if sentence != self._reported_log_problem:
             self._reported_log_problem = sentence
             self._send(Notice(time.monotonic_ns(), sentence))
@@ -325,10 +365,10 @@ class Supervisor:
         lost = self._writer.lost_lines - self._reported_lost_lines
         if lost:
             self._reported_lost_lines = self._writer.lost_lines
-            self._notice(
-                f"the log could not be written for a while: {lost:,} lines of batches, samples or "
-                "output are missing here; epochs are not"
-            )
+            lines = "lines of batches, samples or output are missing here; epochs are not"
+            if self._job.is_machine_recording:
+                lines = "samples are missing here"
+            self._notice(f"the log could not be written for a while: {lost:,} {lines}")
 
     def _read_lifeline(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)
@@ -356,6 +396,8 @@ class Supervisor:
             self._stopping.set()
             if self._workload.pid is not None:
                 self._escalate_stop(self._workload.pid, reason)
+            elif self._job.is_machine_recording:
+                self._notice(f"stopping: {reason}")
 
     def _escalate_stop(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
@@ -416,6 +458,16 @@ class Supervisor:
     def _result(self, now: int) -> Result:
         assert self._session is not None
         assert self._writer is not None
+        log = str(self._writer.path)
+        if self._job.is_machine_recording:
+            return make_machine_result(
+                self._session.header,
+                log,
+                self._session.machine.use(),
+                stopped=self._stop_asked is not None,
+                now_ns=now,
+                wall=time.time(),
+            )
         before, after = self._oom_kills, oom_kills()
         ending = Ending(
             exit_code=self._workload.exit_code,
@@ -424,9 +476,8 @@ class Supervisor:
             out_of_memory=before is not None and after is not None and after > before,
             last_output=tuple(self._last_output),
         )
-        snapshot = self._session.snapshot(now)
-        measures = measure_session(self._job, snapshot, self._session.energy, now)
-        log = str(self._writer.path)
+        snapshot = self._session.snapshot(now, ended=True)
+        measures = measure_session(self._job, snapshot, self._session.machine.energy, now)
         return make_result(self._job, log, snapshot, measures, ending, now, time.time())
 
 
@@ -435,6 +486,10 @@ def _is_permanent(error: Exception) -> bool:
     if isinstance(error, (DeviceUnknown, InterpreterNotExamined)):
         return False
     return isinstance(error, (DeviceError, InterpreterError))
+
+
+def _own_versions() -> dict[str, Any]:
+    return {"python": platform.python_version(), "dlmon": dlmon.__version__}
 
 
 def _versions(

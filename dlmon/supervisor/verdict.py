@@ -10,11 +10,20 @@ from pathlib import Path
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
-from dlmon.records import Failure, FailureKind, Model, Requirement, Result, Status
+from dlmon.records import (
+    Failure,
+    FailureKind,
+    MachineUse,
+    Requirement,
+    Result,
+    SessionHeader,
+    Status,
+)
 from dlmon.session.energy import EnergyMeter
 from dlmon.session.measures import Measures, measure
-from dlmon.session.session import NEVER_STEADY, STEADY_TAKES, TOO_SHORT
+from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
+from dlmon.stop import signal_name
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
 # The allocator's own line comes before the error, and may be all that a crash leaves time for.
@@ -22,7 +31,8 @@ _FAILED_ALLOCATION = re.compile(
     r"std::bad_alloc|RESOURCE_EXHAUSTED|OOM when allocating|ran out of memory trying to allocate"
 )
 
-SIGNAL_WORDS = {
+SIGNAL_WORDS: dict[int, str] = {
+    signal.SIGKILL: "it was killed from outside (SIGKILL)",
     signal.SIGSEGV: "it crashed with a segmentation fault (SIGSEGV)",
     signal.SIGABRT: "it aborted (SIGABRT)",
     signal.SIGBUS: "it crashed with a bus error (SIGBUS)",
@@ -30,8 +40,19 @@ SIGNAL_WORDS = {
     signal.SIGFPE: "it crashed with an arithmetic error (SIGFPE)",
     signal.SIGTERM: "it was ended from outside (SIGTERM)",
 }
-# With what a workload ends that refuses its options.
+# The exit code of a workload that refuses its options (workloads/__main__.py).
 _REFUSED = 69
+_FIGURES_OF_A_RUN = (
+    "device",
+    "seconds_per_epoch",
+    "run_seconds",
+    "samples_per_second",
+    "step_ms",
+    "compile_s",
+    "epochs",
+    "batches",
+    "stalls",
+)
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 
 
@@ -62,8 +83,9 @@ def make_result(
     wall: float,
 ) -> Result:
     """Return the result record of a session whose figures are in `snapshot` and `measures`."""
-    header, model = snapshot.header, snapshot.model
-    status, error, kind = _status(ending, _batch_size(job, model))
+    header, model, validity = snapshot.header, snapshot.model, snapshot.validity
+    batch_size = model.batch_size if model is not None else job.options.get("batch_size")
+    status, error, kind = _status(ending, batch_size)
     lacking = snapshot.lacking
     unsteady = [name for name in lacking if lacking[name] == Requirement.STEADY_STATE]
     too_short = _too_short(snapshot, status)
@@ -100,9 +122,33 @@ def make_result(
         peak_share=measures.peak_share,
         samples_per_epoch=(model.samples_per_epoch or None) if model else None,
         lacking=lacking or None,
+        valid=None if validity is None else validity.is_valid,
+        against=None
+        if validity is None
+        else {d.value: text for d, text in validity.against.items()},
+        account={part.value: round(took_s, 3) for part, took_s in snapshot.account.items()},
         t=now_ns,
         wall=wall,
         why=why,
+    )
+
+
+def make_machine_result(
+    header: SessionHeader, log: str, use: MachineUse, *, stopped: bool, now_ns: int, wall: float
+) -> Result:
+    """Return the result record of a machine that was recorded without a workload."""
+    return Result(
+        status=Status.STOPPED if stopped else Status.COMPLETED,
+        session=header.id,
+        log=log,
+        workload=header.workload,
+        device=None,
+        options=header.options,
+        wall_s=round((now_ns - header.t) / 1e9, 3),
+        machine=use,
+        t=now_ns,
+        wall=wall,
+        why=dict.fromkeys(_FIGURES_OF_A_RUN, NO_WORKLOAD),
     )
 
 
@@ -173,7 +219,7 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
     if -code == signal.SIGKILL and ending.out_of_memory:
         why = f"memory ran out{size} and the kernel killed it"
         return Status.FAILED, why, FailureKind.OUT_OF_MEMORY
-    how = _signal_words(-code)
+    how = SIGNAL_WORDS.get(-code) or f"it ended by {signal_name(-code)}"
     for line in ending.last_output if -code in _CRASHES else ():
         if _FAILED_ALLOCATION.search(line):
             memory = "GPU memory" if "GPU" in line else "memory"
@@ -182,22 +228,9 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
     return Status.FAILED, how, kind
 
 
-def _signal_words(number: int) -> str:
-    if number == signal.SIGKILL:
-        return "it was killed from outside (SIGKILL)"
-    try:
-        known = signal.Signals(number)
-    except ValueError:
-        return f"it ended by signal {number}"
-    return SIGNAL_WORDS.get(known, f"it ended by {known.name}")
-
-
-def _batch_size(job: Job, model: Model | None) -> object:
-    return model.batch_size if model is not None else job.options.get("batch_size")
-
-
 def _device_name(snapshot: Snapshot) -> str | None:
     model = snapshot.model
-    if model is not None and model.device == "cpu":
-        return model.device_name or snapshot.header.machine.cpu_model
-    return model.device_name if model is not None else None
+    if model is None:
+        return None
+    of_cpu = snapshot.header.machine.cpu_model if model.device == "cpu" else None
+    return model.device_name or of_cpu

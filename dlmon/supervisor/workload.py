@@ -164,16 +164,13 @@ class Workload:
                 self._refuse_record(str(error))
                 continue
             if isinstance(record, WORKLOAD_RECORDS):
-                self._take_record(record)
+                if isinstance(record, Failure):
+                    self.failure = record
+                self._write(record)
+                if isinstance(record, Epoch):
+                    self._report_not_finite(record)
             elif record is not None:
                 self._refuse_record(f"a {record.TYPE} record, which it must not send")
-
-    def _take_record(self, record: Record) -> None:
-        if isinstance(record, Failure):
-            self.failure = record
-        self._write(record)
-        if isinstance(record, Epoch):
-            self._report_not_finite(record)
 
     def _report_not_finite(self, epoch: Epoch) -> None:
         """Report once each metric that became NaN or infinite."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
-from dlmon.statistics.repeats import MIN_RUNS
-from dlmon.sweep.results import CombinationRow, key_text, speedup_over, value_text
+from dlmon.statistics.repeats import MIN_RUNS, faster
+from dlmon.sweep.results import CombinationRow, key_text, value_text
 
 
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
     """Say which value of one option takes less time, and where along another that changes.
 
     `cpu up to batch 64, gpu:0 from batch 128`. Where at least three runs of each
-    are asked for and two values can't be told apart, neither leads; of fewer, the
+    are asked for and the intervals of two values overlap, neither leads; of fewer, the
     sentence says that it isn't sure. Nothing is said of fewer than two points,
     or where no two values can be compared.
 
@@ -51,7 +53,7 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     if len(rivals) < 2:
         return None
     first, second = sorted(rivals, key=lambda row: row.value or 0.0)[:2]
-    if _are_repeated(first) and speedup_over(first, second) is None:
+    if _are_repeated(first) and faster(first.spread, second.spread) is None:
         return None
     return value_text(by, first.combination.varied[by])
 
@@ -72,24 +74,18 @@ def _sentence(leaders: Mapping[object, str | None], axis: str | None) -> str:
             by_leader.setdefault(leader, []).append(f"{place}")
         parts = [f"{leader} on {' and '.join(where)}" for leader, where in by_leader.items()]
         return f"less time: {'; '.join(parts)}"
-    ranges: list[tuple[str, list[object]]] = []
-    for place in sorted(known, key=lambda place: place):  # type: ignore[arg-type, return-value]
-        leader = known[place]
-        if not ranges or ranges[-1][0] != leader:
-            ranges.append((leader, []))
-        ranges[-1][1].append(place)
+    ordered = sorted(known.items(), key=itemgetter(0))
+    ranges = [
+        (leader, [place for place, _ in places])
+        for leader, places in groupby(ordered, key=itemgetter(1))
+    ]
     name = key_text(axis)
     if len(ranges) == 1:
         return f"less time at every {name}: {ranges[0][0]}"
-    parts = []
-    for index, (leader, where) in enumerate(ranges):
-        if index == 0:
-            parts.append(f"{leader} up to {name} {where[-1]}")
-        elif index == len(ranges) - 1:
-            parts.append(f"{leader} from {name} {where[0]}")
-        else:
-            reach = (
-                f"at {name} {where[0]}" if len(where) == 1 else f"from {where[0]} to {where[-1]}"
-            )
-            parts.append(f"{leader} {reach}")
+    (lowest, below), *between, (highest, above) = ranges
+    parts = [f"{lowest} up to {name} {below[-1]}"]
+    for leader, where in between:
+        at = f"at {name} {where[0]}" if len(where) == 1 else f"from {where[0]} to {where[-1]}"
+        parts.append(f"{leader} {at}")
+    parts.append(f"{highest} from {name} {above[0]}")
     return f"less time: {', '.join(parts)}"

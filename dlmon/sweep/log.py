@@ -10,22 +10,27 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlmon.files import open_regular
 from dlmon.host import boot_id, host_name
-from dlmon.log.directory import (
-    find_log,
-    list_logs,
-    log_paths,
-    status_without_result,
-)
+from dlmon.log.directory import find_log, log_paths, read_logs, status_without_result
 from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
 from dlmon.log.follower import RecordFollower
+from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.lock import writer_pid
 from dlmon.log.writer import make_log
-from dlmon.records import SCHEMA, Event, Resumed, Status, SweepHeader, SweptWorkload, encode
+from dlmon.records import (
+    SCHEMA,
+    Event,
+    Resumed,
+    SessionHeader,
+    Status,
+    SweepHeader,
+    SweptWorkload,
+    encode,
+)
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
 
@@ -42,7 +47,7 @@ class SweepEntry:
 
     `status` is running while its log is locked; else completed or stopped, as
     its log says, interrupted where that says nothing, and unknown when it was
-    written on another host. `pid` is who runs it.
+    written on another host. `pid` is who runs it, `label` what a person calls it.
     """
 
     header: SweepHeader
@@ -50,6 +55,7 @@ class SweepEntry:
     sweep: Sweep
     status: Status
     pid: int | None
+    label: Label = field(default_factory=Label)
 
     @property
     def plan(self) -> Plan:
@@ -170,11 +176,12 @@ class SweepWriter:
 
 def list_sweeps(directory: Path) -> list[SweepEntry]:
     """Return all sweeps, oldest first; what is none, or not ours to read, is passed over."""
-    return list_logs(SweepHeader, directory, _read_entry)
+    entries = read_logs(SweepHeader, directory, _read_entry)
+    return sorted(entries, key=lambda entry: entry.header.wall)
 
 
 def find_sweep(name: str, directory: Path) -> Path:
-    """Return the log that an id of a sweep, a unique prefix of one, a path, or `last` means.
+    """Return the log that an id of a sweep, its name, a unique prefix, a path, or `last` means.
 
     Raises:
         NoSuchLog: none, or several, are meant.
@@ -190,6 +197,24 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
     """
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         return _folded(follower)
+
+
+def relabel(path: Path, label: Label) -> None:
+    """Keep what a session or a sweep is called; the runs that were called as their sweep follow it.
+
+    Raises:
+        LogError: it can't be called that, or the file can't be written.
+    """
+    before = read_label(path).name
+    write_label(path, label)
+    if path.name != SWEEP_NAME or label.name == before:
+        return
+    runs = _read_entry(path).sweep.sessions
+    # An id that only the log knows could lead anywhere.
+    for log in log_paths(SessionHeader, log_directory_of(path)):
+        of_run = read_label(log)
+        if id_of(log) in runs and of_run.name == before:
+            write_label(log, replace(of_run, name=label.name))
 
 
 def refuse_another_sweep(directory: Path) -> None:
@@ -223,14 +248,15 @@ def _folded(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
 def _read_entry(path: Path) -> SweepEntry:
     held = _writer_here(path)
     if held is not None:
-        return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid())
+        label = read_label(path)
+        return SweepEntry(held.header, path, held.sweep, Status.RUNNING, os.getpid(), label)
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         # The lock first: an end that is written between the two is then found.
         status, pid = status_without_result(follower)
         header, sweep = _folded(follower)
     if status != Status.RUNNING and sweep.closed is not None:
         status = sweep.closed
-    return SweepEntry(header, path, sweep, status, pid)
+    return SweepEntry(header, path, sweep, status, pid, read_label(path))
 
 
 def _writer_here(path: Path) -> SweepWriter | None:

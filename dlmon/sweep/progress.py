@@ -93,22 +93,22 @@ class Sweep:
         Args:
             running_for_s: how long the run that has begun has taken.
         """
-        known: dict[object, list[float]] = {}
-        combinations = self.plan.combinations
+
+        def groups(slot: Slot) -> tuple[int | str | None, ...]:
+            """Return the keys of the runs like this one, those of its combination first."""
+            return slot.combination, self.plan.combinations[slot.combination].workload, None
+
+        known: dict[int | str | None, list[float]] = {}
         for slot, outcome in self.outcomes.items():
-            if outcome.took_s is None or outcome.status != RunStatus.COMPLETED:
-                continue
-            workload = combinations[slot.combination].workload
-            for key in (slot.combination, workload, None):
-                known.setdefault(key, []).append(outcome.took_s)
+            if outcome.took_s is not None and outcome.status == RunStatus.COMPLETED:
+                for key in groups(slot):
+                    known.setdefault(key, []).append(outcome.took_s)
         if not known:
             return None
         total = 0.0
         for slot in self.left():
-            workload = combinations[slot.combination].workload
-            keys: tuple[object, ...] = (slot.combination, workload, None)
-            took = next(known[key] for key in keys if key in known)
-            takes_s = sum(took) / len(took)
+            took_s = next(known[key] for key in groups(slot) if key in known)
+            takes_s = sum(took_s) / len(took_s)
             if self.running is not None and self.running.slot == slot:
                 takes_s = max(0.0, takes_s - running_for_s)
             total += takes_s
@@ -131,9 +131,8 @@ def outcome_of(
         problem: why there is no result.
     """
     if result is None:
-        return Outcome(
-            RunStatus.NOT_RUN, problem or "interrupted: it left no result", session, None, took_s
-        )
+        reason = problem or "interrupted: it left no result"
+        return Outcome(RunStatus.NOT_RUN, reason, session, None, took_s)
     if result.status == Status.COMPLETED:
         return Outcome(RunStatus.COMPLETED, None, session, result, took_s)
     if result.status == Status.STOPPED:

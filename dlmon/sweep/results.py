@@ -8,16 +8,16 @@ runs of both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dlmon.records import Outcome, Result, RunStatus, Slot, Value
-from dlmon.statistics.repeats import Speedup, Spread, faster, spread_of_repeats, time_of
+from dlmon.records import Outcome, Result, RunStatus, Slot, Value, Variation
+from dlmon.statistics.repeats import Spread, spread_of_repeats, time_of
 from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
 
-# What a combination is said to be whose runs ended differently: the first of these.
+# Where the runs of a combination ended differently, its status is the first of these.
 _STATUS_ORDER = (
     RunStatus.COMPLETED,
     RunStatus.OUT_OF_MEMORY,
@@ -98,26 +98,29 @@ def _row(
     statuses = {outcome.status for outcome in ended}
     results = [o.result for o in ended if o.status == RunStatus.COMPLETED and o.result is not None]
     times = [time for time in (time_of(metric, result) for result in results) if time is not None]
-    rates = [r.samples_per_second.mean for r in results if r.samples_per_second is not None]
-    costs = [result.cost_usd for result in results if result.cost_usd is not None]
-    prices = [price for price in map(_usd_per_million, results) if price is not None]
+    rates = (r.samples_per_second.mean if r.samples_per_second else None for r in results)
     spread = spread_of_repeats(times)
-    typical = median(times) if times else None
-    timing = "run_seconds" if metric == "run_seconds" else "seconds_per_epoch"
-    timings = [getattr(r, timing) for r in results] if metric == timing else []
+    can_be_projected = metric in ("run_seconds", "seconds_per_epoch")
+    timings = [getattr(result, metric) for result in results] if can_be_projected else []
     return CombinationRow(
         combination=combination,
         outcomes=outcomes,
         status=next((status for status in _STATUS_ORDER if status in statuses), RunStatus.NOT_RUN),
         reason=_reason(ended, metric),
         metric=metric,
-        value=spread.mean if spread is not None and spread.low is not None else typical,
+        value=spread.mean if spread is not None and spread.low is not None else _median(times),
         projected=any(timing is not None and timing.projected for timing in timings),
         spread=spread,
-        samples_per_second=median(rates) if rates else None,
-        cost_usd=median(costs) if costs else None,
-        usd_per_million=median(prices) if prices else None,
+        samples_per_second=_median(rates),
+        cost_usd=_median(result.cost_usd for result in results),
+        usd_per_million=_median(map(_usd_per_million, results)),
     )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are known, None without any."""
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def _usd_per_million(result: Result) -> float | None:
@@ -181,11 +184,6 @@ def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:
     return found
 
 
-def speedup_over(best: CombinationRow, other: CombinationRow) -> Speedup | None:
-    """Return how many times as fast the best row is as another, None where that is unclear."""
-    return faster(best.spread, other.spread)
-
-
 def of_workload(rows: Sequence[CombinationRow], workload: str) -> list[CombinationRow]:
     """Return the rows of one workload."""
     return [row for row in rows if row.combination.workload == workload]
@@ -210,13 +208,9 @@ def key_text(key: str) -> str:
     return "batch" if key == "batch_size" else key.replace("_", " ")
 
 
-def axis_of(variations: Mapping[str, Sequence[Value]]) -> str | None:
+def axis_of(variations: Sequence[Variation]) -> str | None:
     """Return the first option whose values are numbers, and more than one."""
-    return next(
-        (
-            key
-            for key, values in variations.items()
-            if len(values) > 1 and all(isinstance(value, (int, float)) for value in values)
-        ),
-        None,
-    )
+    for key, values in ((variation.key, variation.values) for variation in variations):
+        if len(values) > 1 and all(isinstance(value, (int, float)) for value in values):
+            return key
+    return None

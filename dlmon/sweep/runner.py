@@ -47,10 +47,12 @@ class SweepRun:
         self.follower: SessionFollower | None = None
         """The session that runs, None between two."""
         self.slot: Slot | None = None
-        """The current run, be it that its session has yet to start."""
+        """The current run, from before its session has started."""
         self.problem: str | None = None
         """Why the sweep could not go on."""
         self.ended = False
+        self.stopping = False
+        """Whether the current run was asked to stop."""
         self.on_event: Callable[[Event], None] | None = None
         """Called with each event once it is recorded."""
         self._make_job = make_job
@@ -59,7 +61,6 @@ class SweepRun:
         self._poll_s = poll_s
         self._lifeline: Lifeline | None = None
         self._begun_at = 0.0
-        self._stop_asked = False
         self._stop_after_run = False
 
     @property
@@ -76,14 +77,9 @@ class SweepRun:
         return time.monotonic() - self._begun_at if self.slot is not None else 0.0
 
     @property
-    def stopping(self) -> bool:
-        """Whether the current run was asked to stop."""
-        return self._stop_asked
-
-    @property
     def stops_after_run(self) -> bool:
         """Whether no further run will begin."""
-        return self._stop_after_run or self._stop_asked
+        return self._stop_after_run or self.stopping
 
     @property
     def exit_code(self) -> int:
@@ -109,7 +105,7 @@ class SweepRun:
             self.ended = True
 
     def stop(self) -> None:
-        self._stop_asked = True
+        self.stopping = True
         if self._lifeline is not None:
             self._lifeline.send(BY_SWEEP)
 
@@ -159,7 +155,7 @@ class SweepRun:
             self._write(Began(slot, answer.session, time.time()))
             outcome = await self._follow(Path(answer.log), answer.session)
             self._write(Ended(slot, outcome, time.time()))
-        elif not self._stop_asked:
+        elif not self.stopping:
             status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
             self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
         started.release()

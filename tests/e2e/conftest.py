@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +15,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fake_nvml import FakeDriver, build
 from fakes.sessions import DEADLINE_S, FAKE_WORKLOAD, PlainViewer, Session, is_alive
 
+from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
 from dlmon.launch.lifeline import launch
 
 MARKER = "DLMON_E2E_TEST"
-JOB_FIELDS = {"log_dir", "environment", "terminate_after_s", "kill_after_s"}
+JOB_FIELDS = {"log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
 
 
 def marked_processes(mark):
@@ -86,19 +89,58 @@ def make_job(log_dir):
 
 
 @pytest.fixture
-def start(make_job):
-    """Return a function that starts a session of the scripted workload."""
+def launch_job():
+    """Return a function that launches a job; its supervisor ends with the test."""
     launches = []
 
-    def begin(**options):
-        launches.append(launch(make_job(**options)))
-        return Session(launches[-1])
+    def begin(job):
+        launches.append(launch(job))
+        return launches[-1]
 
     yield begin
     for started in launches:
         started.release()
         started.process.kill()
         started.process.wait()
+
+
+@pytest.fixture
+def start(make_job, launch_job):
+    """Return a function that starts a session of the scripted workload."""
+    return lambda **options: Session(launch_job(make_job(**options)))
+
+
+@pytest.fixture
+def launch_workload(log_dir, launch_job):
+    """Return a function that launches a real workload on the CPU with options of the child's."""
+
+    def begin(workload, options, before=()):
+        command = (*before, *python_command("workloads"))
+        options = {"workload": workload, "device": "cpu", **options}
+        return launch_job(Job(workload, command, options, str(log_dir), device="cpu"))
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def driver_library(tmp_path_factory):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler for the stand-in of the NVIDIA driver")
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def driver(driver_library, tmp_path):
+    """A stand-in for the NVIDIA driver, for a process that is given its environment."""
+    return FakeDriver(driver_library, tmp_path)
+
+
+@pytest.fixture
+def own_driver(driver, monkeypatch):
+    """The same, for all processes that this test starts."""
+    for name, value in driver.environment().items():
+        monkeypatch.setenv(name, value)
+    return driver
 
 
 @pytest.fixture

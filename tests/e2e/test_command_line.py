@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.screens import GrowingLog
 from fakes.sessions import DEADLINE_S, Log, eventually, the_log_in, wait_until_gone
 
 from dlmon import __version__
@@ -42,6 +44,11 @@ def assert_refused(done, exit_code=2):
         (["run", "[/red]"], 'there is no workload "[/red]"'),
         (["run"], "dlmon list shows them"),
         (["attach"], "dlmon sessions lists"),
+        (["compare"], "say which sessions"),
+        (["compare", "last"], "say which session to compare it with"),
+        (["compare", "a", "b", "--fail-if-slower"], "takes a percentage"),
+        (["compare", "a", "b", "--fail-if-slower", "slow"], 'such as 5%, not "slow"'),
+        (["compare", "no-session", "b"], "there are no sessions"),
         (["foo"], "dlmon --help lists them"),
         (["run", SMALL, "--device", "tpu"], "use auto, cpu, gpu or gpu:N"),
         (["run", SMALL, "--device", "gpu:99"], "there is no GPU"),
@@ -74,6 +81,17 @@ def assert_refused(done, exit_code=2):
         (["attach", "x" * 300], "no session"),
         (["attach", f"./{'x' * 300}"], "there is no log at"),
         (["stop", "nothing"], "no session"),
+        (["name"], "dlmon sessions lists"),
+        (["prune"], "say what to remove: --keep 100, or --older-than 90d"),
+        (["prune", "--keep", "1", "--older-than", "1d"], "say one of the two"),
+        (["prune", "--keep", "-1"], "must be at least 0, not -1"),
+        (["prune", "--keep", "all"], 'whole number, not "all"'),
+        (["prune", "--older-than", "90"], "a length of time such as 90s"),
+        (["name", "last"], "say what to call it, or give it a --note"),
+        (["name", "last", "x"], "no sessions"),
+        (["run", SMALL, "--name", "a,b"], 'a name has no ","'),
+        (["run", SMALL, "--name", ""], "--name needs a value"),
+        (["sweep", SMALL, "--vary", "threads=1,2", "--name", "last"], "means the session"),
         (["--ascii", "attach", "last"], "dlmon attach … --ascii"),
         ([], "needs a terminal"),
     ],
@@ -138,11 +156,42 @@ def test_a_file_that_is_no_log_of_ours_is_refused(dlmon, log_dir, put_log, conte
     assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
 
 
-def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log):
+@pytest.mark.parametrize("command", ["attach", "stop"])
+def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log, command):
     put_log(b"", "20200101-000000-fake-0000")
     put_log(b"", "20200101-000000-fake-0001")
-    complaint = assert_refused(dlmon("attach", "20200101", "--log-dir", str(log_dir)))
+    complaint = assert_refused(dlmon(command, "20200101", "--log-dir", str(log_dir)))
     assert "20200101-000000-fake-0000, 20200101-000000-fake-0001" in complaint
+
+
+@pytest.mark.parametrize(
+    ("is_locked", "says"),
+    [
+        (True, "runs on tower: stop it there"),
+        (False, "was recorded on tower: whether it still runs can't be seen from here; stop it"),
+    ],
+    ids=["its lock shows", "its lock does not show"],
+)
+def test_a_session_of_another_host_is_not_stopped_from_here(dlmon, log_dir, is_locked, says):
+    log = GrowingLog(log_dir, recorded_session("training"))
+    try:
+        if not is_locked:
+            log.drop_lock()
+        assert says in assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
+        assert not is_locked or log.is_locked
+    finally:
+        log.drop_lock()
+
+
+def test_a_session_of_another_host_is_shown_as_far_as_it_is_recorded(dlmon, log_dir):
+    path = write_log(log_dir, recorded_session("training", epochs=3))
+    shown = dlmon("attach", "last", "--log-dir", str(log_dir))
+    assert shown.returncode == 1
+    assert "epoch 1/3 took" in shown.stdout
+    assert shown.stderr == (
+        "dlmon: recorded on tower: whether it still runs can't be seen from here; "
+        f"{path} holds what was recorded\n"
+    )
 
 
 # ---- a TensorFlow that is not there, or broken ----
@@ -170,7 +219,7 @@ def test_an_ambiguous_prefix_names_what_it_could_mean(dlmon, log_dir, put_log):
     ],
     ids=["missing", "broken library", "broken", "missing dependency"],
 )
-def test_a_tensorflow_that_cannot_be_imported_is_told_in_one_line(
+def test_a_tensorflow_that_cannot_be_imported_is_reported_in_one_line(
     dlmon, log_dir, tmp_path, content, says
 ):
     package = tmp_path / "path" / "tensorflow"
@@ -212,7 +261,7 @@ def test_doctor_json_is_a_list_of_findings(dlmon):
     assert {"topic", "state", "text"} <= json.loads(done.stdout)[0].keys()
 
 
-def test_sessions_json_tells_how_each_stands(dlmon, start, log_dir):
+def test_sessions_json_reports_how_each_stands(dlmon, start, log_dir):
     ended, running = start(epochs=1), start(epochs=MANY)
     ended.wait_for_end()
     listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
@@ -227,6 +276,43 @@ def test_sessions_json_tells_how_each_stands(dlmon, start, log_dir):
     listed = dlmon("sessions", "--json", "--log-dir", str(log_dir))
     by_id = {entry["session"]: entry for entry in json.loads(listed.stdout)}
     assert by_id[running.header.id]["status"] == "interrupted"
+
+
+def test_a_session_is_named_renamed_and_found_by_its_name(dlmon, start, log_dir):
+    session = start(epochs=1, name="base")
+    session.wait_for_end()
+    name, where = session.header.id, ("--log-dir", str(log_dir))
+    assert "base" in dlmon("sessions", *where).stdout
+    named = dlmon("name", "base", "batch 256", "--note", "after the fix", *where)
+    assert (named.returncode, named.stderr) == (0, "")
+    assert named.stdout == f'{name} is called "batch 256"; noted\n'
+    assert "no session" in assert_refused(dlmon("attach", "base", *where))
+    shown = dlmon("attach", "batch 256", "--plain", *where)
+    assert f"session {name} (batch 256)" in shown.stdout
+    assert dlmon("name", "last", "", "--note", "", *where).stdout == f"{name} has no name\n"
+    (listed,) = json.loads(dlmon("sessions", "--json", *where).stdout)
+    assert (listed["name"], listed["note"]) == (None, None)
+    sentence = assert_refused(dlmon("name", "last", "[x]", *where))
+    assert sentence == 'dlmon: a name has no "[": "[x]" can\'t be one\n'
+
+
+def test_old_sessions_are_removed_once_that_is_confirmed(dlmon, start, log_dir):
+    old, named = start(epochs=1), start(epochs=1, name="keep me")
+    old.wait_for_end(), named.wait_for_end()
+    running = start(epochs=MANY)
+    where = ("--log-dir", str(log_dir))
+    assert "nothing to remove" in dlmon("prune", "--older-than", "1d", *where).stdout
+    asked = dlmon("prune", "--keep", "0", *where)
+    assert (asked.returncode, asked.stdout.count("\n")) == (2, 1)
+    assert asked.stdout.startswith(f"{old.header.id}  ")
+    assert asked.stderr.startswith("dlmon: there is no terminal to ask in: say --yes to remove 1 s")
+    assert len(list(log_dir.iterdir())) == 3
+    done = dlmon("prune", "--keep", "0", "--yes", *where)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nremoved 1 session, " in done.stdout
+    done = dlmon("prune", "--keep", "0", "--yes", "--named", *where)
+    assert done.stdout.startswith(f"{named.header.id} (keep me)  ")
+    assert [path.name for path in log_dir.iterdir()] == [running.header.id]
 
 
 def test_attach_follows_a_running_session_to_its_end(dlmon, start, log_dir, files):
@@ -429,7 +515,7 @@ LISTING = [["list", "--json"], ["list"], ["--version"], ["--help"], ["sessions"]
 
 
 @pytest.mark.parametrize("arguments", LISTING)
-def test_a_reader_that_has_left_is_no_error_to_tell_of(dlmon_command, arguments):
+def test_a_reader_that_has_left_is_no_error_to_report(dlmon_command, arguments):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -471,7 +557,7 @@ def test_errors_do_not_go_to_stdout_where_stderr_is_closed(dlmon_command):
 
 
 @pytest.mark.parametrize("redirect", ["2>/dev/full", "<&- >&- 2>&-"])
-def test_where_no_stream_is_left_the_exit_code_tells(dlmon_command, redirect):
+def test_where_no_stream_is_left_the_exit_code_says_it(dlmon_command, redirect):
     assert in_shell(dlmon_command, "run", "nothing", redirect=redirect).returncode == 2
 
 

@@ -10,6 +10,8 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.terminal import PseudoTerminal
 
+from dlmon.log.label import Label, write_label
+
 SMALL = "mnist-mlp-small"
 # Completes as dlmon does; of any other command it shows the words, each in brackets.
 SHOWS_WORDS = """#!/bin/sh
@@ -40,7 +42,8 @@ def shell(request, dlmon_command, tmp_path):
     program.parent.mkdir()
     program.write_text(SHOWS_WORDS.format(dlmon=dlmon_command))
     program.chmod(0o755)
-    write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
+    log = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
+    write_label(log, Label("batch 256"))
     environment = {
         "HOME": str(tmp_path),
         "PATH": f"{program.parent}:{os.environ['PATH']}",
@@ -67,6 +70,8 @@ def shell(request, dlmon_command, tmp_path):
         (f"sweep {SMALL} --vary device=gpu:0,c\t", ["sweep", SMALL, "--vary", "device=gpu:0,cpu"]),
         ("attach 2\t", ["attach", recorded_session()[0].id]),
         ("attach la\t", ["attach", "last"]),
+        ("attach ba\t", ["attach", "batch 256"]),
+        ("attach batch\\ 2\t", ["attach", "batch 256"]),
     ],
     ids=lambda value: value.strip() if isinstance(value, str) else "",
 )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
 import pytest
-from fake_nvml import FakeDriver, build
 
 JAX = """
 __version__ = "0.7.1"
@@ -24,16 +22,13 @@ def findings(done, topic):
 
 
 @pytest.fixture
-def two_gpus(tmp_path):
-    """Return the environment of a machine whose NVML tells of two GPUs."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler for the stand-in of the NVIDIA driver")
-    driver = FakeDriver(build(tmp_path), tmp_path)
+def two_gpus(driver):
+    """Return the environment of a machine whose NVML reports two GPUs."""
     driver.says("gpus 2")
     return driver.environment()
 
 
-def test_the_real_tensorflow_tells_what_it_sees(dlmon, two_gpus):
+def test_the_real_tensorflow_reports_what_it_sees(dlmon, two_gpus):
     done = dlmon("doctor", "--json", environment={**two_gpus, "CUDA_VISIBLE_DEVICES": "-1"})
     (finding,) = findings(done, "frameworks")
     assert finding["text"].startswith("TensorFlow 2.")
@@ -56,7 +51,7 @@ def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tm
     assert "ImportError: broken" in broken["text"]
 
 
-def test_what_would_end_a_detached_run_is_told(dlmon):
+def test_what_would_end_a_detached_run_is_reported(dlmon):
     environment = {"SLURM_JOB_ID": "4711", "SLURM_JOB_END_TIME": "1795185360"}
     reported = findings(
         dlmon("doctor", "--quick", "--json", environment=environment), "detached runs"

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fake_nvml import FakeDriver, build
 from fakes.sessions import (
     FAKE_WORKLOAD,
     Log,
@@ -40,26 +39,12 @@ from dlmon.session.follower import SessionFollower
 MANY = 100_000
 
 
-def batches_told(log):
-    """How many batches a log tells of, checking that they follow each other."""
-    reported, epoch = 0, 0
-    first = 0
-    for record in log.records((Batches, BatchSummary)):
-        if record.epoch != epoch:
-            epoch, first = record.epoch, 0
-        count = record.count if isinstance(record, BatchSummary) else len(record.dt_us)
-        assert record.first == first, "batches are missing, or told twice"
-        first += count
-        reported += count
-    return reported
-
-
 def assert_totals(log, *, epochs, steps):
     """Every epoch was told once, whole, and so was every batch of it."""
     assert [(r.epoch, r.steps, r.whole) for r in log.records(Epoch)] == [
         (epoch, steps, True) for epoch in range(epochs)
     ]
-    assert batches_told(log) == epochs * steps
+    assert log.count_batches() == epochs * steps
 
 
 # ---- the viewer ----
@@ -116,7 +101,7 @@ def test_a_suspended_viewer_slows_nothing_and_catches_up(view, files):
 # ---- the supervisor ----
 
 
-def test_a_killed_supervisor_takes_the_workload_along_and_is_told(view):
+def test_a_killed_supervisor_takes_the_workload_along_and_is_reported(view):
     viewer = view(epochs=MANY)
     log = viewer.log
     log.wait_for(Epoch, lambda epoch: epoch.epoch == 1)
@@ -144,7 +129,7 @@ def test_json_of_a_killed_supervisor_is_no_result_and_exit_code_1(view):
     assert viewer.stderr.startswith("dlmon: interrupted")
 
 
-def test_a_workload_that_can_tell_nothing_dies_with_its_supervisor_too(start, files):
+def test_a_workload_that_can_report_nothing_dies_with_its_supervisor_too(start, files):
     session = start(
         ignore=["SIGUSR1", "SIGTERM", "SIGPIPE"], script={"importing": [["wait_for", files()]]}
     )
@@ -174,7 +159,7 @@ def test_training_goes_on_to_its_end_while_the_supervisor_is_suspended(start, fi
     assert session.records(Output)[-1].text == "the end"
 
 
-def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_told(start, files):
+def test_a_full_pipe_never_blocks_training_and_what_it_cost_is_reported(start, files):
     """So many batches that they fill what the emitter keeps of them, too."""
     go_on, trained = files(), files()
     session = start(
@@ -224,22 +209,6 @@ def test_lost_sensors_are_replaced_and_training_never_notices(start, files, numb
     assert max(b - a for a, b in pairwise(times)) > 0.75e9, "no gap was left"
 
 
-@pytest.fixture(scope="session")
-def driver_library(tmp_path_factory):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler for the stand-in of the NVIDIA driver")
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def driver(driver_library, tmp_path, monkeypatch):
-    """A stand-in for the NVIDIA driver that the sensors of this test's sessions load."""
-    driver = FakeDriver(driver_library, tmp_path)
-    for name, value in driver.environment().items():
-        monkeypatch.setenv(name, value)
-    return driver
-
-
 def gpu_is_read(sample):
     return bool(sample.gpus)
 
@@ -250,12 +219,12 @@ def gpu_is_lost(sample):
 
 @pytest.mark.parametrize("misbehaviour", ["hang", "crash"])
 def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
-    start, files, driver, misbehaviour
+    start, files, own_driver, misbehaviour
 ):
     go_on = files()
     session = start(epochs=2, script={"epoch 1": [["wait_for", go_on]]})
     session.wait_for(Machine, gpu_is_read)
-    driver.says("gpus 1", f"{misbehaviour} nvmlDeviceGetUtilizationRates")
+    own_driver.says("gpus 1", f"{misbehaviour} nvmlDeviceGetUtilizationRates")
     lost = session.wait_for(Machine, gpu_is_lost)
     session.wait_for(
         Machine, lambda s: s.t > lost.t and s.cpu is not None and s.cpu.pct is not None
@@ -263,7 +232,7 @@ def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
     reason = "ended (segmentation fault)" if misbehaviour == "crash" else "gave no sample for"
     (reported,) = (text for text in session.notices() if "they go on without the GPUs" in text)
     assert reported.startswith(f"the sensors {reason}")
-    driver.says("gpus 1")
+    own_driver.says("gpus 1")
     session.wait_for_notice("the sensors reach the GPUs again")
     session.wait_for(Machine, lambda s: s.t > lost.t and gpu_is_read(s))
     Path(go_on).touch()
@@ -271,8 +240,8 @@ def test_a_driver_that_goes_wrong_costs_the_gpus_but_not_the_cpu(
     assert_totals(session, epochs=2, steps=20)
 
 
-def test_a_driver_that_hangs_from_the_start_holds_up_no_session(start, driver):
-    driver.says("gpus 1", "hang nvmlInitWithFlags")
+def test_a_driver_that_hangs_from_the_start_holds_up_no_session(start, own_driver):
+    own_driver.says("gpus 1", "hang nvmlInitWithFlags")
     session = start(epochs=1)
     assert session.header.machine.cores is not None
     assert session.header.machine.gpus is None
@@ -283,7 +252,7 @@ def test_a_driver_that_hangs_from_the_start_holds_up_no_session(start, driver):
 # ---- the workload ----
 
 
-def test_an_exception_is_told_in_its_words_with_the_last_output(view):
+def test_an_exception_is_reported_in_its_words_with_the_last_output(view):
     viewer = view(
         epochs=3,
         script={
@@ -305,7 +274,7 @@ def test_an_exception_is_told_in_its_words_with_the_last_output(view):
     assert viewer.stderr.splitlines()[-1].startswith("dlmon: ")
 
 
-def test_a_segmentation_fault_is_told_in_words(start):
+def test_a_segmentation_fault_is_reported_in_words(start):
     session = start(epochs=3, script={"epoch 1": [["say", "last words"], ["segfault"]]})
     result = session.wait_for_end()
     assert result.status == "failed"
@@ -322,7 +291,7 @@ def test_any_other_signal_is_named(start, name):
     assert result.exit_code == -signal.Signals[name]
 
 
-def test_an_exit_code_without_a_reason_is_told(start):
+def test_an_exit_code_without_a_reason_is_reported(start):
     result = start(script={"epoch 1": [["leave", 3]]}).wait_for_end()
     assert result.status == "failed"
     assert result.error == "the workload ended with exit code 3 and gave no reason"
@@ -376,7 +345,7 @@ def _removed(group):
     return True
 
 
-def test_running_out_of_memory_is_told_with_the_batch_size(start, limited_memory):
+def test_running_out_of_memory_is_reported_with_the_batch_size(start, limited_memory):
     session = start(
         command=(*limited_memory, *FAKE_WORKLOAD),
         batch_size=48,
@@ -416,7 +385,7 @@ def test_a_helper_that_holds_the_pipes_open_holds_up_nothing(start, files, own_s
         wait_until_gone(int(pid))
 
 
-def test_garbage_among_the_records_is_refused_and_told_once(start):
+def test_garbage_among_the_records_is_refused_and_reported_once(start):
     forged = (
         '{"type":"result","status":"completed","session":"x","log":"x","workload":"x",'
         '"device":null,"options":{},"wall_s":1}'

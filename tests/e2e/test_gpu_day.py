@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
-from fake_nvml import FakeDriver, build
 from fakes import nvidia_smi
 from fakes.recorded_nvml import RecordedNvml
 
@@ -26,21 +24,13 @@ PARTS = (
 
 
 @pytest.fixture
-def driver(tmp_path):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler for the stand-in of the NVIDIA driver")
-    driver = FakeDriver(build(tmp_path), tmp_path)
-    driver.says("gpus 1", "process 0 4242 300", "set 0 throttle 4")
-    return driver
-
-
-@pytest.fixture
 def environment(driver, tmp_path):
     """Return the environment of a machine with that driver, and a stand-in of nvidia-smi."""
     script = tmp_path / "bin" / "nvidia-smi"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {sys.executable} {nvidia_smi.__file__} "$@"\n')
     script.chmod(0o755)
+    driver.says("gpus 1", "process 0 4242 300", "set 0 throttle 4")
     environment = driver.environment()
     return environment | {"PATH": f"{script.parent}:{environment['PATH']}"}
 

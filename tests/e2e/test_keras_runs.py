@@ -9,10 +9,8 @@ import signal
 import pytest
 from fakes.sessions import Log, Session
 
-from dlmon.launch.job import Job
-from dlmon.launch.lifeline import launch
-from dlmon.log.directory import log_directory
-from dlmon.records import Batches, BatchSummary, Epoch, Evaluation, Machine, Model, Phase
+from dlmon.log.folder import log_directory
+from dlmon.records import Batches, Epoch, Evaluation, Machine, Model, Phase
 from tui.options.jobs import make_job
 from tui.options.run import RunOptions
 from workloads.catalog import find
@@ -31,31 +29,21 @@ DOCUMENTED = {
     "samples_per_second",
     "step_ms",
     "compile_s",
+    "account",
+    "valid",
+    "against",
 }
 
 
-def told_batches(log):
-    return sum(
-        record.count if isinstance(record, BatchSummary) else len(record.dt_us)
-        for record in log.records((Batches, BatchSummary))
-    )
-
-
 @pytest.fixture
-def start_real(log_dir):
+def start_real(log_dir, launch_job):
     """Return a function that starts a session of a real workload."""
-    launches = []
 
-    def begin(name, **options) -> Session:
-        job: Job = make_job(find(name), log_directory(log_dir), RunOptions(device="cpu", **options))
-        launches.append(launch(job))
-        return Session(launches[-1])
+    def begin(name, **options):
+        options = RunOptions(device="cpu", **options)
+        return Session(launch_job(make_job(find(name), log_directory(log_dir), options)))
 
-    yield begin
-    for started in launches:
-        started.release()
-        started.process.kill()
-        started.process.wait()
+    return begin
 
 
 def test_a_capped_run_is_completed_and_its_json_has_the_documented_keys(dlmon, log_dir):
@@ -77,13 +65,19 @@ def test_a_capped_run_is_completed_and_its_json_has_the_documented_keys(dlmon, l
     # 60 batches are over in less than a second: too few to be steady, and so it says.
     assert result["samples_per_second"] is None
     assert "too short" in result["why"]["samples_per_second"]
+    assert result["valid"] is False
+    assert result["against"]["too_short"] == "too short: it was never steady"
+    account = result["account"]
+    assert sum(account.values()) == pytest.approx(result["wall_s"], rel=0.01)
+    measured = {"startup", "loading", "building", "compiling", "training", "evaluation", "closing"}
+    assert account.keys() >= measured
 
     log = Log(result["log"])
     assert log.result.session == result["session"] == log.header.id
     (model,) = log.records(Model)
     assert (model.parameters, model.flops_per_sample) == (101_770, find(SMALL).train_flops)
     assert (model.samples_per_epoch, model.steps_per_epoch, model.steps_cap) == (60_000, 938, 30)
-    assert told_batches(log) == 60
+    assert log.count_batches() == 60
     epochs = log.records(Epoch)
     assert [(epoch.steps, epoch.samples, epoch.whole) for epoch in epochs] == [
         (30, 1920, False),
@@ -125,7 +119,7 @@ def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
         (15, 60_000, True),
         (15, 60_000, True),
     ]
-    assert told_batches(log) == 30
+    assert log.count_batches() == 30
     last = log.records(Batches)[-1]
     sizes = last.samples if isinstance(last.samples, tuple) else (last.samples,)
     assert sizes[-1] == 60_000 - 14 * 4096
@@ -161,8 +155,8 @@ def test_a_stop_in_the_middle_of_an_epoch_cuts_it_after_the_current_batch(start_
     assert not last.whole
     assert 0 < last.steps < 7500
     assert last.metrics["loss"] is not None
-    assert told_batches(session) == sum(epoch.steps for epoch in session.records(Epoch))
-    assert result.batches == told_batches(session)
+    assert session.count_batches() == sum(epoch.steps for epoch in session.records(Epoch))
+    assert result.batches == session.count_batches()
     assert session.records(Evaluation) == []
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 from fakes.sessions import Session
 
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job
-from dlmon.launch.lifeline import launch
 from dlmon.records import Epoch, Evaluation, Model, Output
 
 SMALL = "mnist-mlp-small"
 # Batches of 2 ms: without more epochs, none of this would ever be steady.
 OPTIONS = {
-    "workload": SMALL,
-    "device": "cpu",
     "batch_size": 64,
     "epochs": 2,
     "steps": 20,
@@ -24,26 +19,9 @@ OPTIONS = {
 
 
 @pytest.fixture
-def start_job(log_dir):
+def start_job(launch_workload):
     """Return a function that starts a session of a real workload with options of the child's."""
-    launches = []
-
-    def begin(**options):
-        job = Job(
-            SMALL,
-            tuple(python_command("workloads")),
-            {**OPTIONS, **options},
-            str(log_dir),
-            device="cpu",
-        )
-        launches.append(launch(job))
-        return Session(launches[-1])
-
-    yield begin
-    for started in launches:
-        started.release()
-        started.process.kill()
-        started.process.wait()
+    return lambda **options: Session(launch_workload(SMALL, {**OPTIONS, **options}))
 
 
 @pytest.mark.parametrize("mode", ["train", "inference"])

@@ -16,15 +16,11 @@ from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session, eventually, is_alive
 
 from dlmon.doctor.calibrate import calibrate
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job, Refused
-from dlmon.launch.lifeline import launch
+from dlmon.launch.job import Refused
 from dlmon.records import Machine, Model
 
 SMALL = "mnist-mlp-small"
 OPTIONS = {
-    "workload": SMALL,
-    "device": "cpu",
     "batch_size": 64,
     "epochs": 1,
     "steps": 20,
@@ -57,22 +53,10 @@ def other_python(make_venv):
 
 
 @pytest.fixture
-def start_job(log_dir, tmp_path, monkeypatch):
+def start_job(launch_workload, tmp_path, monkeypatch):
     """Return a function that starts a real workload and gives what the supervisor answers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    launches = []
-
-    def begin(**options):
-        command = tuple(python_command("workloads"))
-        job = Job(SMALL, command, {**OPTIONS, **options}, str(log_dir), device="cpu")
-        launches.append(launch(job))
-        return launches[-1]
-
-    yield begin
-    for started in launches:
-        started.release()
-        started.process.kill()
-        started.process.wait()
+    return lambda **options: launch_workload(SMALL, {**OPTIONS, **options})
 
 
 def refusal(started):

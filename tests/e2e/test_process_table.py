@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run
 SPIN = "import sys\nprint('on', flush=True)\nwhile True: pass"
 
 
-def test_a_busy_process_is_told_with_user_and_command_and_whether_it_is_of_the_run():
+def test_a_busy_process_is_reported_with_user_and_command_and_whether_it_is_of_the_run():
     run = subprocess.Popen(
         [sys.executable, "-c", SPIN, "run"], stdout=subprocess.PIPE, start_new_session=True
     )

@@ -10,15 +10,11 @@ import psutil
 import pytest
 from fakes.sessions import Session
 
-from dlmon.launch.children import python_command
-from dlmon.launch.job import Job
-from dlmon.launch.lifeline import launch
 from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"
 OPTIONS = {
-    "device": "cpu",
     "batch_size": 64,
     "epochs": 1,
     "steps": 20,
@@ -28,25 +24,16 @@ OPTIONS = {
 
 
 @pytest.fixture
-def start_job(log_dir):
+def start_job(launch_workload):
     """Return a function that starts a session of a real workload with options of the child's."""
-    launches = []
 
     def begin(workload=SMALL, before=(), **options):
-        reported = {**OPTIONS, "workload": workload, **options}
-        command = (*before, *python_command("workloads"))
-        job = Job(workload, command, reported, str(log_dir), device="cpu")
-        launches.append(launch(job))
-        return Session(launches[-1])
+        return Session(launch_workload(workload, {**OPTIONS, **options}, before))
 
-    yield begin
-    for started in launches:
-        started.release()
-        started.process.kill()
-        started.process.wait()
+    return begin
 
 
-def test_training_tells_its_mode_precision_and_jit(start_job):
+def test_training_reports_its_mode_precision_and_jit(start_job):
     session = start_job()
     assert session.wait_for_end().status == "completed"
     (model,) = session.records(Model)
@@ -152,7 +139,7 @@ def test_the_workload_is_kept_to_as_many_cpus_as_it_may_use(start_job):
     assert session.wait_for_end().status == "stopped"
 
 
-def test_where_no_system_tells_the_cpus_of_a_process_a_run_uses_them_all(
+def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(
     start_job, tmp_path, monkeypatch
 ):
     """As on macOS; every Python that is started reads this first."""
@@ -164,7 +151,7 @@ def test_where_no_system_tells_the_cpus_of_a_process_a_run_uses_them_all(
 
 
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
-def test_a_batch_that_memory_cannot_hold_is_told_with_its_size(start_job):
+def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
     """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words."""
     # Less than the first convolution asks for, so that no memory is really taken.
     little = ("prlimit", f"--as={6 << 30}")

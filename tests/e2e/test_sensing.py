@@ -6,7 +6,6 @@ import asyncio
 import sys
 
 import pytest
-from fake_nvml import FakeDriver, build
 from fakes import slow_driver_sensors
 from fakes.sessions import DEADLINE_S
 
@@ -15,19 +14,6 @@ from dlmon.launch.sensing import Sensing
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
 LOST, VERSION_MISMATCH = 15, 18
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("fake-nvml"))
-
-
-@pytest.fixture
-def driver(library, tmp_path, monkeypatch):
-    driver = FakeDriver(library, tmp_path)
-    for name, value in driver.environment().items():
-        monkeypatch.setenv(name, value)
-    return driver
 
 
 class Heard:
@@ -52,14 +38,14 @@ class Heard:
             await self._news.wait()
 
 
-def test_a_gpu_that_is_lost_at_the_start_is_told_of_and_introduced_when_it_comes(driver):
+def test_a_gpu_that_is_lost_at_the_start_is_reported_and_introduced_when_it_comes(own_driver):
     async def listen():
-        driver.says("gpus 2", f"answer nvmlDeviceGetHandleByIndex_v2 1 {LOST}")
+        own_driver.says("gpus 2", f"answer nvmlDeviceGetHandleByIndex_v2 1 {LOST}")
         heard = Heard()
         heard.sensing.start()
         await heard.until(lambda: heard.notices)
         assert heard.facts[0].machine.gpus[1].why["name"] == "lost"
-        driver.says("gpus 2")
+        own_driver.says("gpus 2")
         await heard.until(lambda: len(heard.notices) == 2)
         await heard.until(lambda: len(heard.facts) == 2)
         heard.sensing.close()
@@ -71,7 +57,7 @@ def test_a_gpu_that_is_lost_at_the_start_is_told_of_and_introduced_when_it_comes
 
 
 @pytest.mark.parametrize(("pcie", "mib_s"), [(True, 2.0), (False, None)])
-def test_what_crosses_the_pcie_links_is_measured_where_asked_for(driver, pcie, mib_s):
+def test_what_crosses_the_pcie_links_is_measured_where_asked_for(own_driver, pcie, mib_s):
     async def listen():
         heard = Heard(pcie=pcie)
         heard.sensing.start()
@@ -84,14 +70,14 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(driver, pcie, m
     assert gpu.pcie_receive_mib_s == mib_s
 
 
-def test_a_driver_that_comes_back_broken_is_not_called_well(driver):
+def test_a_driver_that_comes_back_broken_is_not_called_well(own_driver):
     async def listen():
         heard = Heard()
         heard.sensing.start()
         await heard.until(lambda: heard.samples)
-        driver.says("gpus 1", "crash nvmlDeviceGetUtilizationRates")
+        own_driver.says("gpus 1", "crash nvmlDeviceGetUtilizationRates")
         await heard.until(lambda: heard.notices)
-        driver.says("gpus 1", f"answer nvmlInitWithFlags * {VERSION_MISMATCH}")
+        own_driver.says("gpus 1", f"answer nvmlInitWithFlags * {VERSION_MISMATCH}")
         await heard.until(lambda: len(heard.notices) == 2)
         heard.sensing.close()
         return heard.notices

@@ -10,10 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
-from fake_nvml import FakeDriver, build
+from fake_nvml import FakeDriver
 
 from dlmon.records import (
     Facts,
@@ -150,16 +149,6 @@ def start() -> Iterator[Callable[..., Sensors]]:
         sensors.process.stderr.close()
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("fake-nvml"))
-
-
-@pytest.fixture
-def driver(library: Path, tmp_path: Path) -> FakeDriver:
-    return FakeDriver(library, tmp_path)
-
-
 def on_gpus(sensors: Sensors) -> dict[int, tuple[tuple[int, ...], int | None]]:
     """Return the GPUs, and the MiB held there, of each process that is on one."""
     rows = sensors.known.processes or ()
@@ -191,7 +180,7 @@ def test_samples_follow_on_a_schedule_that_does_not_drift(start):
     assert steps == sorted(set(steps))
 
 
-def test_every_sample_tells_the_fast_readings(start):
+def test_every_sample_reports_the_fast_readings(start):
     sensors = start()
     facts = sensors.facts()
     for _ in range(3):
@@ -244,7 +233,7 @@ child.wait()
 """
 
 
-def test_a_watched_tree_is_told_with_its_child_and_its_end(start):
+def test_a_watched_tree_is_reported_with_its_child_and_its_end(start):
     with subprocess.Popen(
         [sys.executable, "-c", BUSY_TREE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as root:
@@ -306,7 +295,7 @@ def test_without_psutil_it_says_so_in_one_sentence(tmp_path):
     assert ended.stderr == "dlmon: the sensors need psutil: python -m pip install psutil\n"
 
 
-def test_without_a_driver_the_reason_is_told_once(start):
+def test_without_a_driver_the_reason_is_reported_once(start):
     with contextlib.suppress(OSError):
         ctypes.CDLL("libnvidia-ml.so.1")
         pytest.skip("this machine has a driver")
@@ -323,7 +312,7 @@ def test_a_library_that_cannot_be_loaded_is_a_reason(start, tmp_path):
     assert "libnvidia-ml.so.1" in why["gpus"]
 
 
-def test_nvml_is_left_alone_when_told_so(start, driver):
+def test_nvml_is_left_alone_when_asked_to(start, driver):
     sensors = start("--no-gpus", "the driver did not answer", driver=driver)
     assert sensors.facts().why["gpus"] == "the driver did not answer"
     assert sensors.sample().why == {"gpus": "the driver did not answer"}
@@ -331,7 +320,7 @@ def test_nvml_is_left_alone_when_told_so(start, driver):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8])
-def test_every_gpu_of_a_healthy_driver_is_told(start, driver, count):
+def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
     driver.says(f"gpus {count}", "process 0 100000 1024", "process 0 100001 1024")
     sensors = start(driver=driver)
     facts = sensors.facts()
@@ -521,7 +510,7 @@ def test_a_driver_that_supports_nothing_leaves_a_reason_in_every_place(start, dr
     assert len(driver.calls()) == asked
 
 
-def test_memory_that_the_driver_cannot_tell_is_unknown(start, driver):
+def test_memory_that_the_driver_cannot_report_is_unknown(start, driver):
     driver.says(
         "gpus 3",
         f"set 0 memory_used_mib {ALL_ONES}",
@@ -566,7 +555,7 @@ def test_a_divided_gpu_says_so(start, driver):
     assert f"{UTILIZATION} 0" not in driver.calls()
 
 
-def test_the_processes_on_the_gpus_are_told(start, driver):
+def test_the_processes_on_the_gpus_are_reported(start, driver):
     me, parent = os.getpid(), os.getppid()
     driver.says(
         "gpus 2",
@@ -604,7 +593,7 @@ def test_what_crosses_the_pcie_links_is_measured_where_asked_for(start, driver):
     assert (gpu.pcie_receive_mib_s, gpu.pcie_send_mib_s, gpu.why) == (2.0, 1.0, {})
 
 
-def test_what_crosses_the_nvlinks_is_told_at_the_next_slow_reading(start, driver):
+def test_what_crosses_the_nvlinks_is_reported_at_the_next_slow_reading(start, driver):
     sensors = start(driver=driver)
     sensors.facts()
     sensors.sample()

@@ -114,7 +114,7 @@ def test_the_workloads_own_tree_is_sampled(start, files):
     session.wait_for_end()
 
 
-def test_a_command_that_cannot_be_started_is_told(start):
+def test_a_command_that_cannot_be_started_is_reported(start):
     result = start(command=("/nowhere/python",)).wait_for_end()
     assert result.status == "failed"
     assert result.error == "/nowhere/python could not be started: No such file or directory"
@@ -402,7 +402,7 @@ def test_a_workload_that_ends_by_itself_after_a_stop_was_asked_for_is_completed(
 # ---- a supervisor that is slow, or in trouble itself ----
 
 
-def test_a_suspended_supervisor_is_told_of_by_the_viewer(start):
+def test_a_suspended_supervisor_is_reported_by_the_viewer(start):
     session = start(epochs=MANY)
     session.wait_for(Epoch)
     supervisor = session.supervisor_pid
@@ -445,7 +445,7 @@ def test_a_viewer_that_dies_before_the_answer_leaves_nothing_behind(make_job, lo
     assert not Path(began).exists()
 
 
-def test_a_supervisor_that_is_told_nonsense_says_so_in_one_line(make_job):
+def test_a_supervisor_that_is_sent_nonsense_says_so_in_one_line(make_job):
     started = launch(make_job(device="toaster"))
     answer = started.answer()
     assert isinstance(answer, Refused)

@@ -131,7 +131,7 @@ def test_every_combination_is_run_as_a_session_of_its_own(sweeper, log_dir):
     assert one.stderr == ""
 
 
-def test_plain_lines_tell_each_run_then_the_table(sweeper):
+def test_plain_lines_report_each_run_then_the_table(sweeper):
     one = sweeper(vary={"batch_size": [8, 16]}, options=QUICK)
     assert one.exit_code() == 0
     lines = one.stdout.splitlines()
@@ -252,7 +252,7 @@ def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
     assert one.sweep.closed == "stopped"
 
 
-def test_a_second_sweep_is_told_who_holds_the_first(sweeper, dlmon, log_dir):
+def test_a_second_sweep_learns_who_holds_the_first(sweeper, dlmon, log_dir):
     one = sweeper(vary={"batch_size": [8, 16]}, options=LONG)
     one.running_session()
     for arguments in (
@@ -307,7 +307,7 @@ def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, argume
     assert not list(log_dir.glob("**/*.jsonl"))
 
 
-def test_a_real_workload_is_swept_and_what_cannot_be_is_told(dlmon, log_dir):
+def test_a_real_workload_is_swept_and_what_cannot_be_is_reported(dlmon, log_dir):
     done = dlmon(
         *("sweep", SMALL, "--vary", "batch_size=32,70000", "--vary", "device=cpu,gpu:99"),
         *("--steps", "20", "--epochs", "1", "--data", "synthetic"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shlex
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,6 +27,7 @@ from fakes.sessions import (
     wait_until_gone,
 )
 
+from dlmon.exit_codes import FAILED
 from dlmon.records import Epoch
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -210,7 +213,54 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     assert log.wait_for_end().status == "stopped"
 
 
+def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_after(
+    terminal, log_dir, dlmon, dlmon_command
+):
+    run = ("run", "mnist-mlp-small", "--epochs", "1000", "--device", "cpu", "--data", "synthetic")
+    assert dlmon(*run, "--detach", "--log-dir", str(log_dir)).returncode == 0
+    log = Log(the_log_in(log_dir))
+    log.wait_for(Epoch)
+    shell = terminal()
+    shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
+    shell.wait_for("replay 1×", "and growing", "space Pause", "[] Speed", "np Mark")
+    shell.press("Space")
+    shell.wait_for("replay paused")
+    shell.press("n")
+    shell.wait_for("end of epoch 1")
+    shell.press("q")
+    shell.wait_for("exit code: 0")
+    shell.assert_left_as_it_was()
+    assert log.status == "running"
+    assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
+    assert log.wait_for_end().status == "stopped"
+    shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
+    shell.wait_for("replay 1×", "space Pause")
+    shell.press("End")
+    shell.wait_for("stopped after")
+    shell.press("q")
+
+
 # ---- with a scripted workload ----
+
+
+def test_a_session_that_is_over_is_played(terminal, log_dir, dlmon_command):
+    write_log(log_dir, recorded_session())
+    shell = terminal(width=80, height=24)
+    shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
+    shell.wait_for("replay 1×", "00:32", "space Pause")
+    shell.press("Space", "]", "]")
+    shell.wait_for("replay 5×")
+    shell.press("Space", ":")
+    shell.wait_for("go to", "say a time such as 12m30s")
+    shell.press(*"0:19")
+    shell.wait_for("go to 0:19")
+    shell.press("Enter")
+    shell.wait_for("replay paused 00:19", "epoch 2/3")
+    shell.press("End")
+    shell.wait_for("completed after 32.2 s")
+    shell.press("q")
+    shell.wait_for("exit code: 0")
+    shell.assert_left_as_it_was()
 
 
 def test_a_session_that_is_over_is_shown_as_it_ended(terminal, log_dir, dlmon_command):
@@ -277,6 +327,22 @@ def test_a_run_stops_when_its_terminal_is_closed(run_on_screen):
     assert "stopping: its terminal was closed" in log.notices()
 
 
+def test_a_screen_ends_with_a_terminal_that_sends_no_signal(tmp_path):
+    ours, its = pty.openpty()
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "xterm-256color"}
+    # In a session of its own it has no controlling terminal, so the kernel sends no SIGHUP.
+    command = [Path(sys.executable).with_name("dlmon"), "watch"]
+    viewer = subprocess.Popen(
+        command, stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True
+    )
+    os.close(its)
+    seen = b""
+    while b"sensors" not in seen:
+        seen += os.read(ours, 1 << 16)
+    os.close(ours)
+    assert viewer.wait(DEADLINE_S) == FAILED
+
+
 def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)
@@ -296,3 +362,20 @@ def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen
     shell.press("s")
     shell.wait_for("back with 130")
     assert log.wait_for_end().status == "stopped"
+
+
+def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_back(run_on_screen):
+    shell, log = run_on_screen(epochs=MANY)
+    shell.wait_for(TRAINING)
+    viewer = shell.viewer("screen_viewer.py")
+    for _ in range(2):
+        os.kill(viewer, signal.SIGSTOP)
+        shell.wait_for("Stopped")
+        shell.type("clear; fg")
+        shell.wait_for("Throughput", "s Stop")
+    shell.press("q")
+    shell.wait_for("The session is still running.")
+    shell.press("s")
+    shell.wait_for("stopped; recorded in")
+    assert log.wait_for_end().status == "stopped"
+    shell.assert_left_as_it_was()

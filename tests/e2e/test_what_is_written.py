@@ -69,7 +69,7 @@ def test_an_end_by_signal_leaves_a_terminal_that_can_be_used(attach):
         terminal.wait_for(SHOWS_CURSOR)
 
 
-def test_the_end_of_a_run_rings_the_bell_and_tells_the_desktop(make_job, tmp_path):
+def test_the_end_of_a_run_rings_the_bell_and_notifies_the_desktop(make_job, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text("bell = true\nnotification = true\n")
     job = tmp_path / "job"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import (
@@ -40,6 +41,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.session import Session
+from dlmon.supervisor.verdict import make_machine_result
 
 RESULT = "result"
 BEGIN_NS = 5_000_000_000_000
@@ -144,6 +146,50 @@ def recorded_session(
     )
     recording.run(reached, ended, status)
     return recording.written(status if reached == RESULT else None)
+
+
+def recorded_machine(
+    seconds: int = 30,
+    *,
+    status: str | None = "completed",
+    for_s: float | None = None,
+    energy: bool = False,
+    **of_session: Any,
+) -> list[Record]:
+    """Return the records of a machine that was recorded without a workload.
+
+    Args:
+        seconds: how many samples, a second apart.
+        status: completed or stopped; None where it still runs.
+        for_s: how long it is to last.
+        energy: whether the counters of CPU and GPUs are read: 40 and 90 W.
+        of_session: gpus, cores, foreign, begin_wall, as of `recorded_session`.
+    """
+    header, *records = recorded_session(session_id="20261120-145600-machine-7f3a", **of_session)
+    assert isinstance(header, SessionHeader)
+    options = {"interval": 1.0, "pcie": False, "for_s": for_s}
+    versions = {"python": "3.11.7", "dlmon": "0.1.0"}
+    header = replace(header, workload="", options=options, versions=versions)
+    samples = [replace(r, process=None) for r in records if isinstance(r, Machine)][:seconds]
+    assert len(samples) == seconds
+    if energy:
+        samples = [_with_energy(sample) for sample in samples]
+    if status is None:
+        return [header, *samples]
+    now, log = samples[-1].t + 500_000_000, f"/sessions/{header.id}/{LOG_NAME}"
+    use, stopped = folded([header, *samples]).machine.use(), status == "stopped"
+    result = make_machine_result(
+        header, log, use, stopped=stopped, now_ns=now, wall=header.wall + (now - BEGIN_NS) / 1e9
+    )
+    notice = [Notice(now, "stopping: asked with dlmon stop")] if stopped else []
+    return [header, *samples, *notice, result]
+
+
+def _with_energy(sample: Machine) -> Machine:
+    assert sample.cpu is not None
+    second = (sample.t - BEGIN_NS) / 1e9
+    gpus = tuple(replace(gpu, energy_j=90 * second) for gpu in sample.gpus or ())
+    return replace(sample, cpu=replace(sample.cpu, energy_j=40 * second), gpus=gpus or None)
 
 
 def folded(records: Sequence[Record]) -> Session:

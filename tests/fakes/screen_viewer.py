@@ -8,6 +8,7 @@ from pathlib import Path
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from tui.app import DlmonApp
+from tui.navigation import Start
 from tui.options.settings import read_settings
 
 
@@ -18,7 +19,7 @@ def main() -> int:
         print(f"dlmon: {answer.reason}", file=sys.stderr)
         return answer.exit_code
     log = Path(answer.log)
-    app = DlmonApp(log.parent.parent, log, started, settings=read_settings())
+    app = DlmonApp(Start(log.parent.parent, read_settings(), log=log, started=started))
     return app.run_to_exit_code()
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from dlmon.records import Facts, Machine, Record, SessionHeader, encode
 from dlmon.session.local_machine import LocalMachine
 from tui.app import DlmonApp
 from tui.formatting.glyphs import use_glyphs
+from tui.navigation import Sources, Start
 from tui.screens.base import BaseScreen
 
 from .glyphs import GLYPHS
+from .sessions import DEADLINE_S
 
 _HOLD_LOCK = """
 import fcntl, sys
@@ -71,6 +74,11 @@ class GrowingLog:
         """Append records."""
         with self.path.open("ab") as log:
             log.write(b"".join(encode(record) for record in records))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the process that holds the lock runs."""
+        return self._holder.poll() is None
 
     def drop_lock(self) -> None:
         """End the process that holds the lock."""
@@ -149,7 +157,7 @@ class OneScreen(DlmonApp):
     CSS_PATH = Path(tui.app.__file__).with_name("dlmon.tcss")
 
     def __init__(self, screen: Screen, ascii: bool = False) -> None:
-        super().__init__(Path("no-sessions"))
+        super().__init__(Start(Path("no-sessions")))
         # Without the app's filter, which would hide a character that is none of ASCII's.
         use_glyphs(GLYPHS[ascii])
         self._first = screen
@@ -168,9 +176,23 @@ class OneScreen(DlmonApp):
         self.asked.append(message)
 
     on_live_screen_left = on_live_screen_again_requested = _note
+    on_recording_screen_left = on_replay_screen_left = _note
     on_sweep_screen_left = on_sweep_screen_session_requested = _note
     on_home_screen_train_requested = on_home_screen_sweep_requested = _note
     on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
+    on_sessions_screen_compare_requested = on_sessions_screen_replay_requested = _note
+    on_sessions_screen_report_requested = on_sessions_screen_rename_requested = _note
+    on_sessions_screen_delete_requested = _note
+
+
+def dlmon_app_with(sources: Sources) -> Callable[..., DlmonApp]:
+    """Return what makes the app for a directory, a log, its lifeline, and more of a start."""
+
+    def make(directory: Path, log: Path | None = None, started=None, **more) -> DlmonApp:
+        more = {"sources": sources, **more}
+        return DlmonApp(Start(directory, log=log, started=started, **more))
+
+    return make
 
 
 async def drag(pilot, widget, offset: tuple[int, int]) -> None:
@@ -183,6 +205,14 @@ def of_this_boot(records: list[Record]) -> list[Record]:
     header = records[0]
     assert isinstance(header, SessionHeader)
     return [replace(header, host=host_name(), boot_id=boot_id()), *records[1:]]
+
+
+async def until(pilot, condition: Callable[[], object]) -> None:
+    """Wait until something has come about that a worker or a thread brings."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain; the screen shows\n{screen_text(pilot.app)}"
+        await pilot.pause(0.01)
 
 
 def screen_text(app) -> str:

@@ -17,7 +17,7 @@ from dlmon.launch.lifeline import Lifeline
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LOG_NAME
 from dlmon.log.follower import LogFollower
-from dlmon.records import Notice, Result
+from dlmon.records import Batches, BatchSummary, Notice, Result
 
 FAKES = Path(__file__).parent
 FAKE_WORKLOAD = (sys.executable, "-P", str(FAKES / "workload.py"))
@@ -87,6 +87,18 @@ class Log:
             lambda: next((r for r in self.records(kind) if condition(r)), None),
             f"a {kind.__name__} record in {self.path}",
         )
+
+    def count_batches(self):
+        """Return how many batches are recorded, checking that they follow each other."""
+        batches, epoch, first = 0, 0, 0
+        for record in self.records((Batches, BatchSummary)):
+            if record.epoch != epoch:
+                epoch, first = record.epoch, 0
+            count = record.count if isinstance(record, BatchSummary) else len(record.dt_us)
+            assert record.first == first, "batches are missing, or recorded twice"
+            first += count
+            batches += count
+        return batches
 
     def wait_for_notice(self, part):
         return self.wait_for(Notice, lambda notice: part in notice.text)

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import dlmon.host
+from dlmon.log.label import Label, write_label
 from dlmon.records import (
     Epoch,
     Facts,
@@ -36,13 +37,23 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.follower import SessionFollower
+from dlmon.session.replay import ReplaySource
 from tui.app import DlmonApp
 from tui.machine.panel import MachinePanel
-from tui.navigation import Sources
+from tui.navigation import Sources, Start
 from tui.options.settings import Settings
 from tui.screens.starting import StartingScreen
 
-from .recorded import BEGIN_NS, BEGIN_WALL, BOOT_ID, HOST, folded, recorded_session, write_log
+from .recorded import (
+    BEGIN_NS,
+    BEGIN_WALL,
+    BOOT_ID,
+    HOST,
+    folded,
+    recorded_machine,
+    recorded_session,
+    write_log,
+)
 from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, fake_machine, screen_text
 
 Size = tuple[int, int]
@@ -370,7 +381,12 @@ STATES: dict[str, State] = {
     ),
     "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
     "own-script": State(_own_script()),
+    # A machine without a workload.
+    "recording": State(recorded_machine(status=None, for_s=7_200.0)),
+    "recorded": State(recorded_machine(status="stopped"), locked=False, ours=False),
 }
+
+RECORDINGS = ("recording", "recorded")
 
 MACHINES = (
     "training",
@@ -470,6 +486,13 @@ class Stage:
         return screen_text(self.app)
 
 
+async def _open_sessions(stage: Stage, *keys: str) -> None:
+    await stage.app.run_action("sessions")
+    await stage.settle()
+    if keys:
+        await stage.press(*keys)
+
+
 async def _push_starting(stage: Stage) -> None:
     sentence = "starting the session: waiting for the sensors …"
     stage.app.push_screen(StartingScreen(sentence))
@@ -478,6 +501,7 @@ async def _push_starting(stage: Stage) -> None:
 _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare", "compare-help"),
     *("gpus", "gpus-help", "processes", "processes-help"),
+    *("replay", "replay-seek", "replay-help"),
 )
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
@@ -490,14 +514,23 @@ _ON_TOP = {
     "gpus-help": lambda stage: stage.press("g", "question_mark"),
     "processes": lambda stage: stage.press("p"),
     "processes-help": lambda stage: stage.press("p", "question_mark"),
-    "sessions": lambda stage: stage.app.run_action("sessions"),
+    "sessions": _open_sessions,
+    "sessions-help": lambda stage: _open_sessions(stage, "question_mark"),
+    "marked": lambda stage: _open_sessions(stage, "down", "space", "space", "o"),
+    "rename": lambda stage: _open_sessions(stage, "down", "u"),
+    "delete": lambda stage: _open_sessions(stage, "down", "x"),
     "home-help": lambda stage: stage.press("f1"),
     "watch-help": lambda stage: stage.press("f1"),
     "starting": _push_starting,
+    "replay": lambda stage: stage.press("space", "n", "n"),
+    "replay-seek": lambda stage: stage.press("space", "n", "n", "colon"),
+    "replay-help": lambda stage: stage.press("space", "question_mark"),
 }
+NAMED_SESSIONS = ("marked", "rename", "delete")
+"""Views of the sessions screen where earlier sessions have names."""
 VIEWS = (
     *_OF_A_SESSION,
-    *("home", "home-help", "sessions", "starting"),
+    *("home", "home-help", "sessions", "sessions-help", "starting"),
     *("watch", "watch-help"),
 )
 
@@ -518,21 +551,28 @@ def staged(
         stack.enter_context(chdir(home))
         log_dir = Path(folder)
         for number, records in enumerate(state.earlier):
-            write_log(log_dir, records, f"earlier-{number}")
+            earlier = write_log(log_dir, records, f"earlier-{number}")
+            if view in NAMED_SESSIONS:
+                label = Label(f"base {number}", "before the change of the batch size")
+                write_label(earlier, label)
         log = GrowingLog(log_dir, [replace(state.header, id="shown")])
         log.path.write_bytes(b"".join(encode(record) for record in state.records))
         stack.callback(log.drop_lock)
         if not state.locked:
             log.drop_lock()
-        if view in _OF_A_SESSION:
+        if view.startswith("replay"):
+            where: dict[str, object] = {"replayed": log.path}
+        elif view in _OF_A_SESSION:
             clock.now_ns = folded(state.records).last_t
             where = {"log": log.path, "started": FakeLaunch() if state.ours else None}
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
         sources = Sources(
-            follow=partial(SessionFollower, clock=clock), machine=partial(fake_machine, clock=clock)
+            follow=partial(SessionFollower, clock=clock),
+            replay=partial(ReplaySource, clock=clock),
+            machine=partial(fake_machine, clock=clock),
         )
-        app = DlmonApp(log_dir, **where, settings=Settings(**settings), sources=sources)
+        app = DlmonApp(Start(log_dir, Settings(**settings), **where, sources=sources))
         yield Stage(app, view, state, clock)
 
 
@@ -572,7 +612,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("state", choices=[*STATES, "all"])
     parser.add_argument("sizes", nargs="*", metavar="WIDTHxHEIGHT")
-    parser.add_argument("--view", choices=VIEWS, default="live")
+    parser.add_argument("--view", choices=(*VIEWS, *NAMED_SESSIONS), default="live")
     parser.add_argument("--ascii", action="store_true")
     asked = parser.parse_args()
     sizes = tuple(tuple(map(int, size.split("x"))) for size in asked.sizes) or SIZES

@@ -16,13 +16,13 @@ from fakes.screens import (
     FakeSensing,
     GrowingLog,
     OneScreen,
+    dlmon_app_with,
     fake_machine,
     screen_text,
 )
 
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
-from tui.app import DlmonApp
 from tui.live.screen import LiveScreen
 from tui.navigation import Sources
 
@@ -179,7 +179,7 @@ def sensing(monkeypatch):
 @pytest.fixture
 def dlmon_app(clock, sensing):
     """Return what makes the app, with sensors that a test speaks for."""
-    return partial(DlmonApp, sources=Sources(machine=partial(fake_machine, clock=clock)))
+    return dlmon_app_with(Sources(machine=partial(fake_machine, clock=clock)))
 
 
 class SlowFollower(SessionFollower):

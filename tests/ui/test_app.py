@@ -7,17 +7,26 @@ from functools import partial
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import FakeLaunch, fake_machine, of_this_boot, screen_text
+from fakes.screens import (
+    FakeLaunch,
+    dlmon_app_with,
+    fake_machine,
+    of_this_boot,
+    screen_text,
+    until,
+)
+from textual.color import Color
 from textual.command import CommandPalette
 
 from dlmon.launch.job import Refused, Started
 from dlmon.log.folder import LogError
-from dlmon.records import Result
+from dlmon.log.label import Label, read_label, write_label
+from dlmon.records import Output, Result
 from tui.app import DlmonApp
 from tui.home.screen import HomeScreen
 from tui.live.comparison_bars import ComparisonBars
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources
+from tui.navigation import Sources, Start
 from tui.options.run import RunOptions
 from tui.options.settings import Settings, remember_theme
 from tui.plain.follow import follow
@@ -71,7 +80,7 @@ def launched(launcher):
 def dlmon_app(clock, sensing, launcher):
     """Return what makes the app, with sensors and a launcher that a test speaks for."""
     machine = partial(fake_machine, clock=clock)
-    return partial(DlmonApp, sources=Sources(machine=machine, launch=launcher))
+    return dlmon_app_with(Sources(machine=machine, launch=launcher))
 
 
 def run(app, actions):
@@ -84,15 +93,6 @@ def run(app, actions):
 
     app.run = partial(app.run, headless=True, size=(80, 24), auto_pilot=once_read)
     return app.run_to_exit_code()
-
-
-async def until(pilot, condition):
-    """Wait until something has come about that a worker or a thread brings."""
-    for _ in range(400):
-        if condition():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(f"in vain; the screen shows\n{screen_text(pilot.app)}")
 
 
 @pytest.fixture
@@ -259,7 +259,25 @@ def test_whoever_stops_it_on_leaving_leaves_when_it_has_stopped(
     assert told_of_a_stopped_run(capsys.readouterr().out, log)
 
 
-def test_whoever_doesnt_wait_for_the_stop_is_told_that_it_is_under_way(
+def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_ticks(
+    dlmon_app, log_dir, running, capsys, monkeypatch
+):
+    log, result = running
+    lifeline = FakeLaunch()
+    # One record a tick, as on a busy machine; a worker reads the rest.
+    monkeypatch.setattr("tui.live.screen.SLICE_S", 0.0)
+
+    async def stop_and_leave(pilot):
+        await pilot.pause()
+        await pilot.press("q", "s")
+        assert pilot.app.is_running
+        log.write(*(Output(log.header.t + 1, "stdout", "bye") for _ in range(3)), result)
+
+    assert run(dlmon_app(log_dir, log.path, lifeline), stop_and_leave) == 130
+    assert told_of_a_stopped_run(capsys.readouterr().out, log)
+
+
+def test_whoever_doesnt_wait_for_the_stop_is_shown_that_it_is_under_way(
     dlmon_app, log_dir, running, capsys
 ):
     log, _ = running
@@ -345,7 +363,7 @@ def test_quitting_at_home_after_a_session_is_exit_code_0(
         (Started(ID, "/nowhere/session.jsonl"), "/nowhere/session.jsonl can't be read"),
     ],
 )
-async def test_what_could_not_be_started_is_told_at_home(
+async def test_what_could_not_be_started_is_shown_at_home(
     dlmon_app, log_dir, launched, sensing, answer, problem
 ):
     launched(answer)
@@ -359,11 +377,11 @@ async def test_what_could_not_be_started_is_told_at_home(
         await until(pilot, lambda: launches)
 
 
-async def test_a_machine_that_starts_no_more_processes_is_told_at_home(log_dir, sensing):
+async def test_a_machine_that_starts_no_more_processes_is_shown_at_home(log_dir, sensing):
     def launch(job):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    app = DlmonApp(log_dir, sources=Sources(machine=fake_machine, launch=launch))
+    app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=launch)))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: "Resource temporarily unavailable" in screen_text(app))
@@ -629,6 +647,86 @@ async def test_a_recorded_session_is_opened_from_home_and_left_again(dlmon_app, 
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
+def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_dir, sensing, capsys):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    write_label(log, Label("first"))
+
+    async def rename(pilot):
+        await until(pilot, lambda: '  "first"  ' in screen_text(pilot.app))
+        write_label(log, Label("second"))
+        pilot.app.screen.tick()
+        await until(pilot, lambda: '  "second"  ' in screen_text(pilot.app))
+        await pilot.press("q")
+
+    run(dlmon_app(log_dir, log), rename)
+    told = capsys.readouterr().out
+    assert re.search(r"^name +second$", told, re.MULTILINE)
+    assert f"{recorded_session()[0].id} (second) completed; recorded in" in told
+
+
+async def test_home_names_the_last_session_of_a_workload(dlmon_app, log_dir, sensing):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    write_label(log, Label("first"))
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(pilot, lambda: " (first)" in screen_text(app))
+
+
+async def test_a_recorded_session_is_renamed_and_deleted(dlmon_app, log_dir, sensing):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    other = write_log(log_dir, of_this_boot(recorded_session(session_id="other")))
+    write_label(other, Label("stays"))
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "stays" in screen_text(app))
+        await pilot.press("slash", *log.parent.name, "enter")
+        await until(pilot, lambda: "1 of 2 recorded" in screen_text(app))
+        await pilot.press("u", *"baseline", "enter")
+        await until(pilot, lambda: "(baseline)" in screen_text(app))
+        assert read_label(log) == Label("baseline")
+        await pilot.press("x")
+        await until(pilot, lambda: "(baseline)?" in screen_text(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "0 of 1 recorded" in screen_text(app))
+        assert not log.parent.exists()
+        assert other.exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "screen"), [(["space", "space", "c"], "CompareScreen"), (["v"], "ReplayScreen")]
+)
+async def test_recorded_sessions_are_compared_and_replayed(
+    dlmon_app, log_dir, sensing, keys, screen
+):
+    for name in ("one", "two"):
+        write_log(log_dir, of_this_boot(recorded_session(session_id=name)))
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "2 recorded" in screen_text(app))
+        await pilot.press(*keys)
+        await until(pilot, lambda: type(app.screen).__name__ == screen)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+
+
+async def test_what_can_not_be_deleted_is_said_and_stays_in_the_list(dlmon_app, log_dir, sensing):
+    log = write_log(log_dir, of_this_boot(recorded_session()))
+    log.with_name("notes.txt").write_text("mine")
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "1 recorded" in screen_text(app))
+        await pilot.press("x")
+        await until(pilot, lambda: "Delete 2026" in screen_text(app))
+        await pilot.press("y")
+        await until(pilot, lambda: app._notifications)
+        (told,) = app._notifications
+        assert told.message.endswith("it holds files that dlmon didn't make")
+        assert log.with_name("notes.txt").exists()
+
+
 async def test_a_session_that_runs_below_is_gone_back_to_and_not_opened_twice(
     dlmon_app, log_dir, running, sensing
 ):
@@ -680,7 +778,7 @@ async def test_help_explains_the_screen_and_names_its_keys(dlmon_app, log_dir, s
             await until(pilot, lambda app=app: isinstance(app.screen, HelpScreen))
             await pilot.pause()
             told = " ".join(screen_text(app).replace("│", " ").split())
-            for name, sentence in screen.TOPICS:
+            for name, sentence in screen.topics:
                 # Both may be wrapped, beside each other.
                 assert all(word in told for word in f"{name} {sentence}".split()), name
             keys = told.partition("Keys ")[2].partition(" On this screen")[0]
@@ -751,6 +849,15 @@ async def test_a_chosen_theme_is_there_at_the_next_start(dlmon_app, log_dir, sen
         await pilot.pause()
     assert dlmon_app(log_dir).theme == "dlmon-light"
     assert dlmon_app(log_dir, settings=Settings(theme="nord")).theme == "nord"
+
+
+async def test_the_first_screen_lies_on_none_and_has_the_colours_of_its_theme(
+    dlmon_app, log_dir, sensing, own_state
+):
+    app = dlmon_app(log_dir, settings=Settings(theme="dlmon-light"))
+    async with app.run_test():
+        assert app.screen_stack == [app.screen]
+        assert app.screen.styles.background == Color.parse(app.theme_variables["background"])
 
 
 def test_a_theme_that_is_gone_is_no_obstacle(dlmon_app, log_dir, own_state):
@@ -941,7 +1048,7 @@ async def test_going_back_to_a_session_stops_none_that_lies_above(
         assert not lifeline.released
 
 
-def test_quitting_from_the_list_of_sessions_tells_how_the_session_ended(dlmon_app, log_dir, capsys):
+def test_quitting_from_the_list_of_sessions_shows_how_the_session_ended(dlmon_app, log_dir, capsys):
     log = write_log(log_dir, of_this_boot(recorded_session(status="failed")))
 
     async def quit_from_the_list(pilot):
@@ -976,3 +1083,22 @@ async def test_no_sweep_is_begun_while_a_session_starts(
         assert isinstance(app.screen, StartingScreen)
         launches[0].may_answer.set()
         await until(pilot, lambda: live(app))
+
+
+# ---- own reference figures ----
+
+
+async def test_what_is_wrong_with_own_reference_figures_is_said_with_a_session(
+    dlmon_app, log_dir, tmp_path, monkeypatch
+):
+    own = tmp_path / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
+    own.write_text("workload,device,metric,value,batch_size\nx,[b]y,seconds_per_epoch,0,1\n")
+    app = dlmon_app(log_dir, write_log(log_dir, recorded_session()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        (notice,) = app._notifications
+        assert notice.message == f'{own}, line 2: value is "0", which is no number above 0'
+        assert not notice.markup

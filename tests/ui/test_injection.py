@@ -15,7 +15,7 @@ from dlmon.launch.job import Refused
 from dlmon.log.directory import list_sessions
 from dlmon.records import Output, Phase, Record, Result
 from tui.app import DlmonApp
-from tui.navigation import Sources
+from tui.navigation import Sources, Start
 from tui.plain.tables import print_findings, print_sessions, print_workloads
 from workloads.catalog import WORKLOADS
 
@@ -161,7 +161,7 @@ async def test_a_status_that_is_none_is_shown_as_unknown(show_session):
 
 
 @pytest.mark.parametrize("name", ["closing tag", "action"])
-async def test_the_host_of_a_session_that_cant_be_told_of_is_not_obeyed(show_session, name):
+async def test_the_host_of_a_session_that_cant_be_shown_is_not_obeyed(show_session, name):
     async with show_session(hostile_session(MARKUP[name]), running=False) as shown:
         assert_harmless(shown.app)
         assert f"recorded on {MARKUP[name]}: " in shown.text
@@ -181,11 +181,11 @@ async def test_ten_thousand_hostile_lines_of_output_are_shown_and_not_obeyed():
 
 
 @by_name
-async def test_a_refusal_is_told_as_it_is(log_dir, sensing, name):
+async def test_a_refusal_is_shown_as_it_is(log_dir, sensing, name):
     text = HOSTILE[name]
     launch = FakeLaunch(Refused(f"no: {text}", 2))
     launch.may_answer.set()
-    app = DlmonApp(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: launch))
+    app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: launch)))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.press("enter")
         for _ in range(200):
@@ -197,7 +197,7 @@ async def test_a_refusal_is_told_as_it_is(log_dir, sensing, name):
 
 
 @by_markup
-async def test_what_the_sensors_complain_of_is_told_as_it_is(sensing, name):
+async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing, name):
     with staged(State(recorded_session("training"), silent_s=60.0), "watch") as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
             await stage.begin(pilot)
@@ -207,12 +207,14 @@ async def test_what_the_sensors_complain_of_is_told_as_it_is(sensing, name):
             assert MARKUP[name] in stage.text
 
 
-@pytest.mark.parametrize("view", ["home", "sessions", "palette"])
+@pytest.mark.parametrize("view", ["home", "sessions", "rename", "palette"])
 @pytest.mark.parametrize("pasted", [False, True], ids=["typed", "pasted"])
 async def test_what_a_person_types_or_pastes_is_not_obeyed(view, pasted):
     with staged(State(recorded_session("training")), view) as stage:
         async with stage.app.run_test(size=(120, 40)) as pilot:
             await stage.begin(pilot)
+            if view == "sessions":
+                await stage.press("slash")
             if pasted:
                 stage.app.post_message(events.Paste("[/x]" + OTHER["escapes"]))
                 await stage.settle()

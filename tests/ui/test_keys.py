@@ -29,6 +29,7 @@ MEANINGS = {
     "answer('leave')": "detach",
     "answer('stop')": "stop",
     "answer('again')": "again",
+    "keep": "rename",
     "stop_and_again": "again",
     "close_log": "log",
     "app.watch": "watch",
@@ -44,6 +45,12 @@ TOGGLES = {
     ("HelpScreen", "question_mark"): "app.help",
     ("HelpScreen", "f1"): "app.help",
     ("ComparisonScreen", "c"): "compare",
+}
+# A recording is gone through with n and p: the next mark and the previous one. F5 shows the
+# processes there, and nothing is asked that n could answer.
+REPLAYED = {
+    ("ReplayScreen", "p"): "processes",
+    ("ReplayScreen", "n"): "back",
 }
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")
@@ -66,10 +73,12 @@ def nodes():
 
 
 def bound():
-    """Yield (class, key, binding) of every binding of ours."""
+    """Yield (class, key, binding) of every binding of ours, inherited ones too."""
     for node in nodes():
-        for binding in Binding.make_bindings(vars(node)["BINDINGS"]):
-            yield node.__name__, binding.key, binding
+        for base in node.__mro__:
+            if base.__module__.startswith("tui."):
+                for binding in Binding.make_bindings(vars(base).get("BINDINGS", ())):
+                    yield node.__name__, binding.key, binding
 
 
 def is_letter(key):
@@ -88,7 +97,9 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     meanings = defaultdict(lambda: defaultdict(set))
     for node, key, binding in bound():
         if is_letter(key) and key not in LEAVING:
-            told = TOGGLES.get((node, key)) or MEANINGS.get(binding.action, binding.action)
+            told = (TOGGLES | REPLAYED).get((node, key)) or MEANINGS.get(
+                binding.action, binding.action
+            )
             meanings[key][told].add(node)
     several = {key: dict(told) for key, told in meanings.items() if len(told) > 1}
     assert several == {}

@@ -8,7 +8,7 @@ kept as text: see `test_states.py`.
 import sys
 
 import pytest
-from fakes.states import STATES, VIEWS, staged
+from fakes.states import NAMED_SESSIONS, STATES, VIEWS, staged
 
 from tui.drawing.themes import DARK, LIGHT
 
@@ -55,7 +55,17 @@ def test_the_machine_in_depth(looks_right, view, theme):
     assert looks_right(view, "2-gpus-in-depth", theme=theme)
 
 
-@pytest.mark.parametrize("view", ["live", "home", "watch", "quit"])
+@both_themes
+@pytest.mark.parametrize("view", NAMED_SESSIONS)
+def test_what_is_done_with_sessions(looks_right, view, theme):
+    assert looks_right(view, "earlier-runs", theme=theme)
+
+
+def test_marked_sessions_in_a_small_terminal(looks_right):
+    assert looks_right("marked", "earlier-runs", size=(80, 24), theme=DARK)
+
+
+@pytest.mark.parametrize("view", ["live", "home", "watch", "quit", "replay"])
 def test_a_small_terminal(looks_right, view):
     assert looks_right(view, "training", size=(80, 24), theme=DARK)
 

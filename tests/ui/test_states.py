@@ -7,7 +7,15 @@ a change that is meant to show, accept with `pytest tests/ui/test_states.py --sn
 
 import pytest
 from fakes.recorded import HOST, folded
-from fakes.states import MACHINES, SIZES, STATES, pictures, staged
+from fakes.states import (
+    MACHINES,
+    NAMED_SESSIONS,
+    RECORDINGS,
+    SIZES,
+    STATES,
+    pictures,
+    staged,
+)
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
@@ -15,7 +23,7 @@ from tui.formatting import units
 
 OVER_ANOTHER = (
     *("help", "palette", "home-help", "watch-help", "starting"),
-    *("gpus-help", "processes-help"),
+    *("gpus-help", "processes-help", "replay-help", "sessions-help"),
 )
 IN_DEPTH = ("in-depth", "no-gpu-in-depth", "2-gpus-in-depth", "8-gpus-in-depth", "mig", "asleep")
 SHOWN = [
@@ -23,12 +31,16 @@ SHOWN = [
     *(("watch", state) for state in MACHINES),
     *(("home", state) for state in ("training", "no-gpu", "8-gpus", "256-cores", "wide-names")),
     *(("sessions", state) for state in ("training", "earlier-runs")),
+    *((view, "earlier-runs") for view in NAMED_SESSIONS),
     *(("gpus", state) for state in IN_DEPTH),
     *(("gpus", state) for state in ("lost-gpu", "hung-driver", "stale-sensors", "unsupported-gpu")),
     *(("processes", state) for state in IN_DEPTH),
     *(("processes", state) for state in ("training", "other-namespace", "over-in-depth")),
     *((view, state) for view in ("gpus", "processes") for state in ("long-names", "wide-names")),
     *((view, "training") for view in ("log", "quit", *OVER_ANOTHER)),
+    *(("replay", state) for state in ("training", "completed", "8-gpus", "wide-names")),
+    ("replay-seek", "training"),
+    ("quit", "recording"),
 ]
 # Those that draw with other characters than the rest.
 SHOWN_IN_ASCII = [
@@ -37,9 +49,10 @@ SHOWN_IN_ASCII = [
     *(("live", state) for state in ("wide-names", "nan-loss", "earlier-runs", "badges")),
     *(("watch", state) for state in ("training", "16-gpus", "256-cores", "wide-names")),
     *(("home", state) for state in ("training", "256-cores")),
-    ("sessions", "earlier-runs"),
+    *((view, "earlier-runs") for view in ("sessions", "marked")),
+    ("live", "recording"),
     *((view, "in-depth") for view in ("gpus", "processes", "watch")),
-    *((view, "training") for view in ("log", "quit", "help", "palette")),
+    *((view, "training") for view in ("log", "quit", "help", "palette", "replay")),
 ]
 CASES = [
     *((view, state, "unicode") for view, state in SHOWN),
@@ -51,6 +64,7 @@ SHAPES = [
     *(("live", state) for state in ("failed", "16-gpus", "long-names")),
     *((view, state) for view in ("gpus", "processes") for state in ("in-depth", "8-gpus-in-depth")),
     ("watch", "256-cores"),
+    *((view, "earlier-runs") for view in NAMED_SESSIONS),
 ]
 ODD_SIZES = ((1, 1), (20, 5), (59, 15), (60, 16), (61, 17), (99, 31), (300, 80))
 FOREIGN = ("long-names", "wide-names", "right-to-left-names")
@@ -97,10 +111,10 @@ def assert_it_fits(text, size):
 
 
 @every_case
-async def test_every_row_fits_and_the_last_one_tells_the_keys(taken, view, state, alphabet):
+async def test_every_row_fits_and_the_last_one_shows_the_keys(taken, view, state, alphabet):
     for size, text in (await taken(view, state, alphabet)).items():
         assert_it_fits(text, size)
-        if view not in ("quit", "palette"):
+        if view not in ("quit", "delete", "palette"):
             last = text.splitlines()[-1]
             assert any(way_out in last for way_out in (" Quit", " Back", " Close")), last
 
@@ -114,8 +128,8 @@ async def test_plain_characters_are_all_that_ascii_mode_sends(taken, view, state
             assert "?" not in text.replace("? Help", "").replace("? f1", "")
 
 
-@each(("view", "state"), [("live", state) for state in STATES])
-async def test_the_live_screen_tells_what_matters_most_at_every_size(taken, view, state):
+@each(("view", "state"), [("live", state) for state in STATES if state not in RECORDINGS])
+async def test_the_live_screen_shows_what_matters_most_at_every_size(taken, view, state):
     told = STATES[state]
     session = folded(told.records)
     snapshot = session.snapshot()
@@ -157,7 +171,7 @@ async def test_no_size_breaks_a_screen_and_none_leaves_a_trace(taken, view, stat
 @pytest.mark.parametrize(
     "view", ["live", "gpus", "processes", "home", "watch", "sessions", "starting"]
 )
-async def test_where_there_is_no_room_the_size_that_is_needed_is_told(view):
+async def test_where_there_is_no_room_the_size_that_is_needed_is_shown(view):
     for size, text in (await pictures(STATES["training"], view, ((59, 24), (80, 15)))).items():
         assert_it_fits(text, size)
         assert text.strip() == f"dlmon needs 60 × 16, this is {size[0]} × {size[1]}"

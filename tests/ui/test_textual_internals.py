@@ -100,7 +100,8 @@ async def test_one_more_second_is_a_few_bytes(show_session, written, clock):
         sequences = written(shown.app)
         clock.advance(0.4)
         await shown.tick()
-        assert 0 < len("".join(sequences)) < 60
+        # The clock, and where the time went.
+        assert 0 < len("".join(sequences)) < 120
 
 
 @pytest.mark.parametrize("reached", ["training", "result"])

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dlmon.comparison.sides import NotComparable, compare_sides
 from dlmon.log.directory import find_session, list_sessions
 from dlmon.records import Slot, decode
+from dlmon.session.figures import read_figures
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import find_sweep, list_sweeps
 from tui.options.settings import read_settings
@@ -46,6 +48,15 @@ def test_its_sessions_are_listed_and_folded(sessions):
     assert snapshot.model.batch_size == 64
     assert follower.session.machine.latest.cpu.cores is not None
     follower.close()
+
+
+def test_its_sessions_give_figures_to_compare(sessions):
+    completed, failed = (read_figures(entry.path) for entry in list_sessions(sessions))
+    assert (completed.batch_size, completed.precision, completed.mode) == (64, "float32", "train")
+    assert completed.values["compile_s"] > 0
+    assert completed.valid is False
+    with pytest.raises(NotComparable, match="no throughput to compare"):
+        compare_sides([completed], [failed])
 
 
 def test_its_sweep_is_listed_and_found(sessions):

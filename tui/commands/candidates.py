@@ -1,8 +1,9 @@
-"""What a shell offers to complete a word with; no log is opened for it."""
+"""What a shell offers to complete a word with; no log is opened for it, only its name."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tui.options.option import Option
 from tui.options.run import ALL, OPTIONS, VARIED
 from tui.options.settings import Settings, SettingsError, read_settings
 from workloads.catalog import WORKLOADS
+
+_HARMLESS = re.compile(r"[\w.+@%-]+( [\w.+@%-]+)*")
 
 LAST = "last"
 """The session, or the sweep, that began last."""
@@ -45,13 +48,8 @@ def sweep_names(context: Context, parameter: Parameter, incomplete: str) -> list
     return _recorded(context, incomplete, SWEEP_NAME)
 
 
-def folders(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave it to the shell, which knows the folders."""
-    return [CompletionItem(incomplete, type="dir")]
-
-
 def values_of(option: Option) -> Complete:
-    """Return what offers the values of an option."""
+    """Return what offers the values of an option; a path is left to the shell, which knows them."""
 
     def offer(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
         if option.path is not None:
@@ -62,7 +60,7 @@ def values_of(option: Option) -> Complete:
 
 
 def variations(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the options that can be varied, and behind one those of its values that are left."""
+    """Offer the options that can be varied, and after `KEY=` the values that are not listed yet."""
     name, equals, listed = incomplete.partition("=")
     if not equals:
         return _starting_with(incomplete, {f"{key}=": OPTIONS[key].hint for key in VARIED})
@@ -75,15 +73,24 @@ def variations(context: Context, parameter: Parameter, incomplete: str) -> list[
 
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:
-    """Offer the folders of the log directory that hold such a file, the newest first."""
+    """Offer the names and folders of what holds such a file in the log directory, newest first."""
+    from dlmon.log.label import read_label
+
     if os.sep in incomplete or incomplete.startswith("~"):
         return [CompletionItem(incomplete, type="file")]
-    names = [
-        path.name
+    logs = [
+        path / file_name
         for path in _log_directory(context.params.get("log_dir")).iterdir()
         if os.path.isfile(path / file_name)  # noqa: PTH113 - it may be forbidden
     ]
-    return _starting_with(incomplete, [LAST, *sorted(names, reverse=True)] if names else [])
+    if not logs:
+        return []
+    newest_first = sorted(logs, reverse=True)
+    names = {name: None for log in newest_first if (name := read_label(log).name)}
+    # A shell may take other characters for its own, and run what a foreign name says.
+    typed_as_they_are = [name for name in names if _HARMLESS.fullmatch(name)]
+    ids = [log.parent.name for log in newest_first]
+    return _starting_with(incomplete, [LAST, *typed_as_they_are, *ids])
 
 
 def _log_directory(chosen: Path | None) -> Path:

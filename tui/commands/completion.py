@@ -1,4 +1,4 @@
-"""`dlmon completion`: the script that lets a shell complete what is typed, and what it then asks.
+"""`dlmon completion`: the script that lets a shell complete words, and the answers to it.
 
 The script runs `dlmon` with `COMPLETE_VARIABLE` and the words so far in its environment.
 """
@@ -54,7 +54,7 @@ class _Bash(_WholeWords, BashComplete):
 
     source_template = BashComplete.source_template.replace(
         "    return 0\n", f"{_NO_BLANK_IN_BASH}    return 0\n", 1
-    )
+    ).replace("read type", "read -r type", 1)
     _begun = 0
 
     def get_completion_args(self) -> tuple[list[str], str]:
@@ -74,8 +74,11 @@ class _Bash(_WholeWords, BashComplete):
         return arguments, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
-        value = item.value[self._begun :] if item.type == "plain" else item.value
-        return f"{item.type},{value}"
+        if item.type != "plain":
+            return f"{item.type},{item.value}"
+        # A name may have blanks, and bash puts the words as they come.
+        word = item.value[self._begun :].replace(" ", "\\ ")
+        return f"{item.type},{word}"
 
 
 class _Zsh(_WholeWords, ZshComplete):
@@ -92,10 +95,8 @@ class _Fish(_WholeWords, FishComplete):
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
-def _shells(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    return [CompletionItem(shell) for shell in _SHELLS if shell.startswith(incomplete)]
+def _shells(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [shell for shell in _SHELLS if shell.startswith(incomplete)]
 
 
 HELP = """Print the script that lets a shell complete commands, options, workloads and sessions.

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from dlmon.exit_codes import FAILED
-from tui.commands.shared import UserError, chosen_log_directory, json_option, log_dir_option
+from tui.commands.click_options import json_option, log_dir_option
+from tui.commands.shared import UserError, chosen_log_directory
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tui.commands.shared import json_option
+from tui.commands.click_options import json_option
 from workloads.catalog import WORKLOADS, Workload
 
 

@@ -11,96 +11,15 @@ import io
 import os
 import signal
 import sys
-from importlib import import_module
 from typing import TextIO
 
-import click
-
-from dlmon import __version__
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRONG_ARGUMENTS
 
 COMPLETE_VARIABLE = "_DLMON_COMPLETE"
 """What the environment has where a shell asks how a word could go on."""
 
-# The modules beside this one that the commands are in; each is imported when it is named.
-COMMANDS = {
-    "run": "run.run",
-    "sweep": "sweep.sweep",
-    "attach": "sessions.attach",
-    "stop": "sessions.stop",
-    "sessions": "sessions.sessions",
-    "list": "list.list_workloads",
-    "watch": "watch.watch",
-    "doctor": "doctor.doctor",
-    "completion": "completion.completion",
-}
-
-# What the parser says, and what helps more.
-_MISSING = {
-    "Missing argument 'WORKLOAD'.": "say which workload; dlmon list shows them",
-    "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
-}
-
 # Why stdout may take nothing; logs and other files of ours report that themselves.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-
-
-class _Commands(click.Group):
-    """Imports a command once it is named, so that no other start pays for it."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
-        if place is None:
-            return None
-        module, _, name = place.partition(".")
-        command = getattr(import_module(f"tui.commands.{module}"), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            nearest = get_close_matches(name, COMMANDS, n=1)
-            known = f"Did you mean '{nearest[0]}'?" if nearest else "dlmon --help lists them"
-            ctx.fail(f"No such command '{name}'. {known}")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(
-    cls=_Commands,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Train a neural network and watch its speed and the hardware on one time axis.\n\n"
-    "Without a command it opens the terminal UI: pick a workload, watch the machine.",
-)
-@click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
-@click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
-@click.pass_context
-def command_line(context: click.Context, ascii: bool | None) -> int | None:
-    """Open the terminal UI, where no command is named."""
-    from tui.commands.shared import UserError, chosen_log_directory, in_terminal, settings_of
-
-    command = context.invoked_subcommand
-    if command is not None:
-        if ascii is not None:
-            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
-        return None
-    if not in_terminal():
-        raise UserError(
-            "the terminal UI needs a terminal; use dlmon run WORKLOAD --plain, or dlmon --help"
-        )
-    from tui.app import DlmonApp
-
-    settings = settings_of(ascii)
-    directory = chosen_log_directory(None, settings)
-    return DlmonApp(directory, settings=settings).run_to_exit_code()
 
 
 def main() -> None:
@@ -116,6 +35,7 @@ def main() -> None:
 
 
 def _complete(instruction: str) -> int:
+    from tui.commands.command_line import command_line
     from tui.commands.completion import complete
 
     print(complete(command_line, instruction))
@@ -143,14 +63,8 @@ def _run(arguments: list[str]) -> int:
         if at_start is not signal.SIG_IGN:
             # Until now it left at once; a command may have something to clean up.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        # Not `command_line.main`: it would take a reader that leaves for a failure.
-        with command_line.make_context("dlmon", arguments) as context:
-            exit_code: int | None = command_line.invoke(context)
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
-    except click.UsageError as error:
-        return _print_error(_sentence(error), WRONG_ARGUMENTS)
-    except (KeyboardInterrupt, click.Abort):
+        exit_code = _run_command(arguments) if arguments else _open_terminal_ui()
+    except KeyboardInterrupt:
         return INTERRUPTED_BY_USER
     except BrokenPipeError:
         _silence(sys.stdout)
@@ -167,6 +81,19 @@ def _run(arguments: list[str]) -> int:
     return DONE if exit_code is None else exit_code
 
 
+def _open_terminal_ui() -> int:
+    """Do what `dlmon` alone does; to read no arguments needs no parser, which takes a while."""
+    from tui.commands.terminal_ui import open_terminal_ui
+
+    return open_terminal_ui(ascii=None)
+
+
+def _run_command(arguments: list[str]) -> int | None:
+    from tui.commands.command_line import run_command
+
+    return run_command(arguments)
+
+
 def _user_errors() -> tuple[type[Exception], ...]:
     """Return the errors whose message says what a user can fix."""
     from dlmon.log.directory import NoSuchLog
@@ -175,15 +102,6 @@ def _user_errors() -> tuple[type[Exception], ...]:
     from tui.options.settings import SettingsError
 
     return (UserError, LogError, NoSuchLog, SettingsError)
-
-
-def _sentence(error: click.UsageError) -> str:
-    """Return what was wrong with the arguments, as one line."""
-    from dlmon.records.sanitize import SHOWN_LENGTH, clean
-
-    words = error.format_message().split()
-    sentence = " ".join(clean(word, SHOWN_LENGTH) for word in words)
-    return _MISSING.get(sentence, sentence)
 
 
 def _written_out(exit_code: int) -> int:

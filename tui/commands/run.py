@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import json
-import signal
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from dlmon.exit_codes import FAILED
+from tui.commands import click_options, shared
 from tui.commands.candidates import workload_names
-from tui.commands.shared import (
-    UserError,
-    ascii_option,
-    chosen_log_directory,
-    in_terminal,
-    json_option,
-    log_dir_option,
-    options_of,
-    plain_option,
-    settings_of,
-)
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS
-from workloads.catalog import UnknownWorkload, Workload, find
-
-# Whoever asks for help, or completes a word, pays for none of what starts a run.
-if TYPE_CHECKING:
-    from dlmon.launch.job import Started
-    from dlmon.launch.lifeline import Lifeline
+from workloads.catalog import UnknownWorkload, find
 
 
 @click.command(short_help="Train a workload and watch it.")
 @click.argument("workload", metavar="WORKLOAD", shell_complete=workload_names)
-@options_of(option for name, option in OPTIONS.items() if name != "log_dir")
-@plain_option
-@json_option
-@ascii_option
-@log_dir_option
+@click_options.options_of(option for name, option in OPTIONS.items() if name != "log_dir")
+@click_options.plain_option
+@click_options.json_option
+@click_options.ascii_option
+@click_options.log_dir_option
 def run(
     workload: str,
     plain: bool,
@@ -54,58 +36,37 @@ def run(
     WORKLOAD is one that dlmon list shows. Where config.toml has a default of your own, that
     stands in place of the one that is shown here.
     """
-    settings = settings_of(ascii)
-    chosen = _find_workload(workload)
+    settings = shared.settings_of(ascii)
     try:
+        chosen = find(workload)
         options = read_arguments(texts, settings.run)
-    except UnreadableOption as error:
-        raise UserError(str(error)) from None
+    except (UnknownWorkload, UnreadableOption) as error:
+        raise shared.UserError(str(error)) from None
     problem = options.problem(chosen)
     if problem:
-        raise UserError(problem)
-    directory = chosen_log_directory(log_dir, settings)
+        raise shared.UserError(problem)
+    directory = shared.chosen_log_directory(log_dir, settings)
     from dlmon.launch.lifeline import launch
     from tui.options.jobs import make_job
 
     started = launch(make_job(chosen, directory, options))
     if options.detach:
-        answer = _started(started)
+        answer = shared.answer_of(started)
         started.send("detach")
         started.release()
         if as_json:
-            print(json.dumps(asdict(answer)))
+            print(json.dumps({**asdict(answer), "name": options.name}))
         else:
-            print(f"{answer.session} is running; dlmon attach {answer.session} shows it")
+            name = answer.session if options.name is None else f"{answer.session} ({options.name})"
+            print(f"{name} is running; dlmon attach {answer.session} shows it")
         return None
-    if plain or as_json or not in_terminal():
+    if plain or as_json or not shared.in_terminal():
         from tui.plain.follow import follow
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _end_before_start)
-        answer = _started(started)
+        shared.end_before_start("the run")
+        answer = shared.answer_of(started)
         return follow(Path(answer.log), started, as_json=as_json)
     from tui.app import DlmonApp
+    from tui.navigation import Start
 
-    return DlmonApp(directory, started=started, settings=settings).run_to_exit_code()
-
-
-def _find_workload(name: str) -> Workload:
-    try:
-        return find(name)
-    except UnknownWorkload as error:
-        raise UserError(str(error)) from None
-
-
-def _end_before_start(number: int, frame: object) -> None:
-    # Without its lifeline the supervisor starts nothing.
-    raise UserError("the run was ended by a signal before it started", FAILED)
-
-
-def _started(started: Lifeline) -> Started:
-    from dlmon.launch.job import Refused
-
-    answer = started.answer()
-    if isinstance(answer, Refused):
-        raise UserError(answer.reason, answer.exit_code)
-    return answer
+    return DlmonApp(Start(directory, settings, started=started)).run_to_exit_code()

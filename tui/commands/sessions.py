@@ -1,4 +1,4 @@
-"""What is done with recorded sessions: `dlmon attach`, `dlmon stop` and `dlmon sessions`."""
+"""What is done with recorded sessions: `dlmon attach`, `stop`, `sessions` and `name`."""
 
 from __future__ import annotations
 
@@ -8,67 +8,111 @@ from pathlib import Path
 
 import click
 
-from tui.commands.shared import (
-    UserError,
-    ascii_option,
-    chosen_log_directory,
-    in_terminal,
-    json_option,
-    log_dir_option,
-    plain_option,
-    session_argument,
-    settings_of,
-)
+from dlmon.records.sanitize import shown_path
+from tui.commands import click_options, shared
 
 
 @click.command()
-@session_argument
-@plain_option
-@ascii_option
-@log_dir_option
+@click_options.session_argument
+@click_options.plain_option
+@click_options.ascii_option
+@click_options.log_dir_option
 def attach(session: str, plain: bool, ascii: bool | None, log_dir: Path | None) -> int:
     """Show a session that runs, or a finished one as it ended.
 
-    SESSION is an id, a unique prefix of one, a path, or last.
+    SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
-    settings = settings_of(ascii)
-    path = _find(session, log_dir)
-    if plain or not in_terminal():
+    from dlmon.log.directory import find_session
+
+    settings = shared.settings_of(ascii)
+    path = find_session(session, shared.chosen_log_directory(log_dir))
+    if plain or not shared.in_terminal():
         from tui.plain.follow import follow
 
         return follow(path, None)
     from dlmon.log.folder import log_directory_of
     from tui.app import DlmonApp
+    from tui.navigation import Start
 
-    return DlmonApp(log_directory_of(path), path, settings=settings).run_to_exit_code()
+    return DlmonApp(Start(log_directory_of(path), settings, path)).run_to_exit_code()
 
 
 @click.command()
-@session_argument
-@log_dir_option
+@click_options.session_argument
+@click_options.log_dir_option
 def stop(session: str, log_dir: Path | None) -> None:
     """Stop a session that runs on this machine.
 
-    SESSION is an id, a unique prefix of one, a path, or last.
+    SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
-    from dlmon.log.directory import read_entry, stop_session
+    from dlmon.log.directory import find_session, read_entry, stop_session
     from dlmon.records import Status
+    from tui.formatting.sessions import after_the_batch
 
-    entry = read_entry(_find(session, log_dir))
+    entry = read_entry(find_session(session, shared.chosen_log_directory(log_dir)))
+    if entry.status == Status.UNKNOWN:
+        raise shared.UserError(
+            f"{entry.header.id} was recorded on {entry.header.host}: whether it still runs can't "
+            "be seen from here; stop it there"
+        )
     if entry.status != Status.RUNNING:
-        raise UserError(f"{entry.header.id} is not running: it is {entry.status}")
+        raise shared.UserError(f"{entry.header.id} is not running: it is {entry.status}")
     try:
         stopping = stop_session(entry)
     except PermissionError:
-        raise UserError(f"{entry.header.id} belongs to another user") from None
+        raise shared.UserError(f"{entry.header.id} belongs to another user") from None
     if not stopping:
-        raise UserError(f"{entry.header.id} runs on {entry.header.host}: stop it there")
-    print(f"{entry.header.id} is stopping after the current batch")
+        raise shared.UserError(f"{entry.header.id} runs on {entry.header.host}: stop it there")
+    print(f"{entry.header.id} is stopping{after_the_batch(entry.header)}")
+
+
+@click.command(short_help="Give a session a name, and a note.")
+@click_options.session_argument
+@click.argument("name", metavar="NAME", required=False)
+@click.option("--note", metavar="TEXT", help='What to remember of it; "" takes the note away.')
+@click_options.log_dir_option
+def name(session: str, name: str | None, note: str | None, log_dir: Path | None) -> None:
+    """Give a session a name of your own, by which every command finds it; also a note.
+
+    SESSION is an id, a name, a unique prefix of an id, a path, or last; a sweep has a name too,
+    which its runs share.
+    Several sessions may have the same one. An empty NAME ("") takes it away.
+    """
+    from dlmon.log.folder import id_of
+    from dlmon.log.label import Label, read_label
+    from dlmon.sweep.log import relabel
+
+    if name is None and note is None:
+        raise shared.UserError("say what to call it, or give it a --note")
+    path = _session_or_sweep(session, shared.chosen_log_directory(log_dir))
+    before = read_label(path)
+    after = Label(
+        before.name if name is None else name or None, before.note if note is None else note or None
+    )
+    relabel(path, after)
+    called = "has no name" if after.name is None else f'is called "{after.name}"'
+    print(f"{shown_path(id_of(path))} {called}{'; noted' if note else ''}")
+
+
+def _session_or_sweep(text: str, directory: Path) -> Path:
+    """Return the log of the session that is meant, else that of the sweep."""
+    from dlmon.log.directory import NoSuchLog, SeveralLogs, find_session
+    from dlmon.sweep.log import find_sweep
+
+    try:
+        return find_session(text, directory)
+    except SeveralLogs:
+        raise
+    except NoSuchLog as no_session:
+        try:
+            return find_sweep(text, directory)
+        except NoSuchLog:
+            raise no_session from None
 
 
 @click.command(short_help="List what was recorded, and what is running.")
-@json_option
-@log_dir_option
+@click_options.json_option
+@click_options.log_dir_option
 def sessions(as_json: bool, log_dir: Path | None) -> None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.log.directory import list_sessions
@@ -76,9 +120,9 @@ def sessions(as_json: bool, log_dir: Path | None) -> None:
     from tui.formatting.sessions import runs_of_sweeps
     from tui.plain.tables import print_sessions, session_json
 
-    directory = chosen_log_directory(log_dir)
+    directory = shared.chosen_log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
-        raise UserError(f"{directory} is not a directory")
+        raise shared.UserError(f"{directory} is not a directory")
     entries, sweeps = list_sessions(directory), list_sweeps(directory)
     if as_json:
         runs = runs_of_sweeps(sweeps)
@@ -86,12 +130,3 @@ def sessions(as_json: bool, log_dir: Path | None) -> None:
         print(json.dumps(listed, indent=2))
         return
     print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
-
-
-def _find(session: str, log_dir: Path | None) -> Path:
-    from dlmon.log.directory import NoSuchLog, find_session
-
-    try:
-        return find_session(session, chosen_log_directory(log_dir))
-    except NoSuchLog as error:
-        raise UserError(str(error)) from None

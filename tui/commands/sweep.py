@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tui.commands import click_options, shared
 from tui.commands.candidates import sweep_names, swept_names, variations
-from tui.commands.shared import (
-    UserError,
-    ascii_option,
-    chosen_log_directory,
-    in_terminal,
-    json_option,
-    log_dir_option,
-    options_of,
-    plain_option,
-    settings_of,
-)
+from tui.options.checks import check_name
+from tui.options.option import UnreadableOption
+from tui.options.read import read_arguments
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
 
 # A start of any other command pays for none of what a sweep needs.
@@ -78,14 +71,14 @@ How fast is every workload on this machine?
     "--resume",
     metavar="SWEEP",
     shell_complete=sweep_names,
-    help="Resume a sweep that was stopped, as it was started: an id that dlmon sessions shows, "
-    "the start of one, a path, or last.",
+    help="Resume a sweep that was stopped, as it was started: an id or a name that dlmon sessions "
+    "shows, the start of an id, a path, or last.",
 )
-@plain_option
-@json_option
-@ascii_option
-@log_dir_option
-@options_of(OPTIONS[name] for name in SHARED)
+@click_options.plain_option
+@click_options.json_option
+@click_options.ascii_option
+@click_options.log_dir_option
+@click_options.options_of(OPTIONS[name] for name in (*SHARED, "name"))
 def sweep(
     workload: str | None,
     vary: Sequence[str],
@@ -98,28 +91,28 @@ def sweep(
     **texts: str | None,
 ) -> int:
     """Run every combination of some options, one after another."""
-    from dlmon.log.directory import NoSuchLog
     from dlmon.sweep.plan import SweepError
 
-    settings = settings_of(ascii)
-    directory = chosen_log_directory(log_dir, settings)
+    settings = shared.settings_of(ascii)
+    directory = shared.chosen_log_directory(log_dir, settings)
     try:
         if resume is not None:
             _refuse_beside_resume(workload, vary, repeat, texts)
             run = _resumed_sweep(resume, directory)
         elif workload is None:
-            raise UserError("name a workload to sweep, or ALL; dlmon list shows them")
+            raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
             run = _new_sweep(workload, texts, settings.run, vary, repeat, directory)
-    except (SweepError, NoSuchLog) as error:
-        raise UserError(str(error)) from None
-    if plain or as_json or not in_terminal():
+    except (SweepError, UnreadableOption) as error:
+        raise shared.UserError(str(error)) from None
+    if plain or as_json or not shared.in_terminal():
         from tui.plain.sweep import show_sweep
 
         return show_sweep(run, as_json=as_json)
     from tui.app import DlmonApp
+    from tui.navigation import Start
 
-    return DlmonApp(run.directory, sweep=run, settings=settings).run_to_exit_code()
+    return DlmonApp(Start(run.directory, settings, sweep=run)).run_to_exit_code()
 
 
 def _new_sweep(
@@ -131,21 +124,18 @@ def _new_sweep(
     directory: Path,
 ) -> SweepRun:
     """Begin a sweep; nothing runs before it is shown."""
-    from dlmon.sweep.log import SweepWriter, new_header
     from dlmon.sweep.plan import read_repeats
-    from tui.options.sweep import (
-        make_plan,
-        new_seed,
-        read_shared_options,
-        refuse_shared_and_varied,
-        run_of,
-    )
+    from tui.options.sweep import begin_sweep, make_plan, new_seed, refuse_shared_and_varied
 
     seed = new_seed()
     repeats = 1 if repeat is None else read_repeats(repeat)
-    plan = make_plan(workload, read_shared_options(texts, configured), vary, repeats, seed)
+    options = read_arguments(texts, configured)
+    problem = check_name(options.name)
+    if problem is not None:
+        raise shared.UserError(problem)
+    plan = make_plan(workload, options, vary, repeats, seed)
     refuse_shared_and_varied(texts, plan)
-    return run_of(SweepWriter.create(directory, new_header(plan, seed, time.time())))
+    return begin_sweep(directory, plan, seed, time.time(), options.name)
 
 
 def _resumed_sweep(name: str, directory: Path) -> SweepRun:
@@ -170,7 +160,7 @@ def _refuse_beside_resume(
     given += ["--repeat"] if repeat is not None else []
     given += [workload] if workload is not None else []
     if given:
-        raise UserError(
+        raise shared.UserError(
             f"a sweep is resumed as it was started: leave out {given[0]}, or start a new sweep "
             "without --resume"
         )

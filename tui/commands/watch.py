@@ -1,45 +1,110 @@
-"""`dlmon watch`: the machine alone."""
+"""`dlmon watch`: the machine alone, shown or recorded."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from tui.commands.shared import (
-    UserError,
-    ascii_option,
-    chosen_log_directory,
-    in_terminal,
-    options_of,
-    settings_of,
-)
-from tui.options.checks import check_interval
+from tui.commands import click_options, shared
+from tui.options.checks import check_interval, check_name
+from tui.options.duration import read_duration
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
 from tui.options.run import OPTIONS
 
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
+    from tui.options.settings import Settings
+
 
 @click.command()
-@options_of((OPTIONS["interval"], OPTIONS["pcie"]))
-@ascii_option
-def watch(ascii: bool | None, **texts: str | None) -> int:
-    """Watch this machine, without a session."""
-    settings = settings_of(ascii)
+@click.option(
+    "--record",
+    "records",
+    is_flag=True,
+    help="Record the machine as a session: its log is kept, and any terminal can attach to it.",
+)
+@click.option(
+    "--for",
+    "length",
+    metavar="TIME",
+    help="Record for so long: 90s, 10m, 2h or 1d. [default: until it is stopped]",
+)
+@click.option("--detach", is_flag=True, help="Record in the background, and print the session.")
+@click_options.options_of((OPTIONS["interval"], OPTIONS["pcie"], OPTIONS["name"]))
+@click_options.plain_option
+@click_options.ascii_option
+@click_options.log_dir_option
+def watch(
+    records: bool,
+    length: str | None,
+    detach: bool,
+    plain: bool,
+    ascii: bool | None,
+    log_dir: Path | None,
+    **texts: str | None,
+) -> int | None:
+    """Watch this machine, without a workload; --record keeps what is seen.
+
+    A recording is a session: dlmon attach shows it, and dlmon stop ends it.
+    """
+    settings = shared.settings_of(ascii)
     try:
         options = read_arguments(texts, settings.run)
+        for_s = None if length is None else read_duration("--for", length)
     except UnreadableOption as error:
-        raise UserError(str(error)) from None
-    problem = check_interval(options.interval)
+        raise shared.UserError(str(error)) from None
+    problem = check_interval(options.interval) or check_name(options.name)
     if problem:
-        raise UserError(problem)
-    if not in_terminal():
+        raise shared.UserError(problem)
+    if records:
+        from tui.options.jobs import make_recording
+
+        directory = shared.chosen_log_directory(log_dir, settings)
+        options = replace(options, detach=detach)
+        job = make_recording(directory, options, for_s=for_s)
+        return _record(job, settings, plain=plain)
+    given = (
+        *(("--for", length), ("--detach", detach)),
+        *(("--name", options.name), ("--log-dir", log_dir)),
+    )
+    for flag, value in given:
+        if value:
+            raise shared.UserError(f"{flag} is for a recording: use it with --record")
+    if plain or not shared.in_terminal():
         from tui.plain.watch import watch_machine
 
         return watch_machine(options.interval, options.pcie)
     from tui.app import DlmonApp
+    from tui.navigation import Start
 
     settings = replace(settings, run=replace(settings.run, pcie=options.pcie))
-    directory = chosen_log_directory(None, settings)
-    shown = DlmonApp(directory, watch_interval_s=options.interval, settings=settings)
-    return shown.run_to_exit_code()
+    directory = shared.chosen_log_directory(None, settings)
+    start = Start(directory, settings, watch_interval_s=options.interval)
+    return DlmonApp(start).run_to_exit_code()
+
+
+def _record(job: Job, settings: Settings, *, plain: bool) -> int | None:
+    """Record this machine, and show it unless that is to go on without us."""
+    from dlmon.launch.lifeline import launch
+
+    started = launch(job)
+    if job.outlives_viewer:
+        answer = shared.answer_of(started)
+        started.send("detach")
+        started.release()
+        session = answer.session
+        print(f"{session} is recording; dlmon attach {session} shows it, dlmon stop ends it")
+        return None
+    if plain or not shared.in_terminal():
+        from tui.plain.follow import follow
+
+        shared.end_before_start("the recording")
+        return follow(Path(shared.answer_of(started).log), started)
+    from tui.app import DlmonApp
+    from tui.navigation import Start
+
+    return DlmonApp(Start(Path(job.log_dir), settings, started=started)).run_to_exit_code()

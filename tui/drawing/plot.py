@@ -52,9 +52,9 @@ def braille_rows(
         if span is None:
             continue
         cell, side = divmod(column, COLUMNS_PER_CELL)
-        masks = _BRAILLE_MASKS[side]
+        shift = side * _DOTS_PER_CELL
         for row, low, high in _cells_of(span, height, _DOTS_PER_CELL):
-            cells[row][cell] |= masks[low][high]
+            cells[row][cell] |= _bits(low, high) << shift
     return ["".join(map(_BRAILLE.__getitem__, row)) for row in cells]
 
 
@@ -136,11 +136,12 @@ def split_rows(
 
 
 def _bits(low: int, high: int) -> int:
+    """Return the levels of a column from one to another, both included, as bits."""
     return (2 << high) - (1 << low)
 
 
 def _braille_cell(filled: int, striped: int) -> str:
-    return _BRAILLE_OF_LEVELS[filled | striped]
+    return _BRAILLE[filled | striped]
 
 
 def _ascii_cell(filled: int, striped: int) -> str:
@@ -332,13 +333,10 @@ def _cells_of(span: Span, height: int, levels_per_cell: int) -> Iterator[tuple[i
         )
 
 
-def _masks(dots: tuple[int, ...]) -> list[list[int]]:
-    return [[sum(dots[low : high + 1]) for high in range(len(dots))] for low in range(len(dots))]
+def _braille(levels: int) -> str:
+    """Return the character of these levels, as bits: the left column's, then the right one's."""
+    dots = sum(dot for bit, dot in enumerate(_LEFT_DOTS + _RIGHT_DOTS) if levels >> bit & 1)
+    return chr(0x2800 + dots) if dots else " "
 
 
-_BRAILLE_MASKS = (_masks(_LEFT_DOTS), _masks(_RIGHT_DOTS))
-_BRAILLE = " " + "".join(chr(0x2800 + mask) for mask in range(1, 256))
-_BRAILLE_OF_LEVELS = "".join(
-    _BRAILLE[sum(dot for bit, dot in enumerate(_LEFT_DOTS + _RIGHT_DOTS) if levels >> bit & 1)]
-    for levels in range(256)
-)
+_BRAILLE = "".join(map(_braille, range(256)))

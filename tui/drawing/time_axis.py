@@ -32,7 +32,7 @@ _LABELLED_S = (
     *(hours * 3600 for hours in (1, 2, 3, 6, 12, 24)),
 )
 _LABEL_APART = 3
-_NOW = "now"
+_NOW, _END = "now", "end"
 
 # So many epochs are all marked, be they ever so short.
 _FEW_EPOCHS = 9
@@ -46,6 +46,7 @@ _SHADES = {
     "evaluating": "validation",
     "opening": "pause",
     "closing": "pause",
+    "stalled": "pause",
 }
 
 _SECOND_NS = 1_000_000_000
@@ -100,13 +101,14 @@ class TimeAxis:
             name="elapsed",
         )
 
-    def time_before_now(self) -> TimeLabels:
-        """Return round times before the end and where they stand: -2m, -1m."""
+    def time_before_now(self, is_over: bool = False) -> TimeLabels:
+        """Return round times before now, or the end, and where they stand: -2m, -1m."""
         length_ns = self.count * self.column_ns
         step_ns = self._labelled_step_ns(length_ns, _ago_text, _LABEL_APART + len(_NOW))
         before = range(length_ns // step_ns * step_ns, 0, -step_ns)
         marks = ((self.column_of(self.start_ns + length_ns - ns), ns) for ns in before)
-        return TimeLabels(tuple((column, _ago_text(ns / 1e9)) for column, ns in marks), last=_NOW)
+        texts = tuple((column, _ago_text(ns / 1e9)) for column, ns in marks)
+        return TimeLabels(texts, last=_END if is_over else _NOW)
 
     def _labelled_step_ns(
         self, longest_ns: int, text_of: Callable[[float], str], apart: int
@@ -122,7 +124,7 @@ class TimeAxis:
         return -(-room_ns // _DAY_NS) * _DAY_NS
 
     def shades(self, phase_spans: Iterable[PhaseSpan]) -> tuple[tuple[int, int, str], ...]:
-        """Return the stretches that compile or validate, or in which an epoch opens or closes."""
+        """Return the stretches that compile or validate, and the pauses."""
         found = []
         for stretch in phase_spans:
             kind = _SHADES.get(stretch.phase)

@@ -18,7 +18,7 @@ from dlmon.comparison.compare import (
     timing_by,
     usd_per_hour_of,
 )
-from dlmon.comparison.conditions import Conditions, busy_at_start
+from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.matching import Match, find_match
 from dlmon.comparison.published import STEP_MS
 from dlmon.log.directory import SessionEntry
@@ -35,6 +35,7 @@ from dlmon.session.session import NEVER_STEADY
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.claims import Claim, claim_of
 from tui.formatting import units
+from tui.formatting.validity import doubts_of
 from workloads.catalog import WORKLOADS, Workload
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def unusual_settings(options: Mapping[str, Any]) -> list[str]:
         TITLES.get(backend, backend) if backend else None,
         f"JIT {jit}" if _unless(jit, "auto") else None,
         "another Python" if options.get("python") else None,
-        None if cpus is None else "1 CPU" if cpus == 1 else f"{cpus} CPUs",
+        units.counted(cpus, "CPU") if isinstance(cpus, int) else None,
     ]
     return [text for text in settings if text]
 
@@ -152,9 +153,9 @@ def _unless(value: object, usual: str) -> str | None:
 
 
 def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, str]:
-    """Return what to call earlier sessions, by id: when they began, and what was another then.
+    """Return what to call earlier sessions, by id: a name, or when each began, and what differs.
 
-    Runs that began in the same minute show the end of their ids too.
+    Where that is the same of several, they show the end of their ids too.
     """
     header, model = snapshot.header, snapshot.model
     device = model.device if model else None
@@ -162,7 +163,7 @@ def run_names(snapshot: Snapshot, earlier: Sequence[SessionEntry]) -> dict[str, 
     here = (model.device_name if model else None) or cpu or device
     names = {}
     for entry in earlier:
-        name = f"run of {units.moment(entry.header.wall, header.wall)}"
+        name = entry.label.name or f"run of {units.moment(entry.header.wall, header.wall)}"
         result = entry.result
         there = (result.device_name or result.device) if result is not None else None
         elsewhere = [units.device(there)] if there and there != here else []
@@ -192,7 +193,7 @@ def _computed(header: SessionHeader) -> dict[str, str]:
     backend = backend if isinstance(backend, str) else "tensorflow"
     return {
         "backend": TITLES.get(backend, backend),
-        "cpus": "" if cpus is None else "1 CPU" if cpus == 1 else f"{cpus} CPUs",
+        "cpus": "" if cpus is None else units.counted(cpus, "CPU"),
         "threads": f"threads {threads if type(threads) is int else 'auto'}",
         "jit": f"JIT {_unless(options.get('jit'), 'auto') or 'auto'}",
         "python": python if isinstance(python, str) else "the Python of dlmon",
@@ -244,9 +245,8 @@ def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None) -> str:
         return "projected mean epoch"
     if timing.first_left_out:
         return f"{timing.epochs + 1:,} epochs, the first left out: it compiles"
-    if timing.epochs == 1:
-        return "1 epoch" if compile_s is None else "1 epoch, compile included"
-    return f"{timing.epochs:,} epochs"
+    compiled = ", compile included" if timing.epochs == 1 and compile_s is not None else ""
+    return f"{units.counted(timing.epochs, 'epoch')}{compiled}"
 
 
 def difference(badge: str) -> str:
@@ -350,7 +350,7 @@ def comparison_rows(
     snapshot: Snapshot, earlier: Sequence[SessionEntry]
 ) -> tuple[ComparisonRow, ...]:
     """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
-    header, model = snapshot.header, snapshot.model
+    header = snapshot.header
     workload = WORKLOADS.get(header.workload)
     if workload is None:
         return ()
@@ -358,7 +358,6 @@ def comparison_rows(
     timing = timing_of(snapshot)
     this = None
     if timing is not None:
-        device = model.device if model else None
         cpus = cpus_of(header.options, header.machine)
         this = MeasuredRun(
             label="this run",
@@ -366,7 +365,7 @@ def comparison_rows(
             session=header.id,
             framework=_framework(snapshot),
             missing=missing_part(timing, snapshot.why),
-            busy=busy_at_start(header.machine, device),
+            doubts=doubts_of(snapshot.validity),
             vcpus=cpus,
             usd_per_hour=usd_per_hour_of(header.options, cpus),
         )

@@ -37,21 +37,14 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Detail
 
 def _published_details(row: Published) -> list[Detail]:
     device = find_device(row.device)
-    details = [("of its peak", share_text(row))]
+    share, why = peak_share(row)
+    details = [("of its peak", f"– ({why})" if share is None else units.share(share))]
     if device is not None:
         details += [("device", _device_text(device)), ("about it", device.note or "")]
     details += [("note", row.note), ("source", row.source)]
     if device is not None and device.source != row.source:
         details.append(("device by", device.source))
     return details
-
-
-def share_text(row: Published) -> str:
-    """Say what share of its device's peak a published number is, or why that is not known."""
-    share, why = peak_share(row)
-    if share is None:
-        return f"– ({why})"
-    return units.share(share)
 
 
 def peak_share(row: Published) -> tuple[float | None, str | None]:

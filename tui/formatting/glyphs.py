@@ -37,6 +37,8 @@ class Glyphs:
     half_bar: str = "╸"
     track: str = "─"
     thumb: str = "┃"
+    # Parts of a whole in one bar: the three largest, and the rest.
+    parts: str = "█▓▒░"
     # Charts: their lines, ticks, marks and what is shaded.
     line: str = "─"
     vertical: str = "│"
@@ -69,6 +71,7 @@ ASCII = Glyphs(
     half_bar="-",
     track=".",
     thumb="|",
+    parts="#=+-",
     line="-",
     vertical="|",
     tick="+",

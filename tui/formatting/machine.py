@@ -87,16 +87,14 @@ def cpu_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     elif "temperature_c" in cpu.why:
         found.append(_unknown("temp", cpu.why["temperature_c"]))
     if cpu.throttled_pct:
-        text = f"{cpu.throttled_pct:.0f} % of the time"
-        found.append(Figure("limited", text, level="high", short=f"limited {text}"))
+        found.append(_named("limited", f"{cpu.throttled_pct:.0f} % of the time", level="high"))
     if facts.cpu_limit is not None and cpu.limit_used_pct is not None:
         found.append(_of_limit(cpu.limit_used_pct, facts.cpu_limit))
     elif facts.cpu_limit is not None and not cpu.throttled_pct:
-        text = f"to {facts.cpu_limit:g} cores"
-        found.append(Figure("limited", text, short=f"limited {text}"))
+        found.append(_named("limited", f"to {facts.cpu_limit:g} cores"))
     found += [*_of_tree(machine.process), *_of_faults(machine)]
     if cpu.load_1m is not None:
-        found.append(Figure("load", f"{cpu.load_1m:.2f}", short=f"load {cpu.load_1m:.2f}"))
+        found.append(_named("load", f"{cpu.load_1m:.2f}"))
     if cpu.power_w is not None:
         found.append(Figure("package", f"{cpu.power_w:.0f} W"))
     return found
@@ -124,7 +122,7 @@ def _of_tree(tree: ProcessTree | None) -> list[Figure]:
         parts.append(units.gibibytes(tree.rss_mib))
     found = [Figure("run", "  ".join(parts), short=f"run {' '.join(parts)}")] if parts else []
     if tree.processes is not None:
-        count = processes_text(tree.processes)
+        count = units.counted(tree.processes, "process")
         threads = "" if tree.threads is None else f"{tree.threads} in "
         found.append(Figure("threads", f"{threads}{count}", short=count))
     return found
@@ -140,11 +138,6 @@ def _of_faults(machine: Machine) -> list[Figure]:
     return [Figure("faults", f"{rate:,.0f} per second", short=f"{rate:,.0f} major faults/s")]
 
 
-def processes_text(count: int) -> str:
-    """Write how many processes there are: 1 process, 12 processes."""
-    return "1 process" if count == 1 else f"{count:,} processes"
-
-
 def gpu_figures(
     gpu: Gpu, facts: GpuFacts | None = None, energy_j: float | None = None
 ) -> list[Figure]:
@@ -154,8 +147,7 @@ def gpu_figures(
     """
     found = []
     if gpu.ecc_uncorrected:
-        text = f"{gpu.ecc_uncorrected:,} uncorrected"
-        found.append(Figure("ECC", text, level="bad", short=f"ECC {text}"))
+        found.append(_named("ECC", f"{gpu.ecc_uncorrected:,} uncorrected", level="bad"))
     if gpu.temperature_c is not None:
         found.append(gpu_temperature(gpu.temperature_c, facts))
     if gpu.power_w is not None:
@@ -173,20 +165,17 @@ def gpu_figures(
     if gpu.sm_mhz:
         found.append(clock_figure("clock", gpu.sm_mhz, facts.sm_max_mhz if facts else None))
     if gpu.mig:
-        found.append(Figure("MIG", "on", short="MIG on"))
+        found.append(_named("MIG", "on"))
     if gpu.fan_pct is not None:
-        found.append(
-            Figure("fan", f"{gpu.fan_pct} %", gpu.fan_pct / 100, short=f"fan {gpu.fan_pct} %")
-        )
+        found.append(_named("fan", f"{gpu.fan_pct} %", gpu.fan_pct / 100))
     for label, pct in (("encoder", gpu.encoder_pct), ("decoder", gpu.decoder_pct)):
         if pct:
-            found.append(Figure(label, f"{pct} %", pct / 100, short=f"{label} {pct} %"))
+            found.append(_named(label, f"{pct} %", pct / 100))
     nvlink = traffic_text(gpu.nvlink_receive_mib_s, gpu.nvlink_send_mib_s)
     if nvlink and (gpu.nvlink_receive_mib_s or gpu.nvlink_send_mib_s):
-        found.append(Figure("NVLink", nvlink, short=f"NVLink {nvlink}"))
+        found.append(_named("NVLink", nvlink))
     if gpu.ecc_corrected and not gpu.ecc_uncorrected:
-        text = f"{gpu.ecc_corrected:,} corrected"
-        found.append(Figure("ECC", text, short=f"ECC {text}"))
+        found.append(_named("ECC", f"{gpu.ecc_corrected:,} corrected"))
     if energy_j is not None:
         found.append(Figure("energy", units.energy(energy_j)))
     return found
@@ -256,7 +245,7 @@ def _of_link(gpu: Gpu, facts: GpuFacts | None) -> list[Figure]:
         return []
     now = link_text(generation if slow else None, width)
     most = link_text(most_generation if slow else None, most_width)
-    return [Figure("PCIe", f"{now} of {most}", level="high", short=f"PCIe {now} of {most}")]
+    return [_named("PCIe", f"{now} of {most}", level="high")]
 
 
 def traffic_text(receive_mib_s: float | None, send_mib_s: float | None) -> str:
@@ -331,7 +320,7 @@ def identity(facts: MachineFacts) -> list[str]:
     """Return what a machine is, part by part: processor, memory, GPUs, driver."""
     parts = [units.device(facts.cpu_model)] if facts.cpu_model else []
     if facts.cores:
-        parts.append(f"{facts.cores} core{'s' if facts.cores > 1 else ''}")
+        parts.append(units.counted(facts.cores, "core"))
     if facts.cpu_limit is not None:
         parts.append(f"limited to {facts.cpu_limit:g}")
     memory_mib = facts.memory_limit_mib or facts.memory_mib
@@ -392,6 +381,11 @@ def _temperature(degrees: float, hot: tuple[float, float]) -> Figure:
 def temperature_of_cpu(cpu: Cpu) -> Figure | None:
     """Return a CPU's temperature, where it is known."""
     return None if cpu.temperature_c is None else _temperature(cpu.temperature_c, CPU_HOT_C)
+
+
+def _named(label: str, value: str, fraction: float | None = None, level: Level = "") -> Figure:
+    """Return a figure that shows its label in a border too."""
+    return Figure(label, value, fraction, level, short=f"{label} {value}")
 
 
 def _unknown(label: str, reason: str) -> Figure:

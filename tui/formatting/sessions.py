@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlmon.log.directory import SessionEntry
-from dlmon.records import Requirement, Result, Status
+from dlmon.log.label import Label
+from dlmon.records import MachineUse, Requirement, SessionHeader, Status
 from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.machine import without_detail
 from tui.formatting.sweeps import slot_text, swept_text, varied_text
+from tui.formatting.validity import in_doubt
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
@@ -50,14 +52,10 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
     return runs
 
 
-def _brief(result: Result, metric: str, why: str) -> str:
-    """Return a reason in the few words that a row has room for."""
-    lack = (result.lacking or {}).get(metric)
-    return without_detail(why, 0) if lack is None else _IN_BRIEF[lack]
-
-
-def grouped(recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep]) -> list[Recorded]:
-    """Return what was recorded newest first, the runs of a sweep right below it.
+def grouped(
+    recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep], oldest_first: bool = False
+) -> list[Recorded]:
+    """Return what was recorded newest first, or oldest, the runs of a sweep right below it.
 
     A sweep stands where its newest run would, whatever else was run between two of its runs.
     """
@@ -65,7 +63,7 @@ def grouped(recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep]) -> lis
         entry.header.id: [entry] for entry in recorded if not isinstance(entry, SessionEntry)
     }
     groups = list(of_sweep.values())
-    for entry in sorted(recorded, key=_began, reverse=True):
+    for entry in sorted(recorded, key=_began, reverse=not oldest_first):
         if isinstance(entry, SessionEntry):
             run = runs.get(entry.header.id)
             group = of_sweep.get(run.sweep.header.id) if run is not None else None
@@ -73,7 +71,7 @@ def grouped(recorded: Sequence[Recorded], runs: Mapping[str, RunOfSweep]) -> lis
                 group.append(entry)
             else:
                 groups.append([entry])
-    groups.sort(key=lambda group: max(map(_began, group)), reverse=True)
+    groups.sort(key=lambda group: max(map(_began, group)), reverse=not oldest_first)
     return [entry for group in groups for entry in group]
 
 
@@ -96,24 +94,72 @@ def device_of(entry: SessionEntry) -> tuple[str, str]:
 def outcome(entry: SessionEntry, glyphs: Glyphs = UNICODE, whole: bool = False) -> str:
     """Return what came of a session: its time, its error, or why there is neither.
 
-    A reason is in a few words, unless the `whole` of it is asked for.
+    A reason, and what speaks against a time, is in a few words, unless the `whole` is asked for.
     """
     result = entry.result
     if result is None:
         return _NO_RESULT.get(entry.status, "")
     if result.error:
         return result.error
+    if entry.header.is_machine_recording:
+        return f"{units.clock(result.wall_s)}  {use_text(result.machine)}".rstrip()
     metric = compared_metric(entry.header.workload, mode_of(result.options))
     timing = timing_of_result(result, entry.header.workload)
     if timing is None:
         why = result.why.get(metric) or "no figure, and no reason was recorded"
-        return why if whole else _brief(result, metric, why)
-    return f"{units.band(timing, glyphs)} {timed_unit(metric)}"
+        lack = (result.lacking or {}).get(metric)
+        brief = without_detail(why, 0) if lack is None else _IN_BRIEF[lack]
+        return why if whole else brief
+    figure = f"{units.band(timing, glyphs)} {timed_unit(metric)}"
+    against = result.against or {}
+    doubts = f"in doubt: {'; '.join(against.values())}" if whole else in_doubt(against)
+    return f"{figure}, {doubts}" if against else figure
+
+
+def called(id: str, label: Label) -> str:
+    """Return the id of a session or a sweep, with its name where it has one."""
+    return id if label.name is None else f"{id} ({label.name})"
 
 
 def workload_of(entry: Recorded) -> str:
-    """Return what was trained; of a sweep over several workloads, how many."""
-    return entry.header.workload if isinstance(entry, SessionEntry) else swept_text(entry.plan)
+    """Return what was trained; of a sweep over several workloads, how many.
+
+    It is "machine" where the machine alone was recorded.
+    """
+    if isinstance(entry, SessionEntry):
+        return workload_name(entry.header)
+    return swept_text(entry.plan)
+
+
+def workload_name(header: SessionHeader) -> str:
+    """Return what a session runs, or "machine" where it is only that which is recorded."""
+    return "machine" if header.is_machine_recording else header.workload
+
+
+def after_the_batch(header: SessionHeader) -> str:
+    """Say when a session stops that is asked to; a recording does at once, and needs no word."""
+    return "" if header.is_machine_recording else " after the current batch"
+
+
+def use_text(use: MachineUse | None) -> str:
+    """Say how much of a machine was used: CPU 12 %, GPU 0 97 %, 1.2 MJ; empty where unknown."""
+    if use is None:
+        return ""
+    parts = [] if use.cpu_pct is None else [f"CPU {units.percent(use.cpu_pct)}"]
+    parts += [f"{device_name(name)} {units.percent(pct)}" for name, pct in use.gpu_pct.items()]
+    if use.energy_j:
+        parts.append(energy_used(use))
+    return ", ".join(parts)
+
+
+def energy_used(use: MachineUse) -> str:
+    """Say how much energy was counted, by device: CPU 82 kJ, GPU 0 1.2 MJ."""
+    return ", ".join(f"{device_name(name)} {units.energy(j)}" for name, j in use.energy_j.items())
+
+
+def device_name(name: str) -> str:
+    """Return a device as people write it: GPU 0 of gpu:0."""
+    return name.upper().replace(":", " ")
 
 
 def sweep_outcome(entry: SweepEntry, glyphs: Glyphs = UNICODE) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
-from dlmon.statistics.repeats import MIN_RUNS, time_of
+from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
 from dlmon.sweep.crossovers import lead_changes
 from dlmon.sweep.plan import Combination, Plan
 from dlmon.sweep.progress import Sweep
@@ -24,11 +24,11 @@ from dlmon.sweep.results import (
     ranking_rows,
     rows_of,
     shared_text,
-    speedup_over,
     value_text,
 )
 from tui.formatting import units
 from tui.formatting.glyphs import UNICODE, Glyphs
+from tui.formatting.validity import doubts_of_results
 
 _UNITS = {
     "ms_per_sample": "per sample",
@@ -36,12 +36,7 @@ _UNITS = {
     "seconds_per_epoch": "per epoch",
     "run_seconds": "per run",
 }
-_HEADINGS = {
-    "ms_per_sample": "ms per sample",
-    "step_ms": "ms per step",
-    "seconds_per_epoch": "s per epoch",
-    "run_seconds": "s per run",
-}
+_IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
 _PRICE = "USD/M samples"
 
@@ -59,7 +54,7 @@ class SweepTableRow:
     """One combination as the table shows it.
 
     `status` is running while a run of it is made; `note` says why there is no
-    figure, or that it is a projection.
+    figure, or that it is a projection, and what speaks against its runs.
     """
 
     combination: Combination
@@ -71,24 +66,18 @@ class SweepTableRow:
 
 def columns_of(plan: Plan, rows: Sequence[CombinationRow]) -> tuple[SweepTableColumn, ...]:
     """Return the columns of the table; those of which nothing is known go."""
-    named = [SweepTableColumn("workload")] if _names_workloads(plan) else []
+    columns = [SweepTableColumn("workload")] if _names_workloads(plan) else []
     numbers = {v.key for v in plan.variations if not isinstance(v.values[0], str)}
-    varied = [SweepTableColumn(key_text(key), key in numbers) for key in plan.varied]
+    columns += [SweepTableColumn(key_text(key), key in numbers) for key in plan.varied]
+    columns.append(SweepTableColumn("runs" if plan.repeats > 1 else "status"))
     metrics = set(plan.metrics.values())
-    heading = _HEADINGS[next(iter(metrics))] if len(metrics) == 1 else "time"
-    return (
-        *named,
-        *varied,
-        SweepTableColumn("runs" if plan.repeats > 1 else "status"),
-        SweepTableColumn(heading, True),
-        SweepTableColumn("samples/s", True),
-        *(
-            [SweepTableColumn(_PRICE, True)]
-            if any(row.usd_per_million is not None for row in rows)
-            else []
-        ),
-        *([SweepTableColumn("best is", True)] if plan.repeats >= MIN_RUNS else []),
-    )
+    heading = heading_of(next(iter(metrics))) if len(metrics) == 1 else "time"
+    columns += [SweepTableColumn(heading, True), SweepTableColumn("samples/s", True)]
+    if any(row.usd_per_million is not None for row in rows):
+        columns.append(SweepTableColumn(_PRICE, True))
+    if plan.repeats >= MIN_RUNS:
+        columns.append(SweepTableColumn("best is", True))
+    return tuple(columns)
 
 
 def table_of(
@@ -116,12 +105,8 @@ def table_of(
             cells.append(_dollars(row.usd_per_million))
         if plan.repeats >= MIN_RUNS:
             cells.append("best" if is_best else _lead(leader, judged[combination.index], glyphs))
-        status = RunStatus.RUNNING if is_running else row.status
-        table.append(
-            SweepTableRow(
-                combination, tuple(cells), status, is_best, "" if is_running else _note(row)
-            )
-        )
+        status, note = (RunStatus.RUNNING, "") if is_running else (row.status, _note(row))
+        table.append(SweepTableRow(combination, tuple(cells), status, is_best, note))
     return columns, tuple(table)
 
 
@@ -154,13 +139,13 @@ def _time(row: CombinationRow, with_unit: bool, glyphs: Glyphs) -> str:
 
 def _lead(leader: CombinationRow | None, row: CombinationRow, glyphs: Glyphs) -> str:
     """Say how many times as fast the best is; nothing where that isn't sure."""
-    speedup = None if leader is None else speedup_over(leader, row)
+    speedup = None if leader is None else faster(leader.spread, row.spread)
     return "" if speedup is None else _times(speedup.times, glyphs)
 
 
 def _times(value: float, glyphs: Glyphs) -> str:
     number = f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
-    return f"{number}{'x' if glyphs.is_ascii else '×'}"
+    return f"{number}{glyphs.times}"
 
 
 def _dollars(value: float | None) -> str:
@@ -170,24 +155,22 @@ def _dollars(value: float | None) -> str:
 def _note(row: CombinationRow) -> str:
     if row.reason is not None:
         return row.reason
-    return "projected" if row.projected else ""
+    notes = ["projected"] if row.projected else []
+    completed = [o for o in row.outcomes if o is not None and o.status == RunStatus.COMPLETED]
+    notes.append(doubts_of_results(o.result for o in completed if o.result is not None))
+    return "; ".join(note for note in notes if note)
 
 
 def amount(metric: str, value: float) -> str:
     """Write a time by a metric, with its unit: 0.41 ms, 9.02 s."""
-    if not metric.endswith("_ms") and metric != "ms_per_sample":
+    if metric not in _IN_MILLISECONDS:
         return units.seconds(value)
     return f"{value:#.3g} ms" if value < 99.95 else f"{value:,.0f} ms"
 
 
-def amount_of(metric: str, value: float) -> str:
-    """Write what a time is of as well: 0.41 ms per sample, 9.02 s per epoch."""
-    return f"{amount(metric, value)} {_UNITS[metric]}"
-
-
 def heading_of(metric: str) -> str:
     """Name a metric with its unit: ms per sample."""
-    return _HEADINGS[metric]
+    return f"{'ms' if metric in _IN_MILLISECONDS else 's'} {_UNITS[metric]}"
 
 
 def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
@@ -196,15 +179,15 @@ def spread_text(row: CombinationRow, glyphs: Glyphs = UNICODE) -> str:
     if spread is None or spread.low is None or spread.high is None:
         return ""
     half = (spread.high - spread.low) / 2
-    return f"{'+-' if glyphs.is_ascii else '±'} {half:.2g}"
+    return f"{glyphs.plus_minus} {half:.2g}"
 
 
 def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
     """Say what is run: `12 runs: 2 devices × batch 32, 64, 128; 3 times each`."""
     parts = [swept_text(plan), varied_text(plan, glyphs)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
-    runs = runs_text(len(plan.order))
-    return f"{runs}: {_by(glyphs).join(part for part in parts if part)}{times}"
+    runs = units.counted(len(plan.order), "run")
+    return f"{runs}: {f' {glyphs.times} '.join(part for part in parts if part)}{times}"
 
 
 def swept_text(plan: Plan) -> str:
@@ -221,16 +204,7 @@ def varied_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
         many = len(values) > _MOST_VALUES
         listed = f"{len(values)} values" if many else ", ".join(values)
         parts.append(f"{key_text(variation.key)} {listed}")
-    return _by(glyphs).join(parts)
-
-
-def _by(glyphs: Glyphs) -> str:
-    return f" {glyphs.times} "
-
-
-def runs_text(count: int) -> str:
-    """Write a number of runs."""
-    return "1 run" if count == 1 else f"{count:,} runs"
+    return f" {glyphs.times} ".join(parts)
 
 
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
@@ -251,7 +225,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     parts = ["completed"]
     time = time_of(metric, result)
     if time is not None:
-        parts.append(amount_of(metric, time))
+        parts.append(f"{amount(metric, time)} {_UNITS[metric]}")
     if result.samples_per_second is not None:
         parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
     else:
@@ -267,14 +241,12 @@ def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:
         own = of_workload(rows, name)
         said = [*_bests(own, sweep, glyphs), *_memory(own), *_cheapest(own, plan)]
         found += [f"{name}: {sentence}" for sentence in said] if len(plan.workloads) > 1 else said
-    axis = axis_of({v.key: v.values for v in plan.variations})
+    axis = axis_of(plan.variations)
     for variation in plan.variations:
         if variation.key in (axis, *SAME_WORK) or len(variation.values) < 2:
             continue
-        if axis is not None:
+        if axis is not None or len(plan.workloads) > 1:
             found += lead_changes(rows, variation.key, axis)
-        elif len(plan.workloads) > 1:
-            found += lead_changes(rows, variation.key, None)
     return found
 
 
@@ -301,7 +273,7 @@ def _best(best: CombinationRow, like: Sequence[CombinationRow], plan: Plan, glyp
     named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     others = [row for row in like if row.value is not None and row is not best]
     after = min(others, key=lambda row: row.value or 0.0)
-    speedup = speedup_over(best, after)
+    speedup = faster(best.spread, after.spread)
     if speedup is not None:
         low, high = f"{speedup.low:.3g}", speedup.high
         reach = f"at least {low}" if high is None else f"{low} to {high:.3g}"
@@ -341,11 +313,14 @@ def _with_shared(like: Sequence[CombinationRow], sentence: str) -> str:
     return f"{shared}: {sentence}" if shared else sentence
 
 
-def sweep_json(header: SweepHeader, sweep: Sweep, path: str) -> dict[str, Any]:
-    """Return a sweep as `--json` prints it."""
+def sweep_json(
+    header: SweepHeader, sweep: Sweep, path: str, name: str | None = None
+) -> dict[str, Any]:
+    """Return a sweep as `--json` prints it; `name` is what it and its runs are called."""
     rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
     return {
         "sweep": header.id,
+        "name": name,
         "log": path,
         "seed": header.seed,
         "rows": [_row_json(sweep.plan, row, row.combination.index in best) for row in rows],

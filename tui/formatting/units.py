@@ -7,12 +7,12 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from dlmon.records import SamplesPerSecond
 from tui.formatting.glyphs import UNICODE, Glyphs
 
-# The first screen writes no time that is compared, so it doesn't pay for this.
+# The first screen writes no time that is compared, so it doesn't pay for these.
 if TYPE_CHECKING:
     from dlmon.comparison.compare import ComparisonRow, Timing
+    from dlmon.records import SamplesPerSecond
 
 
 def seconds(value: float) -> str:
@@ -84,11 +84,7 @@ def spread(timing: Timing | ComparisonRow, glyphs: Glyphs = UNICODE) -> str:
         return ""
     # No time is below zero, so the lower side may be cut.
     half = max(timing.high - timing.value, timing.value - timing.low)
-    return f"{_plus_minus(glyphs)} {_digits(half)}" if half > 0 else ""
-
-
-def _plus_minus(glyphs: Glyphs) -> str:
-    return glyphs.plus_minus
+    return f"{glyphs.plus_minus} {_digits(half)}" if half > 0 else ""
 
 
 def _digits(value: float) -> str:
@@ -109,17 +105,27 @@ def throughput(measured: SamplesPerSecond, glyphs: Glyphs = UNICODE) -> str:
         return f"{rate(measured.mean)} samples/s"
     whole = half >= 10 or (half >= 1 and measured.mean >= 100)
     digits = f"{half:,.0f}" if whole else f"{half:.2g}"
-    return f"{rate(measured.mean)} {_plus_minus(glyphs)} {digits} samples/s"
+    return f"{rate(measured.mean)} {glyphs.plus_minus} {digits} samples/s"
 
 
-def stalls(count: int, at_openings: int = 0) -> str:
-    """Write how many stalls there were, and how many of them at the start of an epoch."""
-    text = "1 stall" if count == 1 else f"{count:,} stalls"
+def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
+    """Write how many stalls there were, and how many at the start of an epoch, or a pass."""
+    text = counted(count, "stall")
     if not at_openings:
         return text
-    if at_openings == count:
-        return f"{text} at the start of {'an epoch' if count == 1 else 'epochs'}"
-    return f"{text}, {at_openings:,} at the start of {'an epoch' if at_openings == 1 else 'epochs'}"
+    some = "" if at_openings == count else f", {at_openings:,}"
+    one = f"{'an' if epoch.startswith('e') else 'a'} {epoch}"
+    return f"{text}{some} at the start of {one if at_openings == 1 else plural(epoch)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write how many there are of something: 1 run, 2 processes, 1,200 epochs."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Write what several are called."""
+    return f"{noun}{'es' if noun.endswith(('s', 'tch')) else 's'}"
 
 
 def metric(value: float) -> str:
@@ -145,6 +151,16 @@ def gibibytes(mib: float | None) -> str:
     return "–" if mib is None else f"{mib / 1024:.1f} GiB"
 
 
+def size(count: int) -> str:
+    """Write a number of bytes: 640 B, 12 kB, 3.4 MB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 999.5:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 9.95 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
 def memory_in_use(used_mib: float | None, total_mib: float | None) -> str:
     """Write how much of a memory is in use: 4.7 of 6.0 GiB."""
     if total_mib is None:
@@ -163,16 +179,17 @@ def count(value: float) -> str:
 
 def day_and_time(wall: float) -> str:
     """Write a wall time in the local zone, to the minute; a dash for no time that can be."""
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(wall))
-    except (OverflowError, OSError, ValueError):  # a foreign log may name any time
-        return "–"
+    return _local(wall, "%Y-%m-%d %H:%M")
 
 
 def time_of_day(wall: float) -> str:
     """Write a wall time in the local zone as 14:56:03; a dash for no time that can be."""
+    return _local(wall, "%H:%M:%S")
+
+
+def _local(wall: float, form: str) -> str:
     try:
-        return time.strftime("%H:%M:%S", time.localtime(wall))
+        return time.strftime(form, time.localtime(wall))
     except (OverflowError, OSError, ValueError):  # a foreign log may name any time
         return "–"
 

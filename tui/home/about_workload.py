@@ -22,11 +22,11 @@ _Sentence = tuple[str, str, tuple[str, ...]]
 class AboutWorkload(Lines):
     """Describes one workload, as spaciously as there is room for."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._workload: Workload | None = None
-        self._last: LastResult | None = None
-        self._published = ""
+    DEFAULT_CLASSES = "panel"
+
+    _workload: Workload | None = None
+    _last: LastResult | None = None
+    _published = ""
 
     def show(self, workload: Workload | None, last: LastResult | None, published: str = "") -> None:
         """Describe a workload, its last result here, and what is published; None: nothing."""
@@ -68,7 +68,8 @@ def described(
     else:
         took = units.band(last.timing, glyphs)
         when = units.day_and_time(last.wall)
-        result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}", PLAIN)
+        name = "" if last.name is None else f" ({last.name})"
+        result = ("last here: ", f"{took} {timed_unit(workload.metric)}, {when}{name}", PLAIN)
     whole = f"{workload.parameters:,}"
     parameters = whole if width >= _WIDTH_FOR_WHOLE else units.count(workload.parameters)
     flops = f"{mega_or_more(workload.train_flops)}FLOP/sample"
@@ -76,11 +77,7 @@ def described(
         [("", workload.title, STRONG)],
         [
             ("", f"{parameters} parameters, {flops}", PLAIN),
-            (
-                "",
-                f"batch {workload.batch_size}, {_run_length(workload)}",
-                PLAIN,
-            ),
+            ("", f"batch {workload.batch_size}, {_run_length(workload)}", PLAIN),
         ],
         [result, *([("published: ", published, PLAIN)] if published else [])],
         [("source: ", workload.source, MUTED)],

@@ -36,10 +36,7 @@ class RunForm(Container):
     ]
 
     class Changed(Message):
-        """Something was typed or chosen."""
-
-    class Entered(Message):
-        """Another field has the focus, or none."""
+        """Something was typed or chosen, or another field has the focus."""
 
     def __init__(self, configured: RunOptions) -> None:
         super().__init__(id="options", classes="panel")
@@ -111,11 +108,11 @@ class RunForm(Container):
         """Say what the field is for that has the focus."""
         hints = {option.name: option.hint for option in OPTIONS.values()}
         self.border_subtitle = hints.get(event.widget.id or "", "")
-        self.post_message(self.Entered())
+        self.post_message(self.Changed())
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
         self.border_subtitle = ""
-        self.post_message(self.Entered())
+        self.post_message(self.Changed())
 
     def _new_field(self, option: Option) -> TextField | Choice:
         values: Sequence[tuple[str, str]] = [(word, word) for word in option.choices]

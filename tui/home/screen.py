@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -12,18 +13,18 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from dlmon.host import host_name
-from dlmon.log.directory import SessionEntry
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.run import OPTIONS, RunOptions
-from tui.screens.base import BaseScreen
+from tui.screens.base import PALETTE, BaseScreen
 from tui.widgets.text_field import FilterField
 from workloads.catalog import WORKLOADS, Workload
 
 # Imported once the list is painted: nobody waits for them.
 if TYPE_CHECKING:
+    from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
     from tui.home.command_line import CommandLine
     from tui.home.run_form import RunForm
@@ -57,13 +58,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
         Binding("ctrl+y", "copy_command", "Copy", tooltip="Copy the command line"),
-        Binding(
-            "ctrl+p",
-            "app.command_palette",
-            "Menu",
-            priority=True,
-            tooltip="Search for a command",
-        ),
+        replace(PALETTE, show=True, priority=True),
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
         Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
         Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
@@ -116,13 +111,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     class LaunchRequested(Message):
         """Enter was pressed."""
 
+    @dataclass
     class Requested(Message):
         """The highlighted workload is to be trained, with the options that were typed."""
 
-        def __init__(self, workload: Workload, options: RunOptions) -> None:
-            super().__init__()
-            self.workload = workload
-            self.options = options
+        workload: Workload
+        options: RunOptions
 
     class TrainRequested(Requested):
         """Train it once."""
@@ -138,7 +132,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._configured = options or RunOptions()
         self._entries: list[SessionEntry] = []
         self._last: dict[str, LastResult] = {}
-        self._filter = FilterField(placeholder="Type to filter", select_on_focus=False, id="filter")
+        self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
         self._asked: type[HomeScreen.Requested] | None = None
@@ -251,11 +245,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._launch_highlighted()
 
     def on_run_form_changed(self) -> None:
-        """Check the options, and show the command that they amount to."""
-        self._check()
-
-    def on_run_form_entered(self) -> None:
-        """Show the problem of the focused field first."""
+        """Check the options; of several problems, that of the focused field is shown."""
         self._check()
 
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:

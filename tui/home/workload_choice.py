@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlmon.log.directory import SessionEntry
+from dlmon.records.record import record
 from workloads.catalog import Workload
 
 # The first screen is painted before any result is read.
 if TYPE_CHECKING:
     from dlmon.comparison.compare import Timing
+    from dlmon.log.directory import SessionEntry
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LastResult:
-    """How long a workload took here the last time, and when that was."""
+    """How long a workload took here the last time, when that was, and what it is called."""
 
     timing: Timing
     wall: float
+    name: str | None = None
 
 
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
@@ -87,6 +88,6 @@ def last_results(
         timing = timing_of_result(result, name)
         whole = result.status == Status.COMPLETED
         if timing is not None and (whole or name not in completed):
-            newest[name] = LastResult(timing, entry.header.wall)
+            newest[name] = LastResult(timing, entry.header.wall, entry.label.name)
             completed |= {name} if whole else set()
     return newest

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from textual import events
 from textual.message import Message
 
 from tui.formatting import units
 from tui.home.workload_choice import LastResult, matching, pieces, with_headings
-from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import MUTED, PLAIN, Lines, cut, joined, with_thumb
+from tui.widgets.following_lines import ScrollingLines
+from tui.widgets.lines import CHOSEN, MUTED, PLAIN, UNDERLINED, cut, joined
 from tui.widgets.rows import TextRow, TextRun
 from workloads.catalog import Workload
-
-_HIGHLIGHTED: tuple[str, ...] = ("workload-list--highlighted",)
-_MATCH: tuple[str, ...] = ("workload-list--match",)
-_HIGHLIGHTED_MATCH: tuple[str, ...] = ("workload-list--highlighted", "workload-list--match")
 
 _PARAMETERS_WIDTH, _LAST_WIDTH = 11, 11
 # Where there is less room, a column on the right gives way to the names.
@@ -26,26 +21,11 @@ _MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""
 
 
-class WorkloadList(Wheel, Lines):
+class WorkloadList(ScrollingLines):
     """A list that scrolls; its headings can't be highlighted.
 
     It never has the focus: keys go to the field that filters it, and the
     screen moves the highlight.
-    """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "workload-list--highlighted",
-        "workload-list--match",
-    }
-    DEFAULT_CSS = """
-    WorkloadList {
-        & > .workload-list--highlighted {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: bold;
-        }
-        & > .workload-list--match { text-style: bold underline; }
-    }
     """
 
     class Highlighted(Message):
@@ -64,7 +44,6 @@ class WorkloadList(Wheel, Lines):
         self._shown = matching(workloads, "")
         self._typed = ""
         self._last: Mapping[str, LastResult] = {}
-        self._first_line = 0
         self.highlighted: Workload | None = self._shown[0] if self._shown else None
 
     def show_results(self, last: Mapping[str, LastResult]) -> None:
@@ -94,11 +73,6 @@ class WorkloadList(Wheel, Lines):
         row = lines.index(self.highlighted) + direction * max(2, self.size.height - 1)
         self._highlight(min(self._shown, key=lambda workload: abs(lines.index(workload) - row)))
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; the highlight stays where it is."""
-        self._first_line = max(0, self._first_line + delta)
-        self.redraw()
-
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the visible rows."""
         lines = with_headings(self._shown)
@@ -107,13 +81,9 @@ class WorkloadList(Wheel, Lines):
                 cut(((" No workload matches that.", PLAIN),), width),
                 cut(((" Esc clears the filter.", MUTED),), width),
             ]
-        self._first_line = min(self._first_line, max(0, len(lines) - height))
         room = width - _MARGIN
-        visible = lines[self._first_line : self._first_line + height]
-        rows = [self._row(line, room) for line in visible]
-        if len(lines) <= height:
-            return rows
-        return with_thumb(rows, self._first_line, len(lines), width, self.glyphs)
+        rows = [self._row(lines[index], room) for index in self.in_view(len(lines), height)]
+        return self.with_thumb(rows, len(lines), width)
 
     def on_mount(self) -> None:
         """Report the first highlight."""
@@ -129,9 +99,9 @@ class WorkloadList(Wheel, Lines):
         """Highlight what is clicked; a double click chooses it."""
         clicked = event.get_content_offset(self)
         lines = with_headings(self._shown)
-        if clicked is None or self._first_line + clicked.y >= len(lines):
+        if clicked is None or self._first + clicked.y >= len(lines):
             return
-        line = lines[self._first_line + clicked.y]
+        line = lines[self._first + clicked.y]
         if isinstance(line, Workload):
             self._highlight(line)
             self.post_message(self.Chosen() if event.chain == 2 else self.Picked())
@@ -149,19 +119,19 @@ class WorkloadList(Wheel, Lines):
         if self.highlighted is not None and self.size.height:
             row = lines.index(self.highlighted)
             top = row - 1 if isinstance(lines[row - 1], str) and self.size.height > 1 else row
-            self._first_line = max(min(self._first_line, top), row - self.size.height + 1)
+            self._first = max(min(self._first, top), row - self.size.height + 1)
         self.redraw()
 
     def _row(self, line: Workload | str, width: int) -> TextRow:
         if isinstance(line, str):
             return joined(((f" {line}", MUTED),), (), width)
         highlighted = line is self.highlighted
-        plain, match = (_HIGHLIGHTED, _HIGHLIGHTED_MATCH) if highlighted else (PLAIN, _MATCH)
+        plain, match = (CHOSEN, CHOSEN + UNDERLINED) if highlighted else (PLAIN, UNDERLINED)
         pointer = self.glyphs.pointer if highlighted else " "
         name: tuple[TextRun, ...] = tuple(
             (text, match if matches else plain) for text, matches in pieces(line.name, self._typed)
         )
-        figures_of = ((self._figures(line, width), _HIGHLIGHTED if highlighted else MUTED),)
+        figures_of = ((self._figures(line, width), CHOSEN if highlighted else MUTED),)
         row = joined(((f" {pointer} ", plain), *name), figures_of, width)
         return tuple((text, plain if style == PLAIN else style) for text, style in row)
 

@@ -18,17 +18,17 @@ from tui.drawing.plot import bar, bar_fractions
 from tui.formatting import units
 from tui.formatting.comparison import difference
 from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import cut, wrapped
-from tui.widgets.rows import RowWidget, TextRow, fit
+from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
+from tui.widgets.rows import TextRow, fit
 
-BarStyle = Literal["published", "earlier", "this"]
+BarStyle = Literal["published", "own", "earlier", "this"]
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Bars",
-        "▶ is this run, · an earlier one on this machine, the rest are published measurements of "
-        "the same network on other devices. The shortest bar is the fastest. A click on a row "
-        "shows its details.",
+        "▶ is this run, · an earlier one on this machine, + a reference figure of your own, the "
+        "rest are published measurements of the same network on other devices. The shortest bar is "
+        "the fastest. A click on a row shows its details.",
     ),
     (
         "logarithmic scale",
@@ -56,9 +56,11 @@ _ROWS_PER_NOTE = 3
 # Of a text that is cut; less of it says nothing.
 _LEAST_OF_NOTE = 20
 
-_MARKERS: dict[BarStyle, str] = {"published": " ", "earlier": "·", "this": "▶"}
-_MORE = ("comparison-bars--more",)
-_ASCII_MARKERS: dict[BarStyle, str] = {"published": " ", "earlier": ".", "this": ">"}
+_MARKERS: dict[BarStyle, str] = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
+_BADGE: tuple[str, ...] = ("comparison-bars--badge",)
+_TEXT_STYLES = {"published": PLAIN, "own": PLAIN, "earlier": PLAIN, "this": STRONG}
+_BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
+_ASCII_MARKERS: dict[BarStyle, str] = {"published": " ", "own": "+", "earlier": ".", "this": ">"}
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,17 @@ def bar_rows(
     for row in rows:
         published = row.kind == "published"
         label = labels[row] if published else names.get(row.session or "", row.label)
+        source = row.published.source if row.published else ""
         drawn.append(
             BarRow(
                 label=label,
                 fraction=fractions.get(row),
                 value=("~" if row.projected else "") + units.duration(row),
                 detail=str(row.year or "") if published else "",
-                style=row.kind,  # type: ignore[arg-type]
+                style="own" if row.published and row.published.own else row.kind,  # type: ignore[arg-type]
                 # The mark before the value says that it is projected.
                 badge="; ".join(b for b in row.badges if not b.startswith("projected")),
-                more=(*([_cost(row)] if priced else ()), row.framework or "", row.source or ""),
+                more=(*([_cost(row)] if priced else ()), row.framework or "", source),
                 alike=row.comparable,
             )
         )
@@ -187,63 +190,33 @@ class _Widths(NamedTuple):
     badges_below: bool
 
 
-class ComparisonBars(Wheel, RowWidget):
+class ComparisonBars(Wheel, Lines):
     """Rows of label, bar, value and notes; the row of this run is always in view.
 
     Without scrolling it is where it belongs; beyond the rows in view it takes the
     nearest one's place.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "comparison-bars--published",
-        "comparison-bars--earlier",
-        "comparison-bars--this",
-        "comparison-bars--bar-published",
-        "comparison-bars--bar-earlier",
-        "comparison-bars--bar-this",
-        "comparison-bars--note",
-        "comparison-bars--badge",
-        "comparison-bars--more",
-        "comparison-bars--unlike",
-        "comparison-bars--chosen",
-    }
-
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"comparison-bars--badge"}
     DEFAULT_CSS = """
-    ComparisonBars {
-        & > .comparison-bars--this { text-style: bold; }
-        & > .comparison-bars--bar-published { color: $text-muted; }
-        & > .comparison-bars--bar-earlier { color: $text-primary; }
-        & > .comparison-bars--bar-this { color: $text-accent; text-style: bold; }
-        & > .comparison-bars--note { color: $text-muted; }
-        & > .comparison-bars--badge { color: $text-warning; text-style: italic; }
-        & > .comparison-bars--more { color: $text-muted; }
-        & > .comparison-bars--unlike { color: $text-muted; }
-        & > .comparison-bars--chosen {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: bold;
-        }
-    }
+    ComparisonBars > .comparison-bars--badge { color: $text-warning; text-style: italic; }
     """
 
+    @dataclass
     class Pointed(Message):
         """A row was clicked: the one of this index."""
 
-        def __init__(self, index: int) -> None:
-            super().__init__()
-            self.index = index
+        index: int
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None):
-        super().__init__(id=id, classes=classes)
-        self._chosen: int | None = None
-        self._indices: list[int] = []
-        self._bars: tuple[BarRow, ...] = ()
-        self._logarithmic = False
-        self._heading = ""
-        self._first = 0
-        self._shown = 1
-        self._drawn_height = 0
-        self._scrolled = False
+    _chosen: int | None = None
+    _indices: Sequence[int] = ()
+    _bars: tuple[BarRow, ...] = ()
+    _logarithmic = False
+    _heading = ""
+    _first = 0
+    _shown = 1
+    _drawn_height = 0
+    _scrolled = False
 
     def show(self, bars: tuple[BarRow, ...], logarithmic: bool = False, heading: str = "") -> None:
         """Show `bars` from top to bottom, repainting only the rows that changed.
@@ -293,7 +266,7 @@ class ComparisonBars(Wheel, RowWidget):
             self._row(row, widths, below, index == self._chosen)
             for index, row in zip(indices, in_view, strict=True)
         ]
-        rows.extend(((" " * _MARKER_WIDTH + text, _MORE),) for text in note_rows[:notes])
+        rows.extend(((" " * _MARKER_WIDTH + text, MUTED),) for text in note_rows[:notes])
         return [cut(row, width, self.ellipsis) for row in rows]
 
     def _in_view(self, shown: int) -> list[int]:
@@ -360,24 +333,24 @@ class ComparisonBars(Wheel, RowWidget):
         ellipsis = self.glyphs.ellipsis[:2]
         value = _aligned(_number(row.value), widths.number)
         badge = f"({below.index(row.badge) + 1})" if row.badge in below else row.badge
-        text, bar_text = f"comparison-bars--{row.style}", f"comparison-bars--bar-{row.style}"
+        style, bar_style = _TEXT_STYLES[row.style], _BAR_STYLES[row.style]
         drawn = bar(row.fraction, widths.bar, self.glyphs)
         if not row.alike:
-            text, bar_text = "comparison-bars--unlike", "comparison-bars--badge"
+            style, bar_style = MUTED, _BADGE
             drawn, badge = fit(row.badge, widths.bar, ellipsis), ""
         if chosen:
-            text = "comparison-bars--chosen"
+            style = CHOSEN
             marker = marker.strip() or ("*" if self.glyphs.is_ascii else "▸")
         runs = (
-            (f"{marker} {fit(row.label, widths.label, ellipsis)} ", (text,)),
-            (drawn, (bar_text,)),
-            (" " * _GAP + fit(value, widths.value, ellipsis), (text,)),
-            (_note(row.detail, widths.detail, ellipsis), ("comparison-bars--note",)),
+            (f"{marker} {fit(row.label, widths.label, ellipsis)} ", style),
+            (drawn, bar_style),
+            (" " * _GAP + fit(value, widths.value, ellipsis), style),
+            (_note(row.detail, widths.detail, ellipsis), MUTED),
             *(
-                (_note(text, cells, ellipsis), ("comparison-bars--note",))
+                (_note(text, cells, ellipsis), MUTED)
                 for text, cells in zip(row.more, widths.more, strict=False)
             ),
-            (_note(badge, widths.badge, ellipsis), ("comparison-bars--badge",)),
+            (_note(badge, widths.badge, ellipsis), _BADGE),
         )
         return tuple(run for run in runs if run[0])
 
@@ -433,7 +406,7 @@ def _badges_below(bars: Sequence[BarRow]) -> list[str]:
 
 
 def _is_alike(row: BarRow) -> bool:
-    return row.style == "published" and row.alike
+    return row.style in ("published", "own") and row.alike
 
 
 def _shared_badge(bars: Sequence[BarRow]) -> str:

@@ -34,9 +34,9 @@ HELP: tuple[tuple[str, str], ...] = (
 class ComparisonDetails(Lines):
     """Names and texts of one row, each text wrapped beside its name."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._details: Sequence[Detail] = ()
+    DEFAULT_CLASSES = "panel"
+
+    _details: Sequence[Detail] = ()
 
     def show(self, title: str, details: Sequence[Detail]) -> None:
         """Show what is known of a row, under its name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -11,7 +13,14 @@ from dlmon.comparison.compare import missing_part
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.comparison import UNSURE, basis_of_epoch, metric_of, timing_of, why_no_time
+from tui.formatting.comparison import (
+    UNSURE,
+    basis_of_epoch,
+    epoch_word,
+    metric_of,
+    timing_of,
+    why_no_time,
+)
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.results import effective_text
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, STRONG, Lines, cut, row_width, wrapped
@@ -66,6 +75,14 @@ HELP: tuple[tuple[str, str], ...] = (
         "long before an epoch's first batch is a stall too, but not part of the throughput.",
     ),
     (
+        "in doubt",
+        "What speaks against comparing by the figure. Too short: fewer than 5 s of steady batches. "
+        "Not steady: the second half of the run was faster or slower than the first, by 2 % at "
+        "least. Stalls: over 2 % of the time of the batches. Throttled: slowed by heat or stopped "
+        "by a CPU limit in over 5 % of the readings. Another program on the GPU, a machine that "
+        "was busy at the start or ran on its battery, a host that took over 2 % of the CPUs.",
+    ),
+    (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
         "it on this machine, if what was trained is the same. Where their bands overlap there is "
@@ -92,11 +109,9 @@ class EpochHeadline(Lines):
     """
     SCOPED_CSS = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._snapshot: Snapshot | None = None
-        self._status = Status.RUNNING
-        self._sentences: list[str] = []
+    _snapshot: Snapshot | None = None
+    _status = Status.RUNNING
+    _sentences: Sequence[str] = ()
 
     def show(
         self,
@@ -192,7 +207,9 @@ def _facts(snapshot: Snapshot, glyphs: Glyphs = UNICODE) -> tuple[TextRow, TextR
     if snapshot.compile_s is not None:
         facts = ((f"compile {units.seconds(snapshot.compile_s)}", MUTED),)
     if snapshot.stalls:
-        stalls = units.stalls(snapshot.stalls, snapshot.opening_stalls or 0)
+        stalls = units.stalls(
+            snapshot.stalls, snapshot.opening_stalls or 0, epoch_word(snapshot.header)
+        )
         facts = (*facts, (stalls, PLAIN))
     effective = effective_text(snapshot.result) if snapshot.result is not None else ""
     if effective:

@@ -29,17 +29,24 @@ EpochColumn = tuple[str, list[str]]
 class EpochTable(Tail[Epoch]):
     """One row an epoch: training and validation time, and the metrics that have room."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._empty = ""
+    _empty = ""
+    _each = "epoch"
 
-    def show(self, epochs: tuple[Epoch, ...], running: bool = True) -> None:
-        """Show epochs; of a session that is over, no more are to come."""
+    def show(self, epochs: tuple[Epoch, ...], running: bool = True, each: str = "epoch") -> None:
+        """Show epochs; of a session that is over, no more are to come.
+
+        Args:
+            epochs: those that have ended.
+            running: whether more may come.
+            each: what one is called: an epoch, or a pass where nothing is trained.
+        """
+        self._each = each
         self._empty = (
-            "no epoch has ended yet" if running else "the run ended before its first epoch"
+            f"no {each} has ended yet" if running else f"the run ended before its first {each}"
         )
         cut_short = any(not epoch.whole for epoch in epochs)
-        self.show_lines(epochs, "Epochs", "* incomplete epoch" if cut_short else "")
+        title = units.plural(each).capitalize()
+        self.show_lines(epochs, title, f"* incomplete {each}" if cut_short else "")
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return a heading and the epochs in view."""
@@ -47,7 +54,8 @@ class EpochTable(Tail[Epoch]):
             return [cut(((self._empty, MUTED),), width, self.ellipsis)]
         end = self._end()
         epochs = self._lines[max(0, end - max(1, height - 1)) : end]
-        columns = _columns(tuple(epochs), width, self.ellipsis)
+        took = "train" if self._each == "epoch" else "took"
+        columns = _columns(tuple(epochs), took, width, self.ellipsis)
         widths = [max(map(cell_len, (heading, *cells))) for heading, cells in columns]
         texts = [[heading for heading, _ in columns]]
         texts.extend([cells[row] for _, cells in columns] for row in range(len(epochs)))
@@ -65,11 +73,11 @@ class EpochTable(Tail[Epoch]):
         return min(len(self._lines), max(1, height - 1))
 
 
-def _columns(epochs: tuple[Epoch, ...], width: int, ellipsis: str) -> list[EpochColumn]:
+def _columns(epochs: tuple[Epoch, ...], took: str, width: int, ellipsis: str) -> list[EpochColumn]:
     """Return the columns that have room, in the order that they stand."""
     columns = [
         ("#", [f"{'' if epoch.whole else '*'}{epoch.epoch + 1}" for epoch in epochs]),
-        ("train", [f"{_train_time(epoch):>{_USUAL_TIME}}" for epoch in epochs]),
+        (took, [f"{_train_time(epoch):>{_USUAL_TIME}}" for epoch in epochs]),
     ]
     if any(epoch.validation is not None for epoch in epochs):
         columns.append(("val", [f"{_validation_time(epoch):>{_USUAL_TIME}}" for epoch in epochs]))

@@ -32,11 +32,9 @@ class LimitLine(GrowingLines):
     DEFAULT_CSS = "LimitLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._snapshot: Snapshot | None = None
-        self._unfinished = True
-        self._most_at_width = (0, 1)
+    _snapshot: Snapshot | None = None
+    _unfinished = True
+    _most_at_width = (0, 1)
 
     def show(self, snapshot: Snapshot, running: bool = True) -> None:
         """Show what limits a session, or why that is not known."""

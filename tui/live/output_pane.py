@@ -29,9 +29,7 @@ HELP: tuple[tuple[str, str], ...] = (
 class OutputPane(Tail[Output | Notice]):
     """Output and notices in the order of time, newest at the bottom."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._empty = ""
+    _empty = ""
 
     def show(
         self, output: tuple[Output, ...], notices: tuple[Notice, ...], running: bool = True

@@ -7,6 +7,7 @@ from typing import ClassVar
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
+from tui.formatting.comparison import epoch_word
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -27,10 +28,7 @@ _LONGEST_BAR, _SHORTEST_BAR = 24, 8
 NOTICE_S = 15.0
 
 HELP: tuple[tuple[str, str], ...] = (
-    (
-        "step",
-        "A step trains on one batch; the bar shows how many of the epoch's steps are done.",
-    ),
+    ("step", "A step trains on one batch; the bar shows how many of the epoch's steps are done."),
     (
         "time left",
         "How long the rest of this epoch and of the whole run take at the mean step so far, "
@@ -49,19 +47,13 @@ class ProgressLine(GrowingLines):
     DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._snapshot: Snapshot | None = None
-        self._problem: str | None = None
-        self._stopping = False
-        self._reading = ""
+    _snapshot: Snapshot | None = None
+    _problem: str | None = None
+    _stopping = False
+    _reading = ""
 
     def show(
-        self,
-        snapshot: Snapshot,
-        problem: str | None,
-        stopping: bool = False,
-        reading: str = "",
+        self, snapshot: Snapshot, problem: str | None, stopping: bool = False, reading: str = ""
     ) -> None:
         """Show progress, or trouble where there is some, or that a stop was asked for here.
 
@@ -90,40 +82,38 @@ class ProgressLine(GrowingLines):
         step, notice = _step(snapshot), self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]
-        beside = self._right(snapshot.progress, width - row_width(notice) - APART)
+        beside = self._right(snapshot, width - row_width(notice) - APART)
         if row_width(notice) + (row_width(beside) + APART if beside else 0) <= width:
             return [joined(notice, beside, width, self.ellipsis)]
         if height < 2:
             return [cut(notice, width, self.ellipsis)]
         ((text, style),) = notice
         lines = wrapped(text, width, height - 1, self.ellipsis)
-        return [
-            *(((line, style),) for line in lines),
-            self._with_progress(step, snapshot, width),
-        ]
+        return [*(((line, style),) for line in lines), self._with_progress(step, snapshot, width)]
 
     def _notice(self, snapshot: Snapshot) -> TextRow:
         notice = _recent_notice(snapshot)
         return ((f"{self.glyphs.warning} " + notice, STRONG),) if notice else ()
 
     def _with_progress(self, left: TextRow, snapshot: Snapshot, width: int) -> TextRow:
-        right = self._right(snapshot.progress, width - row_width(left) - APART)
+        right = self._right(snapshot, width - row_width(left) - APART)
         return joined(left, right, width, self.ellipsis)
 
-    def _right(self, progress: Progress | None, room: int) -> TextRow:
+    def _right(self, snapshot: Snapshot, room: int) -> TextRow:
         """Return the bar and the times left; what has no room, the whole run's time last, goes."""
+        progress, word = snapshot.progress, f"{epoch_word(snapshot.header)} "
         if progress is None:
             return ()
         fraction = progress.epoch_fraction
         epoch = f" {fraction * 100:3.0f} %"
         both, one = _times_left(progress)
-        fixed = len("epoch ") + len(epoch)
+        fixed = len(word) + len(epoch)
         times = next((t for t in (both, one) if fixed + len(t) + _SHORTEST_BAR <= room), one)
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed - len(times)))
         done = bar(fraction, cells, self.glyphs).rstrip()
         track = self.glyphs.track * (cells - len(done))
         return (
-            ("epoch ", MUTED),
+            (word, MUTED),
             (done, ACCENT),
             (track, MUTED),
             (f"{epoch}{times}", PLAIN),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlmon.session.snapshot import Snapshot
+from dlmon.session.gaps import GapKind
+from dlmon.session.session import Session
+from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import grown_top
 from tui.drawing.time_axis import NOTHING_MORE, RunSpan, TimeAxis, TimeWindow
@@ -12,23 +14,54 @@ from tui.formatting import units
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
+from tui.screens.base import BaseScreen
 from tui.widgets.chart import Chart, ChartPicture
 
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Throughput",
+        "How many training samples go through the network each second: the line is the mean "
+        "of each column's time, the figure that of all steady training so far; the true one "
+        "lies within ± with 95 % confidence. Time in which no batch ended is a gap.",
+    ),
+    (
+        "Time axis",
+        "All charts show the same time, and are panned and zoomed together: the last 10 or 30 "
+        "seconds, the last minute, ten minutes or the whole run, as far as those differ. What "
+        "is seen stands under the throughput; the times under the lowest charts are those "
+        "since the run was started. The mouse drags the charts, and its wheel zooms.",
+    ),
+    (
+        "┊2, ╌c╌, ╌v╌, ╌p╌",
+        "Under the charts, ┊2 marks where epoch 2 began; where a number has no room its mark "
+        "stands alone, and of many short epochs only round ones are marked. The times in "
+        "which the network was compiled (╌c╌ where there is little room) or validated (╌v╌) "
+        "are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes one, or a batch "
+        "stalls for over a second.",
+    ),
+    (
+        "Cursor",
+        "A vertical line at one instant; while it stands, the titles of all charts show their "
+        "values at that instant instead of those of now. A click sets it too.",
+    ),
+)
 
-class TimeCharts:
-    """The throughput above the hardware: panned, zoomed and read together.
+
+class TimeChartsScreen(BaseScreen):
+    """A screen with the throughput above the hardware: panned, zoomed and read together.
+
+    A subclass lays out `_throughput` and `_machine`.
 
     Args:
         source: the session.
-        throughput: its chart.
-        machine: the charts of the machine that it runs on.
     """
 
-    def __init__(self, source: SessionSource, throughput: Chart, machine: MachineCharts) -> None:
+    def __init__(self, source: SessionSource) -> None:
         """Follow the run."""
+        super().__init__()
         self._source = source
-        self._throughput = throughput
-        self._machine = machine
+        self._throughput = Chart(tall_shades=True, id="throughput", classes="panel")
+        self._machine = MachineCharts()
         self.window = TimeWindow()
         """The part of the run that is shown."""
         self._top = 0.0
@@ -36,11 +69,7 @@ class TimeCharts:
         self._grabbed = self.window
         self._drawn: tuple[object, ...] = ()
 
-    def forget_drawn(self) -> None:
-        """Draw everything the next time, changed or not."""
-        self._drawn = ()
-
-    def paint(self, snapshot: Snapshot) -> None:
+    def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts, if anything in them changed."""
         run, count = self.run, self.plot_columns
         axis = self.window.axis(run, count)
@@ -50,7 +79,7 @@ class TimeCharts:
         view = replace(
             machine_view(self._source, snapshot),
             epoch_starts=tuple(session.epoch_starts),
-            phase_spans=tuple(session.phase_spans),
+            phase_spans=_shaded(session, snapshot),
             cursor=cursor,
             cursor_label=self._cursor_label(axis),
         )
@@ -72,8 +101,20 @@ class TimeCharts:
         return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
 
     @property
+    def read_time_ns(self) -> tuple[int, int] | None:
+        """Return the start and the end of the column that the cursor is on."""
+        axis = self.window.axis(self.run, self.plot_columns)
+        column = self.window.cursor_column(axis)
+        if column is None:
+            return None
+        start_ns = axis.start_ns + column * axis.column_ns
+        return start_ns, start_ns + axis.column_ns
+
+    @property
     def plot_columns(self) -> int:
-        """How many columns the narrower of the charts has room for."""
+        """How many columns the narrower of the charts has room for; one that is hidden has none."""
+        if not self._throughput.display:
+            return self._machine.plot_columns
         return min(self._throughput.plot_columns, self._machine.plot_columns)
 
     def _throughput_picture(
@@ -89,7 +130,7 @@ class TimeCharts:
             top=self._top,
             left_labels=("",) if self._top == 0 else (),
             marks=axis.marks(session.epoch_starts),
-            shades=axis.shades(session.phase_spans),
+            shades=axis.shades(_shaded(session, snapshot)),
             reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
             cursor=cursor,
         )
@@ -98,13 +139,23 @@ class TimeCharts:
         """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
         right = _speed(snapshot, glyphs_in_use())
         if cursor is not None:
-            value = axis.columns(self._source.session.throughput)[cursor]
-            text = "no batch" if value is None else f"{units.rate(value)} samples/s"
-            right = f"{self._cursor_label(axis)}  {text}"
+            right = f"{self._cursor_label(axis)}  {self._throughput_at(axis, cursor)}"
         elif snapshot.stalls:
             right = f"{right}  {units.stalls(snapshot.stalls)}"
         title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
         self._throughput.set_titles(title, self._shown_part_text(axis), right=right)
+
+    def _throughput_at(self, axis: TimeAxis, column: int) -> str:
+        """Write the throughput of a column; of one of several seconds, its extremes too."""
+        series = self._source.session.throughput
+        value = axis.columns(series)[column]
+        if value is None:
+            return "no batch"
+        start_ns = axis.start_ns + column * axis.column_ns
+        extremes = series.extremes(start_ns, start_ns + axis.column_ns)
+        low, high = map(units.rate, extremes or (value, value))
+        between = f" ({low} to {high})" if low != high else ""
+        return f"{units.rate(value)} samples/s{between}"
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         """Name the part of the run that is on the charts."""
@@ -127,18 +178,18 @@ class TimeCharts:
         """Show another part of the run, or read another instant, at once."""
         self._zoom_note = ""
         self.window = window
-        self.paint(self._source.snapshot())
+        self.paint_charts(self._source.snapshot())
 
-    def next_view(self) -> None:
+    def action_next_view(self) -> None:
         """Show the next larger part of the run; after the whole, the smallest."""
         run, count = self.run, self.plot_columns
         self._zoom(self.window.next_view(run, count), self.window.why_no_nearer(run, count))
 
-    def zoom_in(self) -> None:
+    def action_zoom_in(self) -> None:
         run, count = self.run, self.plot_columns
         self._zoom(self.window.zoomed_in(run, count), self.window.why_no_nearer(run, count))
 
-    def zoom_out(self) -> None:
+    def action_zoom_out(self) -> None:
         self._zoom(self.window.zoomed_out(self.run, self.plot_columns), NOTHING_MORE)
 
     def _zoom(self, window: TimeWindow, why_not: str) -> None:
@@ -147,45 +198,57 @@ class TimeCharts:
         self._look(window)
         if unchanged:
             self._zoom_note = why_not
-            self.paint(self._source.snapshot())
+            self.paint_charts(self._source.snapshot())
 
-    def pan(self, quarters: int) -> None:
+    def action_pan(self, quarters: int) -> None:
         """Move all charts by quarters of what is seen."""
         count = self.plot_columns
         self._look(self.window.panned(quarters * (count // 4), self.run, count))
 
-    def move_cursor(self, samples: int) -> None:
+    def action_move_cursor(self, samples: int) -> None:
         self._look(self.window.with_cursor_moved(samples, self.run, self.plot_columns))
 
-    def go_to_start(self) -> None:
+    def action_go_to_start(self) -> None:
         """Show, or read, where the run began."""
         self._look(self.window.at_start(self.run, self.plot_columns))
 
-    def go_to_end(self) -> None:
+    def action_go_to_end(self) -> None:
         """Show, or read, where the run is now."""
         self._look(self.window.at_end(self.run, self.plot_columns))
 
-    def follow(self) -> None:
+    def action_follow(self) -> None:
         self._look(self.window.followed(self.run, self.plot_columns))
 
-    def escape(self) -> None:
+    def action_escape(self) -> None:
         """Take the cursor away, else follow the run again."""
         if self.window.cursor_ns is not None:
             self._look(self.window.without_cursor())
         else:
-            self.follow()
+            self.action_follow()
 
-    def point_at(self, column: int) -> None:
-        """Read the charts at a column."""
-        self._look(self.window.with_cursor_at(column, self.run, self.plot_columns))
+    def on_chart_pointed(self, message: Chart.Pointed) -> None:
+        """Read the charts where one was clicked."""
+        self._look(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
 
-    def grab(self) -> None:
+    def on_chart_grabbed(self) -> None:
         """Keep what is seen when a drag begins."""
         self._grabbed = self.window
 
-    def drag(self, columns: int) -> None:
+    def on_chart_dragged(self, message: Chart.Dragged) -> None:
         """Move all charts to where they are dragged, from where they were grabbed."""
-        self._look(self._grabbed.panned(-columns, self.run, self.plot_columns))
+        self._look(self._grabbed.panned(-message.columns, self.run, self.plot_columns))
+
+    def on_chart_scrolled(self, message: Chart.Scrolled) -> None:
+        if message.up:
+            self.action_zoom_in()
+        else:
+            self.action_zoom_out()
+
+
+def _shaded(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
+    """Return the phases of a session, and the stalls of over a second."""
+    stalls = [gap for gap in snapshot.gaps if gap.kind is GapKind.STALL]
+    return (*session.phase_spans, *(PhaseSpan("stalled", gap.start, gap.end) for gap in stalls))
 
 
 def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
@@ -211,7 +274,8 @@ def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
 def _fitting_title(right: str, room: int) -> tuple[str, str]:
     """Return name and figure as they have room: the unit is shortened, then the name goes."""
     short = right.replace(" samples/s", " /s")
-    for figure in (right, short):
+    shortest = short.partition(" (")[0]
+    for figure in (right, short, shortest):
         if len("Throughput") + len(figure) + 3 <= room:
             return "Throughput", figure
-    return "", right if len(right) <= room else short
+    return "", right if len(right) <= room else shortest

@@ -15,17 +15,22 @@ from tui.widgets.lines import (
     PLAIN,
     STRONG,
     Lines,
+    cut,
     joined,
     row_width,
 )
 from tui.widgets.rows import TextRow
 from workloads.catalog import WORKLOADS
 
+_LONGEST_NAME = 30
+"""Cells of the first line that a name may take."""
+
 HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
-        "What is trained, on which device and with how many samples in a batch; at the right "
-        "what it is doing now, which epoch of how many, and the time since it was started. "
+        "What is trained, in quotes what you call this run, on which device and with how many "
+        "samples in a batch; at the right what it is doing now, which epoch of how many, and the "
+        "time since it was started. "
         "With --seconds more epochs follow those that were asked for until training has lasted as "
         "long: epoch 1/1, +4 extra is the fourth of them.",
     ),
@@ -37,21 +42,32 @@ class TopLine(Lines):
 
     DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._snapshot: Snapshot | None = None
-        self._status = self._reading = ""
+    _snapshot: Snapshot | None = None
+    _status = _reading = ""
+    _called: str | None = None
 
-    def show(self, snapshot: Snapshot, status: str, reading: str = "") -> None:
-        """Show a session; `reading` says how far its log is read, while it is behind."""
+    def show(
+        self, snapshot: Snapshot, status: str, reading: str = "", name: str | None = None
+    ) -> None:
+        """Show a session.
+
+        Args:
+            snapshot: all of its figures.
+            status: how it stands.
+            reading: how far its log is read, while it is behind.
+            name: what a person calls it.
+        """
         self._snapshot, self._status, self._reading = snapshot, status, reading
+        self._called = name
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         if self._snapshot is None:
             return []
         right = self._where_it_is()
-        left = _what(self._snapshot, width - row_width(right) - APART)
+        name: TextRow = ((f'  "{self._called}"', PLAIN),) if self._called is not None else ()
+        name = cut(name, _LONGEST_NAME, self.ellipsis)
+        left = _what(self._snapshot, name, width - row_width(right) - APART)
         return [joined(left, right, width, self.ellipsis)]
 
     def _where_it_is(self) -> TextRow:
@@ -61,7 +77,8 @@ class TopLine(Lines):
             return ((self._reading, STRONG),)
         parts: list[tuple[str, tuple[str, ...]]] = []
         if self._status == Status.RUNNING:
-            parts.append((snapshot.phase or "starting", STRONG))
+            before = "recording" if snapshot.header.is_machine_recording else "starting"
+            parts.append((snapshot.phase or before, STRONG))
         else:
             good = self._status == Status.COMPLETED
             parts.append((self._status, GOOD if good else BAD))
@@ -76,13 +93,14 @@ class TopLine(Lines):
         return tuple(parts)
 
 
-def _what(snapshot: Snapshot, room: int) -> TextRow:
+def _what(snapshot: Snapshot, name: TextRow, room: int) -> TextRow:
     """Return what is trained, and of its settings as many as have room; the device is cut.
 
     Our own name gives way where the device or the first setting needs its room.
     """
     device = units.device(device_text(snapshot))
-    named: TextRow = ((snapshot.header.workload, STRONG), (f"  {device}" if device else "", MUTED))
+    on: TextRow = ((f"  {device}" if device else "", MUTED),)
+    named: TextRow = ((snapshot.header.workload or "machine", STRONG), *name, *on)
     ours: TextRow = (("dlmon  ", ACCENT), *named)
     settings = _settings(snapshot)
     bare, branded = _filled(named, settings, room), _filled(ours, settings, room)

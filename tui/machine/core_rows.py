@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar
 
 from dlmon.records import Cpu
 from tui.drawing.plot import COLUMNS_PER_CELL, ascii_rows, bar, braille_rows
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import BUSY_PCT
-from tui.widgets.lines import BAD, MUTED, Lines, cut
+from tui.widgets.lines import BAD, BAR, BRIGHT, HIGH, MUTED, Lines, cut
 from tui.widgets.rows import TextRow
 
 # "12  95 % ━━━━" and a gap: the least that a core with a bar of its own takes.
@@ -27,21 +26,9 @@ _TALLEST_BAND = 6
 class CoreRows(Lines):
     """Every core in even rows; nothing is repainted for less than half a cell of a bar."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"cores--low", "cores--middle", "cores--high"}
-
-    DEFAULT_CSS = """
-    CoreRows {
-        & > .cores--low { color: $primary; }
-        & > .cores--middle { color: $text-primary; }
-        & > .cores--high { color: $text-warning; }
-    }
-    """
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None):
-        super().__init__(id=id, classes=classes)
-        self._cores: tuple[int, ...] = ()
-        self._reason = ""
-        self._stale = False
+    _cores: tuple[int, ...] = ()
+    _reason = ""
+    _stale = False
 
     def show(self, cpu: Cpu | None, *, stale: bool = False) -> None:
         """Show cores, muted where they are too old; or the reason why nothing is known of them."""
@@ -215,7 +202,7 @@ def _dense(cores: tuple[int, ...], tall: int, glyphs: Glyphs) -> list[str]:
 def _tints(cores: tuple[int, ...], y: int, bands: Bands) -> list[tuple[str, ...]]:
     """Return each cell's colour: by how busy it is, or by its height where a band is tall."""
     if bands.dense:
-        return [("cores--middle",)] * -(-len(cores) // COLUMNS_PER_CELL)
+        return [BRIGHT] * -(-len(cores) // COLUMNS_PER_CELL)
     if bands.tall == 1:
         return [_tint(pct) for pct in cores]
     return [_tint(round(100 * (bands.tall - y - 0.5) / bands.tall))] * len(cores)
@@ -223,5 +210,5 @@ def _tints(cores: tuple[int, ...], y: int, bands: Bands) -> list[tuple[str, ...]
 
 def _tint(pct: float) -> tuple[str, ...]:
     if pct >= BUSY_PCT:
-        return ("cores--high",)
-    return ("cores--middle",) if pct >= 50 else ("cores--low",)
+        return HIGH
+    return BRIGHT if pct >= 50 else BAR

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 
@@ -14,12 +13,8 @@ from tui.drawing.time_axis import TimeAxis
 from tui.formatting import units
 from tui.formatting.machine import BUSY_PCT, Figure, has_no_readings, no_utilization, worst
 from tui.machine.view import MachineView
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, row_width
+from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, STRONG, TRACK, Lines, cut, row_width
 from tui.widgets.rows import TextRow, fit
-
-HISTORY: tuple[str, ...] = ("gpus--history",)
-HIGH: tuple[str, ...] = ("gpus--high",)
-TRACK: tuple[str, ...] = ("gpus--track",)
 
 # The cells that a GPU needs with its number alone.
 _SHORT = 11
@@ -31,22 +26,10 @@ _PERCENT, _GAP = 6, 2
 class GpuRows(Lines):
     """Every GPU in even rows."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"gpus--history", "gpus--high", "gpus--track"}
-
-    DEFAULT_CSS = """
-    GpuRows {
-        & > .gpus--history { color: $primary; }
-        & > .gpus--high { color: $text-warning; }
-        & > .gpus--track { color: $foreground 25%; }
-    }
-    """
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None):
-        super().__init__(id=id, classes=classes)
-        self._view: MachineView | None = None
-        self._axis = TimeAxis(0, 1, 0, 0)
-        self._mark = False
-        self._without: frozenset[int] = frozenset()
+    _view: MachineView | None = None
+    _axis = TimeAxis(0, 1, 0, 0)
+    _mark = False
+    _without: frozenset[int] = frozenset()
 
     def show(
         self,
@@ -149,7 +132,7 @@ class GpuRows(Lines):
         cells = min(room - row_width(more), _LONGEST_HISTORY)
         drawn: TextRow
         if cells >= _LEAST_HISTORY:
-            drawn = ((self._history(view, gpu.index, cells), HISTORY),)
+            drawn = ((self._history(view, gpu.index, cells), BAR),)
         else:
             drawn = self._bar(gpu.utilization_pct, max(0, cells))
         style = HIGH if gpu.utilization_pct >= BUSY_PCT else PLAIN
@@ -184,7 +167,7 @@ class GpuRows(Lines):
     def _bar(self, pct: float, cells: int) -> TextRow:
         """Draw a bar of the utilisation in so many cells."""
         drawn = bar(pct / 100, cells, self.glyphs).rstrip()
-        return (drawn, HISTORY), (self.glyphs.track * (cells - len(drawn)), TRACK)
+        return (drawn, BAR), (self.glyphs.track * (cells - len(drawn)), TRACK)
 
     def _history(self, view: MachineView, index: int, cells: int) -> str:
         """Draw the utilisation over the whole axis in one row of so many cells."""

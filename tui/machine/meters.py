@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import ClassVar
 
 from rich.cells import cell_len
 
 from tui.drawing.plot import bar
 from tui.formatting.glyphs import Glyphs
 from tui.formatting.machine import Figure
-from tui.widgets.lines import BAD, MUTED, PLAIN, Lines
+from tui.widgets.lines import BAD, BAR, HIGH, MUTED, PLAIN, TRACK, Lines
 from tui.widgets.rows import TextRow, fit
 
 _LEAST_BAR, _LONGEST_BAR = 6, 20
@@ -22,20 +21,8 @@ _LEAST_WIDTH = 34
 class Meters(Lines):
     """A row for each figure; in two columns where rows are fewer than figures."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"meters--bar", "meters--track", "meters--high"}
-
-    DEFAULT_CSS = """
-    Meters {
-        & > .meters--bar { color: $primary; }
-        & > .meters--track { color: $foreground 25%; }
-        & > .meters--high { color: $text-warning; }
-    }
-    """
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None):
-        super().__init__(id=id, classes=classes)
-        self._figures: tuple[Figure, ...] = ()
-        self._stale = False
+    _figures: tuple[Figure, ...] = ()
+    _stale = False
 
     def show(self, figures: list[Figure], *, stale: bool = False) -> None:
         """Show figures, the most important first; muted where they are too old."""
@@ -106,18 +93,18 @@ def _meter(figure: Figure, label: int, length: int, width: int, glyphs: Glyphs) 
     ellipsis = glyphs.ellipsis
     name: TextRow = ((fit(figure.label, label, ellipsis), MUTED),)
     room = width - label
-    style = {"": PLAIN, "high": ("meters--high",), "bad": BAD}[figure.level]
+    style = {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
     if figure.fraction is None or length < _LEAST_BAR:
         text = fit(_with_room(figure, room), room, ellipsis)
         return (*name, (text, style if figure.known else MUTED))
     drawn = bar(figure.fraction, length, glyphs).rstrip()
     track = glyphs.track * (length - len(drawn))
-    of_bar: tuple[str, ...] = ("meters--bar",) if not figure.level else style
+    of_bar = style if figure.level else BAR
     room -= length + 1
     return (
         *name,
         (drawn, of_bar),
-        (f"{track} ", ("meters--track",)),
+        (f"{track} ", TRACK),
         (fit(_with_room(figure, room), room, ellipsis), style),
     )
 

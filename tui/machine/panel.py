@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Size
@@ -72,19 +74,13 @@ class MachinePanel(Widget):
     }
     """
 
+    @dataclass
     class FactsRead(Message):
         """What the machine is has become known."""
 
-        def __init__(self, machine: MachineFacts) -> None:
-            super().__init__()
-            self.machine = machine
+        machine: MachineFacts
 
-    def __init__(
-        self,
-        source: MachineSource,
-        *,
-        processes: bool = False,
-    ) -> None:
+    def __init__(self, source: MachineSource, *, processes: bool = False) -> None:
         """Nothing is read until `start`."""
         super().__init__()
         self._source = source
@@ -192,7 +188,7 @@ class MachinePanel(Widget):
     def _paint_charts(self, view: MachineView, places: Places) -> None:
         """Show the same time on all charts, in the same columns; the lowest ones label it."""
         axis = self._window.axis(self._run, self._plot_columns).ending_now
-        times = axis.time_before_now()
+        times = axis.time_before_now(is_over=not self._source.goes_on)
         labelled = labelled_charts(places)
         if CPU in places:
             # Where they stand, the labels say how much is seen.
@@ -291,10 +287,8 @@ class _PlacesLayout(Layout):
 class AboutLines(Lines):
     """What the machine is; or what is wrong with its sensors."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._facts = MachineFacts()
-        self._notice = ""
+    _facts = MachineFacts()
+    _notice = ""
 
     def show(self, facts: MachineFacts, notice: str) -> None:
         """Show facts; the notice takes the last row."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
 from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, Process
-from tui.formatting.glyphs import Glyphs
 from tui.machine.process_rows import (
     BY_NAME,
     ProcessColumn,
@@ -24,16 +22,17 @@ from tui.machine.process_rows import (
     reasons,
 )
 from tui.machine.view import MachineView, is_over
-from tui.widgets.following_lines import Wheel
+from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import (
     ACCENT,
     BAD,
+    CHOSEN,
     MUTED,
     PLAIN,
     STRONG,
+    UNDERLINED,
     Lines,
     cut,
-    with_thumb,
     wrapped,
 )
 from tui.widgets.rows import TextRow, TextRun, fit
@@ -60,8 +59,6 @@ PROCESS_HELP: tuple[tuple[str, str], ...] = (
     ),
 )
 
-_CHOSEN: tuple[str, ...] = ("processes--chosen",)
-_SORTED: tuple[str, ...] = ("processes--sorted",)
 _MARKS = 4
 """Cells for what points at the chosen one, and for the dot of the run's."""
 _GAP = 1
@@ -69,7 +66,7 @@ _HEADING_ROWS = 1
 _LATER = "None yet: processes are read every 5 s."
 
 
-class ProcessList(Wheel, Lines):
+class ProcessList(ScrollingLines):
     """A table that scrolls, below a row that names its columns.
 
     A click on such a name sorts by it, and another one reverses the order.
@@ -79,28 +76,11 @@ class ProcessList(Wheel, Lines):
         chosen: whether one of the rows can be chosen.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"processes--chosen", "processes--sorted"}
-
-    DEFAULT_CSS = """
-    ProcessList {
-        & > .processes--chosen {
-            background: $block-cursor-background;
-            color: $block-cursor-foreground;
-            text-style: bold;
-        }
-        & > .processes--sorted { text-style: bold underline; }
-    }
-    """
-
     class Chosen(Message):
         """Another process is chosen, or none."""
 
     def __init__(
-        self,
-        *,
-        choosing: bool = False,
-        id: str | None = None,
-        classes: str | None = None,
+        self, *, choosing: bool = False, id: str | None = None, classes: str | None = None
     ) -> None:
         super().__init__(id=id, classes=classes)
         self._choosing = choosing
@@ -115,7 +95,6 @@ class ProcessList(Wheel, Lines):
         self._by: str | None = None
         self._reversed = False
         self._typed = ""
-        self._first = 0
         self._index = 0
         self.chosen: Process | None = None
 
@@ -174,11 +153,6 @@ class ProcessList(Wheel, Lines):
         """Choose a process one page further."""
         self.move(direction * max(1, self._visible_row_count - 1))
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; what is chosen stays chosen."""
-        self._first += delta
-        self.redraw()
-
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the visible processes."""
         if width < 1 or height < 1:
@@ -186,16 +160,11 @@ class ProcessList(Wheel, Lines):
         if not self._shown:
             return self._empty_rows(width, height)
         count = max(0, height - _HEADING_ROWS)
-        self._first = min(max(0, self._first), max(0, len(self._shown) - count))
         columns = columns_for(width, self._with_gpus)
-        visible = self._shown[self._first : self._first + count]
+        visible = [self._shown[index] for index in self.in_view(len(self._shown), count)]
         rows = [self._heading(columns), *(self._row(p, columns, width - 1) for p in visible)]
         rows = [cut(row, width - 1, self.ellipsis) for row in rows[:height]]
-        if len(self._shown) > count:
-            rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, len(self._shown), width, self.glyphs
-            )
-        return rows
+        return [*rows[:1], *self.with_thumb(rows[1:], len(self._shown), width)]
 
     def on_resize(self, event: events.Resize) -> None:
         """Keep what is chosen visible."""
@@ -249,14 +218,13 @@ class ProcessList(Wheel, Lines):
 
     def _scroll_to_chosen(self) -> None:
         if self.chosen is not None and self._visible_row_count > 0:
-            self._first = max(
-                min(self._first, self._index), self._index - self._visible_row_count + 1
-            )
+            self.bring_into_view(self._index, self._visible_row_count)
 
     def _put_titles_of_table(self) -> None:
         total = len(self._all or ())
         count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total}"
-        legend = f"{_dot(self.glyphs)} this run" if self._has_run else ""
+        has_run = any(process.of_run for process in self._all or ())
+        legend = f"{self.glyphs.dot} this run" if has_run else ""
         typed = f"{count} match" if self._typed.strip() else ""
         last = "as they were last read" if self._over and total else ""
         below = "  ".join(filter(None, (typed, last, legend)))
@@ -265,10 +233,6 @@ class ProcessList(Wheel, Lines):
         order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._reversed}"
         right = self._stale or (order if total else "")
         self.set_titles(title, below, right=right, more=(order,) if self._stale and total else ())
-
-    @property
-    def _has_run(self) -> bool:
-        return any(process.of_run for process in self._all or ())
 
     def _empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see."""
@@ -291,7 +255,7 @@ class ProcessList(Wheel, Lines):
             name = f"{arrow}{column.heading}" if is_sorted else column.heading
             pad = max(0, column.cells - cell_len(name))
             blank = (" " * pad, MUTED)
-            title: TextRun = (name, _SORTED if is_sorted else MUTED)
+            title: TextRun = (name, UNDERLINED if is_sorted else MUTED)
             runs += [title, blank] if _is_text(column) else [blank, title]
             runs.append((" " * _GAP, MUTED))
         return tuple(runs)
@@ -308,7 +272,7 @@ class ProcessList(Wheel, Lines):
     def _row(self, process: Process, columns: list[ProcessColumn], width: int) -> TextRow:
         is_chosen = self.chosen is not None and process_key(process) == process_key(self.chosen)
         pointer = self.glyphs.pointer if is_chosen else " "
-        dot = _dot(self.glyphs) if process.of_run else " "
+        dot = self.glyphs.dot if process.of_run else " "
         runs: list[TextRun] = [(f"{pointer} ", PLAIN), (f"{dot} ", ACCENT)]
         # A reason takes the place of all that is unknown with the command.
         known = [column for column in columns if column.value(process) is not None]
@@ -327,16 +291,16 @@ class ProcessList(Wheel, Lines):
             runs.append((fit(text, cells, self.ellipsis) + " " * _GAP, style))
         if is_chosen:
             whole = "".join(text for text, _ in runs)
-            return ((fit(whole, width, self.ellipsis), _CHOSEN),)
+            return ((fit(whole, width, self.ellipsis), CHOSEN),)
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
 
 
 class ProcessDetails(Lines):
     """The chosen process: its whole command, and why something of it is unknown."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._process: Process | None = None
+    DEFAULT_CLASSES = "panel"
+
+    _process: Process | None = None
 
     def show(self, process: Process | None) -> None:
         """Show a process, or how to choose one."""
@@ -380,7 +344,3 @@ def _part_of_run(processes: Sequence[Process], in_all: int | None) -> str:
 def _is_text(column: ProcessColumn) -> bool:
     """Return whether a column is aligned left; numbers are aligned right."""
     return column.name in ("user", "gpus", "command")
-
-
-def _dot(glyphs: Glyphs) -> str:
-    return glyphs.dot

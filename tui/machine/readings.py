@@ -51,7 +51,7 @@ def show_cpu(
         if view.cursor is not None:
             first = f"{first}  run {share}"
         else:
-            legend = f"{tile.filled_cell} this run {share}"
+            legend = f"{tile.glyphs.full_cell} this run {share}"
             more, marked = (legend, *more), (legend, *marked)
     content = TileContent(
         "CPU",
@@ -86,7 +86,7 @@ def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
 def _run_columns(view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
     """Return the run's share of all cores over time; nothing where no run was ever watched."""
     series, cores = view.history.run_cpu_pct, view.cores
-    if series.start_ns is None or cores is None:
+    if series.end_ns is None or cores is None:
         return ()
     return tuple(None if pct is None else pct / cores for pct in axis.columns(series))
 

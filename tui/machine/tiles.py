@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
@@ -12,16 +11,10 @@ from textual.color import Color
 
 from tui.drawing.big_digits import LARGE_ROWS, SMALL_ROWS, big_digits
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.formatting.machine import (
-    LEVELS,
-    Figure,
-    Level,
-    without_detail,
-    worst,
-)
+from tui.formatting.machine import LEVELS, Figure, Level, without_detail, worst
 from tui.machine.meters import meter_rows
 from tui.widgets.chart import Chart, ChartPicture, newest
-from tui.widgets.lines import MUTED, PLAIN, cut, row_width
+from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, PLAIN, cut, row_width
 from tui.widgets.rows import Ruler, TextRow, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
@@ -53,7 +46,7 @@ _ROW_ORDER = (
         "package",
     ),
 )
-_LEVEL_STYLES = {"": "tile--digits", "high": "meters--high", "bad": "lines--bad"}
+_LEVEL_STYLES = {"": BRIGHT, "high": HIGH, "bad": BAD}
 
 
 @dataclass(frozen=True)
@@ -87,34 +80,7 @@ class ChartTile(Chart):
             at the right: those of a screen begin and end alike where they have as many columns.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "tile--digits",
-        "lines--plain",
-        "lines--muted",
-        "lines--bad",
-        "meters--bar",
-        "meters--track",
-        "meters--high",
-    }
-
-    DEFAULT_CSS = """
-    ChartTile {
-        & > .tile--digits { color: $text-primary; }
-        & > .lines--muted { color: $text-muted; }
-        & > .lines--bad { color: $text-error; text-style: bold; }
-        & > .meters--bar { color: $primary; }
-        & > .meters--track { color: $foreground 25%; }
-        & > .meters--high { color: $text-warning; }
-    }
-    """
-
-    def __init__(
-        self,
-        *,
-        side: bool = False,
-        id: str | None = None,
-        classes: str | None = None,
-    ):
+    def __init__(self, *, side: bool = False, id: str | None = None, classes: str | None = None):
         super().__init__(filled=True, id=id, classes=classes)
         self._side = side
         self._tile_content = TileContent("")
@@ -200,7 +166,7 @@ class ChartTile(Chart):
     def _colour(self, level: Level) -> Color | None:
         if not level:
             return None
-        return self.get_component_styles(_LEVEL_STYLES[level]).color
+        return self.get_component_styles(*_LEVEL_STYLES[level]).color
 
     @property
     def _problem_in_title(self) -> str:
@@ -268,7 +234,7 @@ class ChartTile(Chart):
 
     @property
     def _headline_style(self) -> tuple[str, ...]:
-        return MUTED if self._tile_content.problem else (_LEVEL_STYLES[self._tile_content.level],)
+        return MUTED if self._tile_content.problem else _LEVEL_STYLES[self._tile_content.level]
 
     @property
     def _ordered(self) -> list[Figure]:

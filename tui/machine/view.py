@@ -93,7 +93,7 @@ class MachineView:
 
     def energy_j_of(self, gpu: Gpu) -> float | None:
         """Return what a GPU has taken since the run, or this screen, began."""
-        return self.history.gpu_energy_j_since_start.get(gpu.index)
+        return self.history.energy.gpu_joules_since_start.get(gpu.index)
 
     def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings at the cursor, as far as they were kept; now without one."""

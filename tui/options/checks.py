@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.comparison.price import parse_price
-from dlmon.launch.device import DeviceError, check_cpus, check_device_name
-from dlmon.log.directory import log_directory
-from dlmon.log.folder import LogError
+from dlmon.log.folder import LogError, log_directory
+from dlmon.log.label import refuse_name
 from dlmon.records.sanitize import clean
 from tui.options.option import Check
 from workloads.catalog import Workload, refuse_options
@@ -29,7 +28,7 @@ _SHOWN_PATH_LENGTH = 100
 
 
 def of_value(problem: Callable[[Any], str | None]) -> Check:
-    """Return the check of an option whose value alone says whether it can be."""
+    """Return the check of an option that is right or wrong by its value alone."""
 
     def check(value: object, workload: Workload, here: bool) -> str | None:
         return problem(value)
@@ -66,12 +65,10 @@ def check_seconds(seconds: float | None) -> str | None:
 
 
 def check_device(device: str) -> str | None:
-    """Say why nothing is called so; whether this machine has it, a launch asks."""
-    try:
-        check_device_name(device)
-    except DeviceError as error:
-        return str(error)
-    return None
+    """Say why no device has such a name; whether this machine has it is checked at the launch."""
+    from dlmon.launch.device import check_device_name
+
+    return _refusal(check_device_name, device)
 
 
 def check_number_of_cpus(cpus: int | None, workload: Workload, here: bool) -> str | None:
@@ -82,15 +79,13 @@ def check_number_of_cpus(cpus: int | None, workload: Workload, here: bool) -> st
         return None if cpus >= 1 else f"the number of CPUs must be at least 1, not {cpus:,}"
     if not hasattr(os, "sched_getaffinity"):
         return "--cpus needs Linux: a process can't be limited to some of the CPUs here"
-    try:
-        check_cpus(cpus, os.sched_getaffinity(0))
-    except DeviceError as error:
-        return str(error)
-    return None
+    from dlmon.launch.device import check_cpus
+
+    return _refusal(check_cpus, cpus, os.sched_getaffinity(0))
 
 
 def check_python(python: str | None, workload: Workload, here: bool) -> str | None:
-    """Say why no such interpreter can be started; what is installed in it, a launch asks."""
+    """Say why it can't be started; what is installed in it is checked at the launch."""
     if python is None:
         return NO_KERAS if here and not has_keras() else None
     if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
@@ -112,12 +107,21 @@ def has_keras() -> bool:
 
 def check_price(price: str | None) -> str | None:
     """Say why it is no price."""
+    return None if price is None else _refusal(parse_price, price)
+
+
+def _refusal(take: Callable[..., object], *values: object) -> str | None:
+    """Return the sentence with which a function refuses these values."""
     try:
-        if price is not None:
-            parse_price(price)
+        take(*values)
     except ValueError as error:
         return str(error)
     return None
+
+
+def check_name(name: str | None) -> str | None:
+    """Say why no session can be called that."""
+    return None if name is None else refuse_name(name)
 
 
 def check_log_dir(log_dir: str | None) -> str | None:

@@ -7,41 +7,50 @@ from typing import get_type_hints
 
 from dlmon.launch.children import python_command
 from dlmon.launch.job import Job
-from dlmon.log.directory import log_directory
+from dlmon.log.folder import log_directory
 from dlmon.records import SessionHeader
 from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import Workload
 
 
-def make_job(
-    workload: Workload,
-    directory: Path,
-    options: RunOptions | None = None,
-    *,
-    detach: bool = False,
-) -> Job:
+def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
     """Return the job that these options amount to, the workload's defaults filled in.
 
     Raises:
         LogError: the options name a log directory relative to one that was deleted.
     """
-    chosen = options or RunOptions()
-    if chosen.log_dir is not None:
-        directory = log_directory(Path(chosen.log_dir))
+    if options.log_dir is not None:
+        directory = log_directory(Path(options.log_dir))
     return Job(
         workload=workload.name,
         command=tuple(python_command("workloads")),
         options={
             "workload": workload.name,
-            **{name: getattr(chosen, name) for name in SETTINGS},
-            "batch_size": chosen.batch_size or workload.batch_size,
-            "epochs": chosen.epochs or workload.epochs,
+            **{name: getattr(options, name) for name in SETTINGS},
+            "batch_size": options.batch_size or workload.batch_size,
+            "epochs": options.epochs or workload.epochs,
         },
         log_dir=str(directory),
-        device=chosen.device,
-        interval_s=chosen.interval,
-        pcie=chosen.pcie,
-        outlives_viewer=detach or chosen.detach,
+        device=options.device,
+        interval_s=options.interval,
+        pcie=options.pcie,
+        outlives_viewer=options.detach,
+        name=options.name,
+    )
+
+
+def make_recording(directory: Path, options: RunOptions, for_s: float | None) -> Job:
+    """Return the job that records this machine, for so long or until it is stopped."""
+    return Job(
+        workload="",
+        command=(),
+        options={"interval": options.interval, "pcie": options.pcie, "for_s": for_s},
+        log_dir=str(directory),
+        interval_s=options.interval,
+        pcie=options.pcie,
+        outlives_viewer=options.detach,
+        for_s=for_s,
+        name=options.name,
     )
 
 
@@ -49,7 +58,7 @@ def recorded_options(header: SessionHeader) -> RunOptions | None:
     """Return the options that a session was launched with; None if a log records invalid ones.
 
     The workload's defaults are filled in there, so they come back as numbers.
-    Where it was kept, and whether it was detached, is not among them.
+    Where it was kept, what it was called, and whether it was detached, is not among them.
     """
     types = get_type_hints(RunOptions)
     recorded = {name: value for name, value in header.options.items() if name in SETTINGS}

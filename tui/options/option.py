@@ -41,7 +41,7 @@ class Option:
     """One option of `run`, of which every place that offers, reads or explains it is made.
 
     Attributes:
-        default: what it is where nobody says anything.
+        default: its value unless somebody sets it.
         label: what the form calls it.
         hint: what it is, in a few words.
         help: what it does, in a sentence.
@@ -50,9 +50,9 @@ class Option:
         choices: words that it can be, the usual one first.
         read: turns a text without blanks at its ends into a value; raises `UnreadableOption`.
         check: without one, only the choices are taken, where there are any.
-        unset: what it is that there is no value, where None is one.
-        default_words: what it is where nobody says anything, where that takes more words.
-        is_of_workload: where there is no value, the workload has one of the same name.
+        unset: what stands for None: that no value is set.
+        default_words: the default in words, where `unset` doesn't say enough.
+        is_of_workload: without a value, that of the workload holds, under the same name.
         scope: where it may stand.
         path: `file` or `dir` where its value is the path of one.
         yes: what the form shows for yes, where yes or no is the answer.
@@ -98,7 +98,7 @@ class Option:
 
     @property
     def default_text(self) -> str:
-        """What it is where nobody says anything, in words."""
+        """The default, in words."""
         if self.is_switch:
             return "on" if self.default else "off"
         unset = self.default_words or self.unset
@@ -111,7 +111,9 @@ class Option:
             UnreadableOption: it says nothing that the option could be.
         """
         if self.is_switch:
-            return _yes_or_no(text)
+            if text not in (YES, NO):
+                raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
+            return text == YES
         # Where there are no settings, there is nothing to undo.
         if self.default is None and self.is_setting and text.lower() == NONE:
             return None
@@ -188,9 +190,3 @@ def seconds_of(subject: str, example: str) -> Callable[[str], float]:
             ) from None
 
     return read
-
-
-def _yes_or_no(text: str) -> bool:
-    if text not in (YES, NO):
-        raise UnreadableOption(f"answer yes or no, not {quoted(text)}")
-    return text == YES

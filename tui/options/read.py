@@ -15,7 +15,7 @@ from workloads.catalog import Workload
 
 @record(frozen=True)
 class TypedOptions:
-    """What a form amounts to: options, and a sentence for each text that can't be read."""
+    """The options that a form holds, and a sentence for each text that can't be read."""
 
     options: RunOptions
     unreadable: Mapping[str, str]

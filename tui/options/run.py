@@ -16,6 +16,7 @@ from tui.options.checks import (
     check_device,
     check_interval,
     check_log_dir,
+    check_name,
     check_number_of_cpus,
     check_price,
     check_python,
@@ -222,6 +223,18 @@ class RunOptions:
         yes="yes, leave it running",
         scope=Scope.LAUNCH,
     )
+    name: str | None = option(
+        default=None,
+        label="Name",
+        hint="what to call this session",
+        help="What to call it: a name of your own, by which every command finds it.",
+        explanation="What to call this session, so that you find it again; several may have the "
+        "same name.",
+        metavar="NAME",
+        check=of_value(check_name),
+        unset="none",
+        scope=Scope.LAUNCH,
+    )
     log_dir: str | None = option(
         default=None,
         label="Log dir",
@@ -235,19 +248,12 @@ class RunOptions:
         scope=Scope.LAUNCH,
     )
 
-    def problem(self, workload: Workload) -> str | None:
-        """Say in one sentence why these can't be run; None when they can."""
-        return next(iter(self.problems(workload).values()), None)
+    def problem(self, workload: Workload, here: bool = True) -> str | None:
+        """Say in one sentence why these can't be run, here or anywhere; None when they can."""
+        return next(iter(self.problems(workload, here).values()), None)
 
-    def problems(self, workload: Workload) -> dict[str, str]:
+    def problems(self, workload: Workload, here: bool = True) -> dict[str, str]:
         """Say in one sentence each which of these can't be run, and why."""
-        return self._problems(workload, here=True)
-
-    def problem_anywhere(self, workload: Workload) -> str | None:
-        """Say in one sentence why no machine can run these; None where one may."""
-        return next(iter(self._problems(workload, here=False).values()), None)
-
-    def _problems(self, workload: Workload, here: bool) -> dict[str, str]:
         problems = {
             name: described.problem(getattr(self, name), workload, here)
             for name, described in OPTIONS.items()

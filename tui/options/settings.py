@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import platformdirs
 
 from dlmon.files import MIB, read_regular
 from dlmon.private_files import write_private
 from dlmon.records.record import record
-from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
 from tui.options.checks import NO_DIRECTORY
 from tui.options.run import SETTINGS, RunOptions
 from workloads.catalog import WORKLOADS
@@ -67,16 +67,17 @@ def read_settings(path: Path | None = None) -> Settings:
         path = path or settings_path()
     except RuntimeError:  # there is no home directory, so nobody's file either
         return Settings()
+    shown = clean(str(path), SHOWN_PATH_LENGTH)
     try:
         text = read_regular(path, _LARGEST_FILE).decode("utf-8-sig")
     except FileNotFoundError:
         if os.environ.get("DLMON_CONFIG"):
-            raise SettingsError(f"DLMON_CONFIG names {path}, which does not exist") from None
+            raise SettingsError(f"DLMON_CONFIG names {shown}, which does not exist") from None
         return Settings()
     except OSError as error:
-        raise SettingsError(f"{path} can't be read: {error.strerror}") from None
+        raise SettingsError(f"{shown} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} can't be read: {error}") from None
+        raise SettingsError(f"{shown} can't be read: {error}") from None
     try:
         return _settings(_parsed(text))
     except SettingsError as error:
@@ -104,7 +105,7 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     # A file may be shared by machines, and most commands run nothing: what only this machine
     # lacks is reported when something is to be run.
     largest = max(WORKLOADS.values(), key=lambda workload: workload.samples)
-    problem = options.problem_anywhere(largest)
+    problem = options.problem(largest, here=False)
     if problem:
         raise SettingsError(f"in [run], {problem}")
     theme = values.get("theme")
@@ -127,7 +128,7 @@ def _checked(
     for key, value in table.items():
         if key not in names:
             raise SettingsError(_unknown_key(key, names, prefix))
-        wanted = next(t for t in _WORDS if t in _alternatives(types[key]))
+        wanted = next(t for t in _WORDS if t in (types[key], *get_args(types[key])))
         accepted = (int, float) if wanted is float else (wanted,)
         if type(value) not in accepted:
             shown = clean(repr(value), SHOWN_LENGTH)
@@ -137,10 +138,6 @@ def _checked(
         except OverflowError:
             raise SettingsError(f"{prefix}{key} is too large") from None
     return values
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__args__", (annotation,))
 
 
 def _unknown_key(key: str, names: Sequence[str], prefix: str) -> str:

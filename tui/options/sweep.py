@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from dlmon.launch.job import Job
-from dlmon.log.folder import log_directory_of
+from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import quoted
-from dlmon.sweep.log import SweepWriter
+from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import (
     Combination,
     Plan,
@@ -25,28 +27,11 @@ from dlmon.sweep.plan import (
 )
 from dlmon.sweep.runner import SweepRun
 from tui.options.jobs import make_job
-from tui.options.option import UnreadableOption
-from tui.options.read import read_arguments, read_options
+from tui.options.read import read_options
 from tui.options.run import ALL, LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 _MOST_SEED = 1 << 32
-
-
-def read_shared_options(texts: Mapping[str, str | None], configured: RunOptions) -> RunOptions:
-    """Return the options that all runs share.
-
-    Args:
-        texts: what was typed on the command line, by option; None for what was not.
-        configured: the defaults in the user's config.toml.
-
-    Raises:
-        SweepError: one of them can't be read.
-    """
-    try:
-        return read_arguments(texts, configured)
-    except UnreadableOption as error:
-        raise SweepError(str(error)) from None
 
 
 def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> None:
@@ -130,16 +115,40 @@ def refusal(plan: Plan, combination: Combination) -> str | None:
     return run_options(plan, combination).problem(WORKLOADS[combination.workload])
 
 
-def job_of(plan: Plan, combination: Combination, directory: Path) -> Job:
-    """Return the job of a combination's runs."""
+def job_of(plan: Plan, combination: Combination, sweep: Path) -> Job:
+    """Return the job of a combination's runs, which are called as their sweep is.
+
+    Args:
+        plan: what is swept.
+        combination: one of it.
+        sweep: the log of the sweep.
+    """
     workload = WORKLOADS[combination.workload]
-    return make_job(workload, directory, run_options(plan, combination))
+    options = replace(run_options(plan, combination), name=read_label(sweep).name)
+    return make_job(workload, log_directory_of(sweep), options)
+
+
+def begin_sweep(directory: Path, plan: Plan, seed: int, wall: float, name: str | None) -> SweepRun:
+    """Make the log of a new sweep, and return what makes its runs.
+
+    Raises:
+        LogError: it can't be made, or can't be called that.
+        SweepError: another sweep of this directory is running.
+    """
+    writer = SweepWriter.create(directory, new_header(plan, seed, wall))
+    try:
+        if name is not None:
+            write_label(writer.path, Label(name))
+    except LogError:
+        writer.close()
+        raise
+    return run_of(writer)
 
 
 def run_of(writer: SweepWriter) -> SweepRun:
     """Return what makes the runs of a sweep; they begin with its own `run`."""
-    plan, directory = writer.sweep.plan, log_directory_of(writer.path)
-    return SweepRun(writer, partial(job_of, plan, directory=directory), partial(refusal, plan))
+    plan = writer.sweep.plan
+    return SweepRun(writer, partial(job_of, plan, sweep=writer.path), partial(refusal, plan))
 
 
 def new_seed() -> int:
@@ -171,9 +180,9 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
         value = _from_anywhere(value)
     if not isinstance(value, (str, int, float)):
         raise SweepError(f"--vary {key} can't be {quoted(text)}")
-    problems = [typed.options.problem_anywhere(each) for each in WORKLOADS.values()]
+    problems = [typed.options.problem(each, here=False) for each in WORKLOADS.values()]
     if None not in problems:
-        raise SweepError(typed.options.problem_anywhere(WORKLOADS[workloads[0]]))
+        raise SweepError(typed.options.problem(WORKLOADS[workloads[0]], here=False))
     return value
 
 

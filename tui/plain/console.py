@@ -52,7 +52,7 @@ def table_console() -> Console:
 
 
 def silence(stream: TextIO) -> None:
-    """Point a stream at nothing: it can't be written, and the interpreter will flush it again."""
+    """Point a stream that can't be written at nothing, for the interpreter will flush it again."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import time
 from functools import partial
@@ -16,7 +15,18 @@ from rich.text import Text
 from dlmon.comparison.compare import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.launch.lifeline import Lifeline
-from dlmon.records import Epoch, Machine, Notice, Phase, Record, Result, Status, to_json
+from dlmon.log.label import read_label
+from dlmon.records import (
+    Epoch,
+    Facts,
+    Machine,
+    Notice,
+    Phase,
+    Record,
+    Result,
+    Status,
+)
+from dlmon.records.changes import merge_machine
 from dlmon.records.sanitize import shown_path
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import STEADY_PHASES
@@ -24,13 +34,12 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
 from tui.formatting import units
-from tui.formatting.comparison import (
-    epoch_text,
-    epoch_word,
-)
+from tui.formatting.comparison import epoch_text, epoch_word
 from tui.formatting.reading import reading_text
+from tui.formatting.sessions import after_the_batch, called
 from tui.plain.console import line_console
-from tui.plain.summary import print_outcome, print_problem
+from tui.plain.summary import print_outcome, print_problem, result_json
+from tui.plain.watch import facts_line, machine_line
 from tui.signals import on_signals
 
 POLL_S = 0.2
@@ -53,9 +62,12 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
     follower = SessionFollower(path, launch=launch)
     console = line_console()
     errors = line_console(stderr=True)
-    reporter: _Reporter = _SilentReporter() if as_json else _LineReporter(console)
-    if not as_json and console.is_terminal:
-        reporter = _ProgressReporter(console)
+    if as_json:
+        reporter = _Reporter()
+    elif follower.session.header.is_machine_recording:
+        reporter = _MachineReporter(console)
+    else:
+        reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
     try:
         code_of_signal = asyncio.run(_Following(follower, launch, reporter, errors).run())
     finally:
@@ -63,7 +75,7 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
         follower.close()
     if as_json:
         if follower.result is not None:
-            print(json.dumps(to_json(follower.result)))
+            print(result_json(follower))
         print_problem(errors, follower, follower.snapshot(), is_result_printed=True)
     else:
         print_outcome(follower)
@@ -127,7 +139,8 @@ class _Following:
         self._leave_at = time.monotonic() + STOP_S
         self._launch.send(word)
         if exit_code == INTERRUPTED_BY_USER:
-            self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
+            when = after_the_batch(self._follower.session.header)
+            self._errors.print(f"dlmon: stopping{when}; Ctrl-C again to leave now")
 
     def _report_problem(self) -> None:
         problem = self._follower.problem if self._follower.running else None
@@ -138,19 +151,13 @@ class _Following:
 
 
 class _Reporter:
-    """Prints what happens in a session."""
+    """Prints what happens in a session; this one nothing."""
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
         """Print what is new."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-
-
-class _SilentReporter(_Reporter):
-    def show(self, records: list[Record], follower: SessionFollower) -> None:
-        return
 
 
 class _LineReporter(_Reporter):
@@ -171,17 +178,18 @@ class _LineReporter(_Reporter):
         header = follower.session.header
         if not self._begun:
             self._begun = True
-            self._print(f"session {header.id}", header.wall)
+            name = called(header.id, read_label(follower.path))
+            self._print(f"session {name}", header.wall)
             self._print(f"log {shown_path(follower.path)}", header.wall)
         for record in records:
             if self._is_of_extra_epochs(record, follower):
                 self._take_extra(record, follower)
                 continue
-            line = _event(record, follower)
-            if line is not None or isinstance(record, Result):
+            event = _event(record, follower)
+            if event is not None or isinstance(record, Result):
                 self._print_extra_epochs(follower)
-            if line is not None:
-                self._print_event(line, _happened(record), follower)
+            if event is not None:
+                self._print_event(*event, follower)
         if not follower.running:
             self._print_extra_epochs(follower)
         if time.monotonic() >= self._next_at and follower.running:
@@ -205,10 +213,10 @@ class _LineReporter(_Reporter):
 
     def _print_extra_epochs(self, follower: SessionFollower) -> None:
         if self._extra:
-            self._print_event(_epochs_text(self._extra, follower), self._extra[-1].end, follower)
+            self._print_event(self._extra[-1].end, _epochs_text(self._extra, follower), follower)
             self._extra = []
 
-    def _print_event(self, line: str, t: int, follower: SessionFollower) -> None:
+    def _print_event(self, t: int, line: str, follower: SessionFollower) -> None:
         header = follower.session.header
         self._print(line, header.wall + (t - header.t) / 1e9)
         self._next_at = time.monotonic() + LINE_EVERY_S
@@ -238,9 +246,11 @@ class _ProgressReporter(_LineReporter):
 
     def show(self, records: list[Record], follower: SessionFollower) -> None:
         super().show(records, follower)
-        reading = reading_text(follower.read_share)
-        if reading:
-            self._show_reading(reading)
+        before, self._reading = self._reading, reading_text(follower.read_share)
+        if self._reading:
+            if self._reading != before:
+                self._progress.update(self._task, description=self._reading, figures="")
+                self._progress.refresh()
             return
         snapshot = follower.snapshot()
         progress = snapshot.progress
@@ -252,32 +262,56 @@ class _ProgressReporter(_LineReporter):
         )
         self._progress.refresh()
 
-    def _show_reading(self, reading: str) -> None:
-        if reading != self._reading:
-            self._reading = reading
-            self._progress.update(self._task, description=reading, figures="")
-            self._progress.refresh()
-
     def close(self) -> None:
         self._progress.stop()
 
 
-def _happened(record: Record) -> int:
-    """Return when what is worth a line happened, by the clock of the session's machine."""
+class _MachineReporter(_Reporter):
+    """A line for each sample of a machine that is recorded, as `dlmon watch` prints them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = False
+        self._latest: Machine | None = None
+
+    def show(self, records: list[Record], follower: SessionFollower) -> None:
+        header = follower.session.header
+        if not self._begun:
+            self._begun = True
+            began = units.time_of_day(header.wall)
+            self._print(f"{began}  session {header.id}")
+            self._print(f"{began}  log {shown_path(follower.path)}")
+            self._print(facts_line(header.host, header.machine))
+        for record in records:
+            if isinstance(record, Machine):
+                if self._latest is not None and record.t <= self._latest.t:
+                    # A log that went on in another file repeats it there.
+                    continue
+                self._latest = merge_machine(self._latest, record)
+                self._print(machine_line(self._latest))
+            elif isinstance(record, Facts):
+                self._print(facts_line(record.host, record.machine))
+            elif isinstance(record, Notice):
+                wall = header.wall + (record.t - header.t) / 1e9
+                self._print(f"{units.time_of_day(wall)}  notice: {record.text}")
+        if records:
+            self._console.file.flush()
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(line))
+
+
+def _event(record: Record, follower: SessionFollower) -> tuple[int, str] | None:
+    """Return when a record that is worth a line happened, by the session's clock, and the line."""
     if isinstance(record, Epoch):
-        return record.end
-    return record.t if isinstance(record, (Phase, Notice)) else 0
-
-
-def _event(record: Record, follower: SessionFollower) -> str | None:
-    """Return the line for a record that is worth one."""
-    if isinstance(record, Phase):
-        if record.name == "opening" and record.epoch is not None:
-            return f"opening {epoch_word(follower.session.header)} {record.epoch + 1}"
-        return None if record.name in ("validating", "closing") else record.name
+        return record.end, _epochs_text([record], follower)
     if isinstance(record, Notice):
-        return f"notice: {record.text}"
-    return _epochs_text([record], follower) if isinstance(record, Epoch) else None
+        return record.t, f"notice: {record.text}"
+    if not isinstance(record, Phase) or record.name in ("validating", "closing"):
+        return None
+    if record.name == "opening" and record.epoch is not None:
+        return record.t, f"opening {epoch_word(follower.session.header)} {record.epoch + 1}"
+    return record.t, record.name
 
 
 def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
@@ -292,7 +326,7 @@ def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
     if first is not last:
         cut_short = not last.whole and all(epoch.steps == last.steps for epoch in epochs)
         each = f" ({last.steps} steps each)" if cut_short else ""
-        words = "passes" if word == "pass" else f"{word}s"
+        words = units.plural(word)
         return (
             f"{words} {first.epoch + 1} to {last.epoch + 1} took {took}{each}  {metrics}".rstrip()
         )

@@ -9,18 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from dlmon.comparison.compare import ComparisonRow, missing_part
+from dlmon.comparison.published import own_published
 from dlmon.log.directory import list_sessions
-from dlmon.records import RunSeconds, Status, to_json
+from dlmon.log.label import Label, read_label
+from dlmon.records import RunSeconds, SecondsPerEpoch, Status, to_json
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.session.follower import SessionFollower
+from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
+from tui.formatting.account import account_rows, gap_text, longest_gaps
 from tui.formatting.comparison import (
     basis_of_epoch,
     comparable_text,
     comparison_rows,
     device_text,
     earlier_sessions,
+    epoch_word,
     match_of,
     metric_of,
     run_names,
@@ -31,6 +36,8 @@ from tui.formatting.comparison import (
 )
 from tui.formatting.comparison_row import peak_share
 from tui.formatting.results import result_figures
+from tui.formatting.sessions import device_name, energy_used
+from tui.formatting.validity import validity_text
 from tui.plain.console import line_console
 from tui.plain.tables import print_table
 from workloads.catalog import WORKLOADS
@@ -39,6 +46,7 @@ WIDTH_FOR_IDS = 100
 # Of a line of the summary: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
+SHOWN_GAPS = 3
 
 
 def print_outcome(follower: SessionFollower) -> None:
@@ -57,46 +65,64 @@ def print_problem(
     if follower.why_result_unwritten is not None:
         errors.print(Text(unrecorded_result(follower, is_result_printed)))
     elif follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
-        path = shown_path(follower.path)
-        errors.print(Text(f"dlmon: {follower.problem}; {path} holds what was recorded"))
+        held = f"{shown_path(follower.path)} holds what was recorded"
+        lost = f"the log {follower.loss} by another program"
+        errors.print(Text(f"dlmon: {follower.problem}; {lost if follower.loss else held}"))
     elif snapshot.result is not None and snapshot.result.error:
         _print_failure(errors, snapshot)
+    elif follower.loss is not None and follower.problem:
+        errors.print(Text(f"dlmon: {follower.problem}"))
 
 
 def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
     """Say why the result is in no log; with the result, unless that is printed already."""
-    assert follower.result is not None
     problem = f"dlmon: {follower.problem}"
-    return problem if is_printed else f"{problem}; it is:\n{json.dumps(to_json(follower.result))}"
+    return problem if is_printed else f"{problem}; it is:\n{result_json(follower)}"
+
+
+def result_json(follower: SessionFollower) -> str:
+    """Return the result as `--json` prints it, with what the session is called by now."""
+    assert follower.result is not None
+    return json.dumps({**to_json(follower.result), "name": read_label(follower.path).name})
 
 
 def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     console.print()
     table = Table.grid(padding=(0, 2))
-    for name, text in _summary(follower, snapshot):
+    label = read_label(follower.path)
+    for name, text in summary_rows(follower.session, snapshot, follower.status, label):
         table.add_row(Text(name, style="dim"), Text(clean(text, LONGEST_TEXT)))
     print_table(console, table)
-    _print_comparison(console, follower, snapshot)
+    if not snapshot.header.is_machine_recording:
+        _print_account(console, snapshot)
+        _print_comparison(console, follower, snapshot)
 
 
-def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, str]]:
+def summary_rows(
+    session: Session, snapshot: Snapshot, status: Status, label: Label
+) -> list[tuple[str, str]]:
+    """Return the names and texts of what came of a session, and what it is called."""
+    if snapshot.header.is_machine_recording:
+        return _machine_summary(session, snapshot, status)
     model, result = snapshot.model, snapshot.result
     why = snapshot.why | (result.why if result is not None else {})
-    rows = [("workload", snapshot.header.workload)]
+    named = (("name", label.name), ("note", label.note))
+    rows = [(row, text) for row, text in named if text is not None]
+    rows.append(("workload", snapshot.header.workload))
     if model is not None:
         rows.append(("device", device_text(snapshot)))
         rows.append(("data", model.data or "–"))
     unusual = unusual_settings(snapshot.header.options)
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
-    rows.append(("status", follower.status))
+    rows.append(("status", status))
     timing = timing_of(snapshot)
     if snapshot.run_seconds is not None and timing is snapshot.run_seconds:
         rows.append(("whole run", _run_text(snapshot.run_seconds, snapshot)))
     if snapshot.seconds_per_epoch is not None:
-        rows.append(("seconds per epoch", _epoch_text(snapshot)))
+        rows.append(("seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)))
     elif metric_of(snapshot) != "step_ms":
-        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, follower.status)})"))
+        rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, status)})"))
     if snapshot.samples_per_second is not None:
         rows.append(("throughput", units.throughput(snapshot.samples_per_second)))
     else:
@@ -109,7 +135,10 @@ def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, s
     if snapshot.compile_s is not None:
         rows.append(("compile", units.seconds(snapshot.compile_s)))
     if snapshot.stalls:
-        rows.append(("stalls", _stalls(snapshot.stalls, snapshot.opening_stalls or 0)))
+        rows.append(("stalls", _stalls(snapshot)))
+    validity = snapshot.validity
+    if validity is not None:
+        rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
     if snapshot.limit is not None:
         rows.append(("what limits it", snapshot.limit.text))
     if snapshot.header.workload in WORKLOADS:
@@ -120,30 +149,65 @@ def _summary(follower: SessionFollower, snapshot: Snapshot) -> list[tuple[str, s
     return rows
 
 
-def _stalls(count: int, openings: int) -> str:
-    batches, starts = count - openings, openings
+def _print_account(console: Console, snapshot: Snapshot) -> None:
+    """Print where the time went, and the longest times without a batch."""
+    rows = account_rows(snapshot.account)
+    if not rows:
+        return
+    console.print()
+    console.print(Text("where the time went", style="dim"))
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right"):
+        table.add_column(justify=justify)
+    for row in rows:
+        table.add_row(f"  {row.name}", units.seconds(row.seconds), units.share(row.share))
+    print_table(console, table)
+    longest, word = longest_gaps(snapshot.gaps, SHOWN_GAPS), epoch_word(snapshot.header)
+    for gap in longest:
+        console.print(Text(f"  {gap_text(gap, word)}"))
+    left = len(snapshot.gaps) - len(longest)
+    if left:
+        times = "time" if left == 1 else "times"
+        console.print(Text(f"  and {left:,} more {times} of over a second without a batch"))
+
+
+def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> list[tuple[str, str]]:
+    """Return what is known of a machine that was recorded, with or without a result."""
+    use = session.machine.use()
+    why = "; ".join(dict.fromkeys(text for name, text in use.why.items() if "energy" in name))
+    return [
+        ("recorded", f"the machine {snapshot.header.host}"),
+        ("status", status),
+        ("wall", units.clock(snapshot.elapsed_s)),
+        ("mean CPU", units.percent(use.cpu_pct)),
+        *((f"mean {device_name(gpu)}", units.percent(pct)) for gpu, pct in use.gpu_pct.items()),
+        ("energy", energy_used(use) or f"– ({why})"),
+    ]
+
+
+def _stalls(snapshot: Snapshot) -> str:
+    count, openings = snapshot.stalls or 0, snapshot.opening_stalls or 0
     parts = []
-    if batches:
-        parts.append("1 batch" if batches == 1 else f"{batches:,} batches")
-    if starts:
-        parts.append("the start of 1 epoch" if starts == 1 else f"the start of {starts:,} epochs")
+    if count > openings:
+        parts.append(units.counted(count - openings, "batch"))
+    if openings:
+        parts.append(f"the start of {units.counted(openings, epoch_word(snapshot.header))}")
     return f"{' and '.join(parts)} took over ten times the median batch"
 
 
-def _epoch_text(snapshot: Snapshot) -> str:
-    timing = snapshot.seconds_per_epoch
-    assert timing is not None
-    missing = missing_part(timing, snapshot.why)
-    left_out = f", without {missing}" if missing else ""
-    return f"{units.band(timing)} ({basis_of_epoch(timing, snapshot.compile_s)}{left_out})"
+def _epoch_text(timing: SecondsPerEpoch, snapshot: Snapshot) -> str:
+    basis = basis_of_epoch(timing, snapshot.compile_s)
+    return f"{units.band(timing)} ({basis}{_left_out(timing, snapshot)})"
 
 
 def _run_text(timing: RunSeconds, snapshot: Snapshot) -> str:
-    if not timing.projected:
-        return units.band(timing)
+    band = units.band(timing)
+    return f"{band} (projected{_left_out(timing, snapshot)})" if timing.projected else band
+
+
+def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
     missing = missing_part(timing, snapshot.why)
-    left_out = f", without {missing}" if missing else ""
-    return f"{units.band(timing)} (projected{left_out})"
+    return f", without {missing}" if missing else ""
 
 
 def _print_comparison(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
@@ -155,21 +219,16 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
     names = run_names(snapshot, entries)
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("device")
-    table.add_column(timed_unit(rows[0].metric), justify="right")
-    if priced:
-        table.add_column("USD", justify="right")
-    table.add_column("year")
-    table.add_column("of peak", justify="right")
-    table.add_column("framework")
-    table.add_column("")
+    unit, usd = timed_unit(rows[0].metric), ["USD"] if priced else []
+    for heading in ("", "device", unit, *usd, "year", "of peak", "framework", ""):
+        numeric = heading in (unit, "USD", "of peak")
+        table.add_column(heading, justify="right" if numeric else "left")
     # An id is copied into a command, so it stands only where it is not broken.
     ids = not console.is_terminal or console.width >= WIDTH_FOR_IDS
     for row in rows:
         own = [row.session] if ids and row.kind == "earlier" and row.session else []
         table.add_row(
-            {"this": "▶", "earlier": "·", "published": " "}[row.kind],
+            _mark(row),
             Text(clean(names.get(row.session or "", row.label), LONGEST_TEXT)),
             ("~ " if row.projected else "") + units.duration(row),
             *([_cost(row)] if priced else []),
@@ -180,6 +239,15 @@ def _print_comparison(console: Console, follower: SessionFollower, snapshot: Sna
             style="bold" if row.kind == "this" else "" if row.comparable else "dim",
         )
     print_table(console, table)
+    problem = own_published()[1]
+    if problem is not None:
+        line_console(stderr=True).print(Text(f"dlmon: {problem}; no own figure is shown"))
+
+
+def _mark(row: ComparisonRow) -> str:
+    if row.published is not None and row.published.own:
+        return "+"
+    return {"this": "▶", "earlier": "·"}.get(row.kind, " ")
 
 
 def _share(row: ComparisonRow) -> str:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event
 from dlmon.records.sanitize import clean
 from dlmon.sweep.runner import SweepRun
@@ -20,7 +21,6 @@ from tui.formatting.sweeps import (
     findings,
     outcome_text,
     plan_text,
-    runs_text,
     slot_text,
     sweep_json,
     table_of,
@@ -44,17 +44,17 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
     showing = _Showing(run, table_console(), errors, silent=as_json)
     asyncio.run(showing.run())
     if as_json:
-        print(json.dumps(sweep_json(run.writer.header, run.sweep, str(run.writer.path))))
+        path = run.writer.path
+        name = read_label(path).name
+        print(json.dumps(sweep_json(run.writer.header, run.sweep, str(path), name)))
     else:
         print_results(run)
     sys.stdout.flush()
     if run.problem is not None:
         errors.print(Text(f"dlmon: {clean(run.problem)}"))
-    sweep = run.sweep
-    if sweep.left():
-        name = run.writer.header.id
-        left = runs_text(len(sweep.left()))
-        errors.print(Text(f"dlmon: {left} left: dlmon sweep --resume {name}"))
+    if left := len(run.sweep.left()):
+        resume = f"dlmon sweep --resume {run.writer.header.id}"
+        errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
 
@@ -66,7 +66,6 @@ class _Showing:
         self._console = console
         self._errors = errors
         self._silent = silent
-        self._left = asyncio.Event()
         self.exit_code: int | None = None
         run.on_event = self._print_event
 
@@ -78,27 +77,18 @@ class _Showing:
         left = len(self._run.sweep.left())
         if left < len(self._run.sweep.plan.order):
             self._print(f"{left:,} of them left")
-        making = asyncio.ensure_future(self._run.run())
-        leaving = asyncio.ensure_future(self._left.wait())
-        await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        leaving.cancel()
-        if not making.done():
-            making.cancel()
-        await asyncio.wait({making})
-        if not making.cancelled():
-            making.result()
+        self._runs = asyncio.create_task(self._run.run())
+        await asyncio.wait({self._runs})
+        if not self._runs.cancelled():
+            self._runs.result()
 
     def _end(self, exit_code: int) -> None:
-        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
-            self._leave(exit_code)
-            return
-        self.exit_code = INTERRUPTED_BY_USER
-        self._run.stop()
-        self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
-
-    def _leave(self, exit_code: int) -> None:
         self.exit_code = exit_code
-        self._left.set()
+        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
+            self._runs.cancel()
+        else:
+            self._run.stop()
+            self._errors.print("dlmon: stopping after the current batch; Ctrl-C again to leave now")
 
     def _print_event(self, event: Event) -> None:
         plan = self._run.sweep.plan

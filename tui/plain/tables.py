@@ -28,7 +28,7 @@ from tui.formatting.sessions import (
     runs_of_sweeps,
     workload_of,
 )
-from tui.formatting.sweeps import runs_text, varied_text
+from tui.formatting.sweeps import varied_text
 from tui.plain.console import table_console
 from workloads.catalog import Workload
 
@@ -99,13 +99,15 @@ def print_sessions(
         return
     runs = runs_of_sweeps(sweeps)
     in_sweep = ("in a sweep",) if runs else ()
-    table = plain_table("started", "workload", "status", "device", *in_sweep, "result")
+    named = _name_heading(entries)
+    table = plain_table("started", *named, "workload", "status", "device", *in_sweep, "result")
     for entry in entries:
         run = runs.get(entry.header.id)
         device, name = device_of(entry)
         table.add_row(
             units.day_and_time(entry.header.wall),
-            _name(entry.header.workload),
+            *([_name(entry.label.name or "")] if named else []),
+            _name(workload_of(entry)),
             _name(entry.status),
             _name(name or device),
             *([_name(run.text if run else "")] if in_sweep else []),
@@ -120,10 +122,12 @@ def print_sessions(
 
 
 def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool) -> None:
-    table = plain_table("started", "workload", "status", "combinations", "varied")
+    named = _name_heading(sweeps)
+    table = plain_table("started", *named, "workload", "status", "combinations", "varied")
     for entry in sweeps:
         table.add_row(
             units.day_and_time(entry.header.wall),
+            *([_name(entry.label.name or "")] if named else []),
             _name(workload_of(entry)),
             _name(entry.status),
             Text(f"{done_text(entry)} done"),
@@ -134,8 +138,12 @@ def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool)
     if left:
         console.print()
     for entry in left:
-        runs = runs_text(len(entry.sweep.left()))
+        runs = units.counted(len(entry.sweep.left()), "run")
         print_line(console, Text(f"{runs} left: {clean(resume_command(entry, by_path))}"))
+
+
+def _name_heading(entries: Sequence[SessionEntry | SweepEntry]) -> tuple[str, ...]:
+    return ("name",) if any(entry.label.name is not None for entry in entries) else ()
 
 
 def _name(text: str) -> Text:
@@ -149,8 +157,11 @@ def _id(entry: SessionEntry | SweepEntry) -> str:
 
 def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str, Any]:
     """Return a session as `sessions --json` prints it, with the sweep that it is a run of."""
+    result, name = entry.result, entry.label.name
     return {
         "session": entry.header.id,
+        "name": name,
+        "note": entry.label.note,
         "workload": entry.header.workload,
         "status": entry.status,
         "host": entry.header.host,
@@ -158,7 +169,7 @@ def session_json(entry: SessionEntry, run: RunOfSweep | None = None) -> dict[str
         "pid": entry.pid,
         "log": str(entry.path),
         "options": entry.header.options,
-        "result": to_json(entry.result) if entry.result is not None else None,
+        "result": None if result is None else {**to_json(result), "name": name},
         "sweep": None if run is None else sweep_entry_json(run.sweep),
     }
 
@@ -168,6 +179,7 @@ def sweep_entry_json(entry: SweepEntry) -> dict[str, Any]:
     plan, sweep = entry.plan, entry.sweep
     return {
         "id": entry.header.id,
+        "name": entry.label.name,
         "status": entry.status,
         "wall": entry.header.wall,
         "pid": entry.pid,

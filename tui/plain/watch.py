@@ -9,8 +9,8 @@ from rich.text import Text
 
 from dlmon.exit_codes import DONE
 from dlmon.launch.sensing import Sensing
-from dlmon.records import Facts, Machine
-from dlmon.session.machine_history import MachineHistory
+from dlmon.records import Machine, MachineFacts
+from dlmon.records.changes import merge_machine
 from tui.formatting import units
 from tui.plain.console import line_console
 from tui.signals import on_signals
@@ -27,9 +27,13 @@ class _Watching:
     def __init__(self, interval_s: float, pcie: bool) -> None:
         self._console = line_console()
         self._errors = line_console(stderr=True)
-        self._history = MachineHistory(interval_s)
+        self._latest: Machine | None = None
         self._sensing = Sensing(
-            interval_s, self._print_facts, self._print_sample, self._print_error, pcie=pcie
+            interval_s,
+            lambda facts: self._print(facts_line(facts.host, facts.machine)),
+            self._print_sample,
+            lambda text: self._errors.print(Text(f"dlmon: {text}")),
+            pcie=pcie,
         )
         self._ended = asyncio.Event()
         self._exit_code = DONE
@@ -50,15 +54,9 @@ class _Watching:
         self._exit_code = exit_code
         self._ended.set()
 
-    def _print_facts(self, facts: Facts) -> None:
-        self._print(_facts_line(facts))
-
     def _print_sample(self, sample: Machine) -> None:
-        self._history.fold(sample)
-        self._print(_machine_line(self._history.latest))
-
-    def _print_error(self, text: str) -> None:
-        self._errors.print(Text(f"dlmon: {text}"))
+        self._latest = merge_machine(self._latest, sample)
+        self._print(machine_line(self._latest))
 
     def _print(self, line: str) -> None:
         try:
@@ -69,22 +67,22 @@ class _Watching:
             self._ended.set()
 
 
-def _facts_line(facts: Facts) -> str:
-    machine = facts.machine
+def facts_line(host: str, machine: MachineFacts) -> str:
+    """Say in a line what a machine is."""
     gpus = ", ".join(gpu.name for gpu in machine.gpus or ())
     cores = f"{machine.cores} cores" if machine.cores else "cores unknown"
     return (
-        f"{facts.host}: {machine.cpu_model or 'CPU'}, {cores}, "
+        f"{host}: {machine.cpu_model or 'CPU'}, {cores}, "
         f"{units.gibibytes(machine.memory_mib)}; "
         f"GPU: {gpus or machine.why.get('gpus', 'none')}"
     )
 
 
-def _machine_line(machine: Machine | None) -> str:
-    if machine is None:
-        return "no sample yet"
+def machine_line(machine: Machine) -> str:
+    """Return a sample in a line, after its time."""
     parts = [time.strftime("%H:%M:%S", time.localtime(machine.wall))]
-    parts.extend([f"CPU {units.percent(machine.cpu.pct)}"] if machine.cpu else [])
+    if machine.cpu is not None:
+        parts.append(f"CPU {units.percent(machine.cpu.pct)}")
     if machine.memory is not None:
         parts.append(f"memory {units.gibibytes(machine.memory.used_mib)}")
     for gpu in machine.gpus or ():

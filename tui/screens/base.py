@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,6 +16,9 @@ from tui.textual_internals import send_short_updates
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.too_small import TooSmall
 
+if TYPE_CHECKING:
+    from tui.screens.quit import QuestionScreen
+
 # A screen shows whole seconds; a timer, which is never quite on time, is faster and misses none.
 REFRESH_S = 0.5
 
@@ -21,23 +26,29 @@ REFRESH_S = 0.5
 HELP = Binding("question_mark,f1", "app.help", "Help", tooltip="Explain this screen")
 THEME = Binding("t", "app.change_theme", "Theme", tooltip="Choose other colours")
 SESSIONS = Binding("r", "app.sessions", "Sessions", tooltip="Recorded and running sessions")
-PALETTE = Binding("ctrl+p", "app.command_palette", "Commands", show=False)
+PALETTE = Binding(
+    "ctrl+p", "app.command_palette", "Menu", show=False, tooltip="Search for a command"
+)
 QUIT = Binding("ctrl+c,ctrl+q", "app.quit", "Quit", show=False, priority=True)
+
+
+def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> Binding:
+    """Return a binding that the footer has no room for."""
+    return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
 class BaseScreen(Screen[None]):
     """A screen over the whole terminal. A subclass lays out its parts in `compose_parts`."""
 
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """What `?` explains: names and sentences."""
 
+    @dataclass
     class Left(Message):
         """The person wants to leave the screen."""
 
-        def __init__(self, screen: BaseScreen) -> None:
-            """Take the screen, for keys that come at once may ask twice."""
-            super().__init__()
-            self.screen = screen
+        screen: BaseScreen
+
+    _question: QuestionScreen | None = None
 
     def __init__(self, classes: str | None = None) -> None:
         """Lay out nothing before the screen is shown."""
@@ -59,6 +70,11 @@ class BaseScreen(Screen[None]):
         yield TooSmall()
 
     @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        """What `?` explains: names and sentences."""
+        return self.TOPICS
+
+    @property
     def glyphs(self) -> Glyphs:
         """The characters to draw with."""
         return glyphs_in_use()
@@ -67,6 +83,21 @@ class BaseScreen(Screen[None]):
     def is_showing(self) -> bool:
         """Whether the screen is seen, be it behind a question or a menu."""
         return self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen))
+
+    def ask(self, question: QuestionScreen, take: Callable[[str], None]) -> None:
+        """Ask something over this screen, and have the answer taken."""
+
+        def answered(answer: str | None) -> None:
+            self._question = None
+            take(answer or "stay")
+
+        self._question = question
+        self.app.push_screen(question, answered)
+
+    def withdraw_question(self) -> None:
+        """Ask no more what is still asked: nothing is to change."""
+        if self._question is not None and self._question.is_current:
+            self._question.dismiss("stay")
 
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""

@@ -18,27 +18,15 @@ Answer = tuple[str, str, Literal["default", "primary", "error"]]
 """What is answered, the button for it, and how that looks."""
 
 
-class QuitScreen(ModalScreen[str]):
-    """Answers `stop`, `leave` or `stay`; a subclass asks something else."""
+class QuestionScreen(ModalScreen[str]):
+    """Asks a question; one of its answers is `stay`, and changes nothing."""
 
-    QUESTION: ClassVar[str] = "The session is still running."
-    ANSWERS: ClassVar[tuple[Answer, ...]] = (
-        ("stop", "Stop it (s)", "error"),
-        ("leave", "Leave it running (d)", "primary"),
-        ("stay", "Stay (esc)", "default"),
-    )
-    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("Stop", "after the current batch; its results are kept"),
-        ("Leave", "it keeps training; dlmon attach shows it again"),
-        ("Stay", "nothing changes"),
-    )
+    QUESTION: ClassVar[str]
+    ANSWERS: ClassVar[tuple[Answer, ...]]
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]]
     # Whole, for Textual looks for it beside a subclass.
     CSS_PATH = Path(__file__).with_name("quit.tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')", "Stop it"),
-        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        Binding("d", "answer('leave')", "Leave it running"),
-        Binding("escape", "answer('stay')", "Stay"),
         Binding("n,q", "answer('stay')", show=False),
         Binding("left,up", "app.focus_previous", show=False),
         Binding("right,down", "app.focus_next", show=False),
@@ -47,7 +35,7 @@ class QuitScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         """Lay out the question, its answers, and what follows from each."""
         with Vertical(id="question"):
-            yield Label(self.QUESTION)
+            yield Label(Content(self.question))
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
                     yield Button(label, id=answer, variant=variant)
@@ -55,6 +43,11 @@ class QuitScreen(ModalScreen[str]):
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
         yield KeyFooter()
+
+    @property
+    def question(self) -> str:
+        """What is asked."""
+        return self.QUESTION
 
     def on_mount(self) -> None:
         """Start on the answer that changes nothing."""
@@ -67,3 +60,25 @@ class QuitScreen(ModalScreen[str]):
     def action_answer(self, answer: str) -> None:
         """Take a key as the answer."""
         self.dismiss(answer)
+
+
+class QuitScreen(QuestionScreen):
+    """Answers `stop`, `leave` or `stay`."""
+
+    QUESTION = "The session is still running."
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("stop", "Stop it (s)", "error"),
+        ("leave", "Leave it running (d)", "primary"),
+        ("stay", "Stay (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "after the current batch; its results are kept"),
+        ("Leave", "it keeps training; dlmon attach shows it again"),
+        ("Stay", "nothing changes"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "answer('stop')", "Stop it"),
+        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
+        Binding("d", "answer('leave')", "Leave it running"),
+        Binding("escape", "answer('stay')", "Stay"),
+    ]

@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Static
 
 from tui.screens.base import BaseScreen
-from tui.widgets.waiting import Waiting
 
 
 class StartingScreen(BaseScreen):
@@ -18,6 +19,9 @@ class StartingScreen(BaseScreen):
         sentence: what is waited for.
     """
 
+    DEFAULT_CSS = """
+    #waiting { height: 1fr; content-align: center middle; color: $text-muted; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "leave", "Quit", tooltip="Don't wait, and don't start the run"),
         Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
@@ -44,8 +48,8 @@ class StartingScreen(BaseScreen):
         self._sentence = sentence
 
     def compose_parts(self) -> ComposeResult:
-        yield Waiting(self._sentence)
+        yield Static(Content(self._sentence), id="waiting")
 
     def show_text(self, sentence: str) -> None:
         """Show how far it has come."""
-        self.query_one(Waiting).show_text(sentence)
+        self.query_one("#waiting", Static).update(Content(sentence), layout=False)

@@ -6,17 +6,10 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.screens.quit import Answer, QuitScreen
-
-GO_ON: tuple[BindingType, ...] = (
-    Binding("escape", "answer('stay')", "Go on"),
-    Binding("n,q", "answer('stay')", show=False),
-    Binding("left,up", "app.focus_previous", show=False),
-    Binding("right,down", "app.focus_next", show=False),
-)
+from tui.screens.quit import Answer, QuestionScreen
 
 
-class StopScreen(QuitScreen, inherit_bindings=False):
+class StopScreen(QuestionScreen):
     """Answers `stop` or `stay`."""
 
     QUESTION = "Stop this run?"
@@ -31,11 +24,11 @@ class StopScreen(QuitScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "answer('stop')", "Stop it"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        *GO_ON,
+        Binding("escape", "answer('stay')", "Go on"),
     ]
 
 
-class AgainScreen(QuitScreen, inherit_bindings=False):
+class AgainScreen(QuestionScreen):
     """Answers `again` or `stay`."""
 
     QUESTION = "This run is still in progress."
@@ -51,5 +44,5 @@ class AgainScreen(QuitScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "answer('again')", "Stop it and run again"),
         Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
-        *GO_ON,
+        Binding("escape", "answer('stay')", "Go on"),
     ]

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
-from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, Static
 
 from dlmon.log.directory import SessionEntry
+from dlmon.log.label import Label
+from dlmon.records import Status
+from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
-from tui.screens.base import QUIT, BaseScreen
+from tui.formatting import units
+from tui.formatting.sessions import Recorded, called
+from tui.screens.base import HELP, PALETTE, QUIT, hidden
+from tui.screens.filtered import FilteredScreen
+from tui.sessions.arrangement import sides_of
+from tui.sessions.delete import DeleteScreen
+from tui.sessions.label_form import LabelForm
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import SessionList
-from tui.widgets.text_field import FilterField
+
+_LONGEST_QUESTION = 60
 
 
-class SessionsScreen(BaseScreen):
+class SessionsScreen(FilteredScreen):
     """All sessions and sweeps of the log directory, newest first.
 
     Args:
@@ -30,29 +38,44 @@ class SessionsScreen(BaseScreen):
     """
 
     CSS_PATH = "sessions.tcss"
-    AUTO_FOCUS = "#filter"
-    # Letters go to the filter, so no letter is a command while something is typed.
+    # Letters are commands until the filter is asked for.
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "show", "Show", priority=True, tooltip="Show what is highlighted"),
-        Binding("escape", "back", "Back", priority=True, tooltip="Clear the filter, or go back"),
-        Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
-        Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
+        Binding("enter", "show", "Show", tooltip="Show what is highlighted"),
+        Binding("space", "mark", "Mark", tooltip="Mark what is highlighted, or no more"),
         Binding(
-            "ctrl+p",
-            "app.command_palette",
-            "Commands",
-            priority=True,
-            tooltip="Search for a command",
+            "slash", "filter", "Filter", key_display="/", tooltip="Show only matching sessions"
         ),
-        Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
-        Binding("q", "leave", "Back", show=False),
+        # Before the way back, which has the same key where there is nothing to undo.
+        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
+        Binding("escape", "clear_marks", "Unmark", tooltip="Mark nothing any more"),
+        HELP,
+        Binding("q", "leave", "Back", tooltip="Go back"),
+        hidden("escape", "leave", "Back"),
+        Binding("c", "compare", "Compare", tooltip="Compare the marked sessions"),
+        Binding("v", "replay", "Replay", tooltip="Show it again as it ran"),
+        Binding("w", "report", "Report", tooltip="Write a report of it"),
+        Binding(
+            "o,greater_than_sign",
+            "sort(1)",
+            "Sort",
+            tooltip="Sort by the next column; < goes back, a click sorts as well",
+        ),
+        Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
+        Binding("x,delete", "delete", "Delete", tooltip="Delete what is marked; asks first"),
+        Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
+        Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        PALETTE,
         QUIT,
-        Binding("up", "move(-1)", "Newer session", show=False),
-        Binding("down", "move(1)", "Older session", show=False),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
-        Binding("ctrl+home", "move(-1000000)", "Newest session", show=False),
-        Binding("ctrl+end", "move(1000000)", "Oldest session", show=False),
+        hidden("ctrl+l", "refresh", "Refresh", "Read the sessions again"),
+        hidden("f6", "sort(1)", "Sort"),
+        hidden("less_than_sign", "sort(-1)", "Sort by the previous column"),
+        hidden("up", "move(-1)", "Session above"),
+        hidden("down", "move(1)", "Session below"),
+        hidden("pageup", "move_page(-1)", "Page up"),
+        hidden("pagedown", "move_page(1)", "Page down"),
+        hidden("home,ctrl+home", "move(-1000000)", "First session"),
+        hidden("end,ctrl+end", "move(1000000)", "Last session"),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         (
@@ -68,9 +91,35 @@ class SessionsScreen(BaseScreen):
         ),
         (
             "Filter",
-            "Type parts of a name, a device, a date or a status, such as: cnn failed 2026-11. "
-            "The name of a sweep finds it with its runs. "
-            "While nothing is typed, q goes back.",
+            "After /, type parts of a name, a device, a date or a status, such as: cnn failed "
+            "2026-11. The name of a sweep finds it with its runs. Enter keeps the filter, Esc "
+            "clears it.",
+        ),
+        (
+            "Order",
+            "Newest first; o or > sorts by the next column, < by the one before, i the other way "
+            "round, and a click on a column too. Only by start, the runs of a sweep stand below "
+            "it.",
+        ),
+        (
+            "● marked",
+            "Space marks a session, a sweep with its runs. What is done with several is done with "
+            "all that are marked, shown or not; where none is, with the highlighted one.",
+        ),
+        (
+            "Compare",
+            "c puts the oldest of the marked sessions beside the others. Where they have two names "
+            "in all, it puts those of the one name beside those of the other.",
+        ),
+        (
+            "Name, note",
+            "u gives a session a name, by which every command finds it, and a note. Several "
+            "sessions may have the same name.",
+        ),
+        (
+            "Delete",
+            "x or Del deletes what is marked, or highlighted, for good; it asks first. What runs, "
+            "or may run on another machine, can't be deleted.",
         ),
         (
             "status",
@@ -86,19 +135,49 @@ class SessionsScreen(BaseScreen):
         ),
     )
 
+    @dataclass
     class SessionChosen(Message):
         """A session is to be shown."""
 
-        def __init__(self, log: Path) -> None:
-            super().__init__()
-            self.log = log
+        log: Path
 
+    @dataclass
     class SweepChosen(Message):
         """A sweep is to be shown, and gone on with."""
 
-        def __init__(self, path: Path) -> None:
-            super().__init__()
-            self.path = path
+        path: Path
+
+    @dataclass
+    class CompareRequested(Message):
+        """Sessions are to be compared, those of one side with those of the other."""
+
+        base: Sequence[Path]
+        new: Sequence[Path]
+
+    @dataclass
+    class ReplayRequested(Message):
+        """A session is to be shown again as it ran."""
+
+        log: Path
+
+    @dataclass
+    class ReportRequested(Message):
+        """A report of sessions is to be written."""
+
+        logs: list[Path]
+
+    @dataclass
+    class RenameRequested(Message):
+        """A session or a sweep has another name or note."""
+
+        log: Path
+        label: Label
+
+    @dataclass
+    class DeleteRequested(Message):
+        """Sessions and sweeps are to be deleted; that was asked."""
+
+        logs: list[Path]
 
     def __init__(
         self,
@@ -109,26 +188,22 @@ class SessionsScreen(BaseScreen):
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
-        self._filter = FilterField(
-            placeholder="Type to filter the sessions", select_on_focus=False, id="filter"
-        )
         self._list = SessionList(id="sessions")
         self._details = SessionDetails(id="details")
 
+    @property
+    def table(self) -> SessionList:
+        return self._list
+
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the list, and what is known of the highlighted session."""
-        with Horizontal(id="heading"):
-            yield Static(Content("dlmon"))
-            yield self._filter
+        yield self.filter_field
         yield self._list
         yield self._details
 
     def on_screen_resume(self) -> None:
         """Read the sessions as they are now, but let the screen be painted first."""
         self.call_after_refresh(self.action_refresh)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._list.filter(event.value)
 
     def on_row_list_highlighted(self) -> None:
         """Show the details of what is highlighted."""
@@ -139,8 +214,19 @@ class SessionsScreen(BaseScreen):
         self.action_show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to show something only where there is something."""
-        return action != "show" or self._list.highlighted is not None
+        """Offer only what can be done with what is highlighted or marked."""
+        match action:
+            case "clear_marks":
+                return bool(self._list.marked)
+            case "compare":
+                return sides_of(_sessions(self._list.marked)) is not None
+            case "replay":
+                return isinstance(self._list.highlighted, SessionEntry)
+            case "report":
+                return bool(_sessions(self._list.chosen))
+            case "show" | "mark" | "rename" | "delete":
+                return self._list.highlighted is not None
+        return super().check_action(action, parameters)
 
     def action_show(self) -> None:
         """Show the highlighted session; go on with a sweep."""
@@ -150,18 +236,79 @@ class SessionsScreen(BaseScreen):
         elif entry is not None:
             self.post_message(self.SweepChosen(entry.path))
 
-    def action_back(self) -> None:
-        """Clear what is typed; else go back."""
-        if self._filter.value:
-            self._filter.value = ""
-        else:
-            self.action_leave()
+    def action_mark(self) -> None:
+        self._list.toggle_mark()
+
+    def action_clear_marks(self) -> None:
+        self._list.clear_marks()
+
+    def action_compare(self) -> None:
+        """Ask for a comparison of the marked sessions."""
+        sides = sides_of(_sessions(self._list.marked))
+        if sides is not None:
+            base, new = ([entry.path for entry in side] for side in sides)
+            self.post_message(self.CompareRequested(base, new))
+
+    def action_replay(self) -> None:
+        entry = self._list.highlighted
+        if isinstance(entry, SessionEntry):
+            self.post_message(self.ReplayRequested(entry.path))
+
+    def action_report(self) -> None:
+        """Ask for a report of what is marked, or highlighted."""
+        logs = [entry.path for entry in _sessions(self._list.chosen)]
+        if logs:
+            self.post_message(self.ReportRequested(logs))
+
+    def action_rename(self) -> None:
+        """Ask what the highlighted session is called."""
+        entry = self._list.highlighted
+        if entry is None:
+            return
+
+        def rename(label: Label | None) -> None:
+            if label is not None and label != entry.label:
+                self.post_message(self.RenameRequested(entry.path, label))
+
+        self.app.push_screen(LabelForm(entry.header.id, entry.label), rename)
+
+    def action_delete(self) -> None:
+        """Ask whether what is marked, or highlighted, is to be deleted; never what may run."""
+        entries = self._list.chosen
+        if not entries:
+            return
+        refusal = next(filter(None, map(_why_it_stays, entries)), None)
+        if refusal is not None:
+            self.notify(clean(refusal), severity="error", markup=False)
+            return
+
+        def take(answer: str) -> None:
+            if answer == "delete":
+                self.post_message(self.DeleteRequested([entry.path for entry in entries]))
+
+        self.ask(DeleteScreen(_named(entries)), take)
 
     def action_refresh(self) -> None:
         self._list.show(self._read(), self._read_sweeps())
 
-    def action_move(self, steps: int) -> None:
-        self._list.move(steps)
 
-    def action_move_page(self, direction: int) -> None:
-        self._list.move_page(direction)
+def _sessions(recorded: list[Recorded]) -> list[SessionEntry]:
+    return [entry for entry in recorded if isinstance(entry, SessionEntry)]
+
+
+def _why_it_stays(entry: Recorded) -> str | None:
+    """Say why a recording can't be deleted; None where it can."""
+    if entry.status == Status.RUNNING:
+        return f"{entry.header.id} is running: stop it first"
+    if entry.status == Status.UNKNOWN:
+        return f"{entry.header.id} may be running on {entry.header.host}: delete it there"
+    return None
+
+
+def _named(entries: list[Recorded]) -> str:
+    """Return what to call recordings in a question: the only one by its name."""
+    if len(entries) == 1:
+        return clean(called(entries[0].header.id, entries[0].label), _LONGEST_QUESTION)
+    sessions = len(_sessions(entries))
+    numbers = {"session": sessions, "sweep": len(entries) - sessions}
+    return " and ".join(units.counted(count, noun) for noun, count in numbers.items() if count)

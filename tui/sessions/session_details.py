@@ -13,10 +13,12 @@ from tui.formatting.results import cost_text, effective_text, energy_text
 from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
+    called,
     can_be_resumed,
     device_of,
     done_text,
     outcome,
+    workload_of,
 )
 from tui.formatting.sweeps import findings, plan_text
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, cut, wrapped
@@ -32,10 +34,10 @@ _UNFINISHED = {
 class SessionDetails(Lines):
     """A few rows: its name, how it was trained, how fast it was, where it is recorded."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._entry: Recorded | None = None
-        self._run: RunOfSweep | None = None
+    DEFAULT_CLASSES = "panel"
+
+    _entry: Recorded | None = None
+    _run: RunOfSweep | None = None
 
     def show(self, entry: Recorded | None, run: RunOfSweep | None = None) -> None:
         """Show a session with what it was in a sweep, a sweep, or nothing."""
@@ -60,7 +62,8 @@ class SessionDetails(Lines):
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
         found = findings(entry.sweep, self.glyphs)
         return [
-            ((entry.header.id, STRONG),),
+            ((called(entry.header.id, entry.label), STRONG),),
+            *_note(entry),
             ((plan_text(entry.plan, self.glyphs), PLAIN),),
             ((f"{done_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
@@ -72,9 +75,10 @@ class SessionDetails(Lines):
             text = f"  {self._run.text}, a run of {self._run.sweep.header.id}"
             of_sweep = ((text, MUTED),)
         return [
-            ((entry.header.id, STRONG), *of_sweep),
+            ((called(entry.header.id, entry.label), STRONG), *of_sweep),
+            *_note(entry),
             ((_settings(entry), PLAIN),),
-            *self._came_of_it(entry, width, height - 2),
+            *self._came_of_it(entry, width, height - 2 - len(_note(entry))),
         ]
 
     def _came_of_it(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
@@ -84,10 +88,16 @@ class SessionDetails(Lines):
         if result.error:
             lines = wrapped(result.error, width, max(1, height), self.ellipsis)
             return [((line, BAD),) for line in lines]
-        return [
-            ((outcome(entry, self.glyphs, whole=True), PLAIN),),
-            ((_speed(result, self.glyphs), PLAIN),),
-        ]
+        came = outcome(entry, self.glyphs, whole=True)
+        lines = wrapped(came, width, max(1, height - 1), self.ellipsis)
+        rows: list[TextRow] = [((line, PLAIN),) for line in lines]
+        if not entry.header.is_machine_recording:
+            rows.append(((_speed(result, self.glyphs), PLAIN),))
+        return rows
+
+
+def _note(entry: Recorded) -> list[TextRow]:
+    return [] if entry.label.note is None else [((entry.label.note, PLAIN),)]
 
 
 def _next_step(entry: SweepEntry) -> str:
@@ -99,19 +109,20 @@ def _next_step(entry: SweepEntry) -> str:
 
 
 def _settings(entry: SessionEntry) -> str:
-    """Return how it was trained, and on what."""
+    """Return how it was trained, and on what; or which machine was recorded."""
+    if entry.header.is_machine_recording:
+        cpu = units.device(entry.header.machine.cpu_model or "")
+        return f"{workload_of(entry)} {entry.header.host}  {cpu}".rstrip()
     options, result = entry.header.options, entry.result
     device, name = device_of(entry)
     # An automatic choice is known once the run is over.
     on = "" if device == "auto" else units.device(name or device)
     parts = [entry.header.workload, f"on {on}" if on else ""]
-    for option, text in (
-        ("batch_size", "batch {}"),
-        ("epochs", "{} epochs"),
-        ("steps", "{} steps"),
-    ):
+    batch_size = options.get("batch_size")
+    parts.append(f"batch {batch_size}" if batch_size else "")
+    for option, noun in (("epochs", "epoch"), ("steps", "step")):
         value = options.get(option)
-        parts.append(text.format(value) if value else "")
+        parts.append(units.counted(value, noun) if type(value) is int and value else "")
     parts.extend(unusual_settings(options))
     data = result.data if result is not None else None
     parts.append(f"{data} data" if data else "")

@@ -1,10 +1,12 @@
-"""What was recorded, newest first: one row is highlighted, and what is typed filters them."""
+"""What was recorded: one row is highlighted, some are marked, and what is typed filters them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len
+from textual import events
 
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
@@ -15,37 +17,43 @@ from tui.formatting.sessions import (
     Recorded,
     RunOfSweep,
     device_of,
-    grouped,
     outcome,
     runs_of_sweeps,
     sweep_outcome,
     workload_of,
 )
-from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, wrapped
-from tui.widgets.row_list import RowList
+from tui.sessions.arrangement import BY_NAME, STARTED, in_order, matching, next_column
+from tui.widgets.lines import ACCENT, BAD, GOOD, MUTED, PLAIN, STRONG, UNDERLINED, wrapped
+from tui.widgets.row_list import MARGIN, RowList
 from tui.widgets.rows import TextRow, TextRun, fit
 
 _GAP = 2
+# What joins a run to its sweep, what points at the highlighted row, and what marks a row.
+_FRONT = 4
 _STATUS_STYLES = {
     Status.RUNNING: ACCENT,
     Status.COMPLETED: GOOD,
     Status.STOPPED: PLAIN,
     Status.UNKNOWN: MUTED,
 }
+# What there has to be room for beside the names.
 _WIDTH_FOR_DEVICE, _WIDTH_FOR_DATE, _WIDTH_FOR_DEVICE_NAME, _WIDTH_FOR_HOST = 70, 84, 96, 116
+_WIDTH_FOR_LONG_NAME = 100
 _LONGEST_WORKLOAD, _LONGEST_DEVICE, _LONGEST_HOST = 20, 28, 20
+_LONGEST_NAME, _SHORT_NAME = 24, 12
 
 
 class SessionList(RowList):
     """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._all: list[Recorded] | None = None
-        self._shown: list[Recorded] = []
-        self._runs: Mapping[str, RunOfSweep] = {}
-        self._typed = ""
-        self._columns: _Columns | None = None
+    _all: Sequence[Recorded] | None = None
+    _shown: Sequence[Recorded] = ()
+    _runs: Mapping[str, RunOfSweep] = {}
+    _typed = ""
+    _columns: _Columns | None = None
+    _by = STARTED
+    _reversed = False
+    _marked: frozenset[Path] = frozenset()
 
     @property
     def highlighted(self) -> Recorded | None:
@@ -59,45 +67,104 @@ class SessionList(RowList):
         return None if entry is None else self._runs.get(entry.header.id)
 
     @property
+    def marked(self) -> list[Recorded]:
+        """What is marked, be it shown or not."""
+        return [entry for entry in self._all or () if entry.path in self._marked]
+
+    @property
+    def chosen(self) -> list[Recorded]:
+        """What is marked; where nothing is, what is highlighted."""
+        return self.marked or ([] if self.highlighted is None else [self.highlighted])
+
+    @property
     def count(self) -> int:
         return len(self._shown)
 
     def show(self, sessions: Sequence[SessionEntry], sweeps: Sequence[SweepEntry] = ()) -> None:
-        """Take what was recorded; the highlight stays on its row."""
-        recorded: list[Recorded] = [*sessions, *sweeps]
+        """Take what was recorded; highlight, marks, order and filter stay."""
         self._runs, self._columns = runs_of_sweeps(sweeps), None
-        self._all = grouped(recorded, self._runs)
-        self.filter(self._typed)
+        self._all = [*sessions, *sweeps]
+        self._marked &= {entry.path for entry in self._all}
+        self._arrange()
 
     def filter(self, typed: str) -> None:
         """Show only what matches; the highlight stays where it can."""
-        before = self.highlighted
         self._typed = typed
-        self._shown = matching(self._all or [], typed, self._runs)
+        self._arrange()
+
+    def sort_by(self, name: str) -> None:
+        """Sort by a column; by the same one once more, the other way round."""
+        self._reversed = name == self._by and not self._reversed
+        self._by = name
+        self._arrange()
+
+    def sort_by_next(self, step: int) -> None:
+        """Sort by the next column that is shown, or by the one before."""
+        shown = self._columns_for(self._inner_width).names
+        self._by, self._reversed = next_column(self._by, step, shown), False
+        self._arrange()
+
+    def reverse(self) -> None:
+        self.sort_by(self._by)
+
+    def toggle_mark(self) -> None:
+        """Mark what is highlighted, a sweep with its runs, or mark it no more; then go on."""
+        entry = self.highlighted
+        if entry is None:
+            return
+        paths = {entry.path}
+        if isinstance(entry, SweepEntry):
+            sessions = entry.sweep.sessions
+            paths |= {each.path for each in self._all or () if each.header.id in sessions}
+        marked = entry.path in self._marked
+        self._marked = self._marked - paths if marked else self._marked | paths
+        self._put_counts()
+        self.move(1)
+
+    def clear_marks(self) -> None:
+        self._marked = frozenset()
+        self._put_counts()
+        self.highlight(self.index)
+
+    def _arrange(self) -> None:
+        """Put what matches in order; the highlight stays on its row where that is shown."""
+        before = self.highlighted
+        arranged = in_order(self._all or (), self._runs, self._by, self._reversed)
+        self._shown = matching(arranged, self._typed, self._runs)
         paths = [entry.path for entry in self._shown]
         kept = before is not None and before.path in paths
+        self._put_counts()
         self.highlight(paths.index(before.path) if before is not None and kept else self._newest())
+
+    def _put_counts(self) -> None:
         total = len(self._all or [])
-        count = f"{len(self._shown)} of {total}" if typed.strip() else f"{total}"
-        self.set_titles("Sessions", f"{count} recorded" if total else "")
+        count = f"{len(self._shown)} of {total}" if self._typed.strip() else f"{total}"
+        marked = f"{len(self._marked)} marked, " if self._marked else ""
+        order = f"by {self._by}{' reversed' * self._reversed}"
+        below, right = (f"{marked}{count} recorded", order) if total else ("", "")
+        self.set_titles("Sessions", below, right=right)
 
     def _newest(self) -> int:
-        """Return the newest session's row: Enter on a sweep would go on with it."""
+        """Return the first session's row: Enter on a sweep would go on with it."""
         rows = range(len(self._shown))
         return next((row for row in rows if isinstance(self._shown[row], SessionEntry)), 0)
 
     def heading(self, width: int) -> TextRow:
-        return self._columns_for(width).heading()
+        return self._columns_for(width).heading(self._by, self._reversed, self.glyphs)
 
     def row_of(self, index: int, width: int) -> TextRow:
         entry = self._shown[index]
         run = self._runs.get(entry.header.id)
         pointer = self.glyphs.pointer if index == self.index else " "
         branch = self._branch(index) if run is not None else " "
-        return self._columns_for(width).row(entry, run, f"{branch}{pointer} ", self.glyphs)
+        mark = self.glyphs.dot if entry.path in self._marked else " "
+        front = ((f"{branch}{pointer}", MUTED), (f"{mark} ", ACCENT))
+        return (*front, *self._columns_for(width).row(entry, run, self.glyphs))
 
     def _branch(self, index: int) -> str:
         """Return what joins a run to the sweep above it, where that is shown."""
+        if self._by != STARTED:
+            return " "
         run = self._runs[self._shown[index].header.id]
         if not any(entry.header.id == run.sweep.header.id for entry in self._shown[:index]):
             return " "
@@ -107,6 +174,18 @@ class SessionList(RowList):
 
     def _has(self, index: int) -> bool:
         return index < len(self._shown)
+
+    def on_click(self, event: events.Click) -> None:
+        """Sort by the column whose name is clicked; the base takes a click on a row."""
+        clicked = event.get_content_offset(self)
+        if clicked is not None and clicked.y == 0 and self._shown:
+            column = self._columns_for(self._inner_width).at(clicked.x)
+            if column is not None:
+                self.sort_by(column)
+
+    @property
+    def _inner_width(self) -> int:
+        return self.size.width - MARGIN
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Say why there is nothing to see, and what to do about it."""
@@ -127,63 +206,95 @@ class SessionList(RowList):
 
     def _columns_for(self, width: int) -> _Columns:
         if self._columns is None or self._columns.width != width:
-            self._columns = _Columns(self._all or [], width, self.ellipsis)
+            self._columns = _Columns(self._all or [], self._runs, width, self.ellipsis)
         return self._columns
 
 
 class _Columns:
     """The columns that a width has room for, as wide as these sessions need them."""
 
-    def __init__(self, entries: Sequence[Recorded], width: int, ellipsis: str) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Recorded],
+        runs: Mapping[str, RunOfSweep],
+        width: int,
+        ellipsis: str,
+    ) -> None:
         self.width = width
         self._ellipsis = ellipsis
-        self._date_from = 0 if width >= _WIDTH_FOR_DATE else len("2026-")
-        self._full_device = width >= _WIDTH_FOR_DEVICE_NAME
+        names = [_name_of(entry, runs.get(entry.header.id)) for entry in entries]
+        longest = _LONGEST_NAME if width >= _WIDTH_FOR_LONG_NAME else _SHORT_NAME
+        name = _widest([*names, "name"], longest) if any(names) else 0
+        # A person's own names come before what is known of the machine.
+        room = width - (name + _GAP if name else 0)
+        self._date_from = 0 if room >= _WIDTH_FOR_DATE else len("2026-")
+        self._full_device = room >= _WIDTH_FOR_DEVICE_NAME
         workloads = [workload_of(entry) for entry in entries]
-        self._workload = _widest([*workloads, "workload"], _LONGEST_WORKLOAD)
         devices = [self._device_of(entry) for entry in entries]
-        with_device = width >= _WIDTH_FOR_DEVICE
-        self._device = _widest([*devices, "device"], _LONGEST_DEVICE) if with_device else 0
-        self._status = _widest([*(entry.status for entry in entries), "status"], len("interrupted"))
+        statuses = [entry.status for entry in entries]
         hosts = [entry.header.host for entry in entries]
-        self._host = _widest([*hosts, "host"], _LONGEST_HOST) if width >= _WIDTH_FOR_HOST else 0
+        cells = {
+            STARTED: len("2026-11-20 14:56") - self._date_from,
+            "name": name,
+            "workload": _widest([*workloads, "workload"], _LONGEST_WORKLOAD),
+            "device": _widest([*devices, "device"], _LONGEST_DEVICE),
+            "status": _widest([*statuses, "status"], len("interrupted")),
+            "host": _widest([*hosts, "host"], _LONGEST_HOST),
+        }
+        if room < (_WIDTH_FOR_DATE if name else _WIDTH_FOR_DEVICE):
+            cells["device"] = 0
+        if room < _WIDTH_FOR_HOST:
+            cells["host"] = 0
+        self._cells = {column: count for column, count in cells.items() if count}
+        self.names = (*self._cells, "time")
+        """The columns that are shown."""
 
-    def heading(self) -> TextRow:
-        when = "started".ljust(len("2026-11-20 14:56") - self._date_from)
-        texts = [when, *self._fitted("workload", "device", "status", "host"), "time"]
-        gap = " " * _GAP
-        return (("   " + gap.join(text for text in texts if text), MUTED),)
+    def heading(self, by: str, reverse: bool, glyphs: Glyphs) -> TextRow:
+        """Return the names of the columns, with an arrow at the one that it is sorted by."""
+        runs: list[TextRun] = [(" " * _FRONT, MUTED)]
+        for name in self.names:
+            is_sorted = name == by
+            down = BY_NAME[name].largest_first != reverse
+            arrow = glyphs.descending if down else glyphs.ascending
+            title = f"{arrow}{name}" if is_sorted else name
+            pad = max(0, self._cells.get(name, 0) - cell_len(title))
+            runs.append((title, UNDERLINED if is_sorted else MUTED))
+            # An arrow may take a cell of the gap.
+            over = max(0, cell_len(title) - self._cells.get(name, cell_len(title)))
+            runs.append((" " * (pad + _GAP - over), MUTED))
+        return tuple(runs[:-1])
 
-    def row(self, entry: Recorded, run: RunOfSweep | None, pointer: str, glyphs: Glyphs) -> TextRow:
+    def at(self, x: int) -> str | None:
+        """Return the column that a cell of the heading belongs to."""
+        right = _FRONT
+        for name in self.names:
+            right += self._cells.get(name, self.width) + _GAP
+            if x < right:
+                return name if x >= _FRONT else None
+        return None
+
+    def row(self, entry: Recorded, run: RunOfSweep | None, glyphs: Glyphs) -> TextRow:
         """Return a session, with what it was in a sweep, or a sweep."""
         when = units.day_and_time(entry.header.wall)[self._date_from :]
-        when = when.rjust(len("2026-11-20 14:56") - self._date_from)
-        workload, device, status, host = self._fitted(
-            workload_of(entry), self._device_of(entry), entry.status, entry.header.host
-        )
-        gap = " " * _GAP
-        runs: list[TextRun] = [
-            (f"{pointer}{when}{gap}", MUTED),
-            (workload + gap, STRONG),
-            (device + gap if device else "", PLAIN),
-            (status + gap, _STATUS_STYLES.get(entry.status, BAD)),
-            (host + gap if host else "", MUTED),
-        ]
+        cells: dict[str, TextRun] = {
+            STARTED: (when.rjust(self._cells[STARTED]), MUTED),
+            "name": (_name_of(entry, run), STRONG),
+            "workload": (workload_of(entry), PLAIN if "name" in self._cells else STRONG),
+            "device": (self._device_of(entry), PLAIN),
+            "status": (entry.status, _STATUS_STYLES.get(entry.status, BAD)),
+            "host": (entry.header.host, MUTED),
+        }
+        runs: list[TextRun] = []
+        for column, count in self._cells.items():
+            text, style = cells[column]
+            runs.append((fit(text, count, self._ellipsis) + " " * _GAP, style))
         if isinstance(entry, SweepEntry):
             return (*runs, (sweep_outcome(entry, glyphs), STRONG))
         result = outcome(entry, glyphs)
         runs.append((result, PLAIN))
         if run is not None:
-            runs.append((f"{gap if result else ''}{run.text}", MUTED))
+            runs.append((f"{' ' * _GAP if result else ''}{run.text}", MUTED))
         return tuple(runs)
-
-    def _fitted(self, workload: str, device: str, status: str, host: str) -> tuple[str, ...]:
-        widths = (self._workload, self._device, self._status, self._host)
-        texts = (workload, device, status, host)
-        return tuple(
-            fit(text, width, self._ellipsis) if width else ""
-            for text, width in zip(texts, widths, strict=True)
-        )
 
     def _device_of(self, entry: Recorded) -> str:
         if isinstance(entry, SweepEntry):
@@ -192,37 +303,10 @@ class _Columns:
         return (units.device(name) if self._full_device else "") or device
 
 
-def matching(
-    entries: Sequence[Recorded], typed: str, runs: Mapping[str, RunOfSweep] | None = None
-) -> list[Recorded]:
-    """Return what holds every word of `typed`.
-
-    Args:
-        entries: sessions and sweeps.
-        typed: words, with blanks between them.
-        runs: which of the sessions a sweep made, by their ids.
-    """
-    words = typed.lower().split()
-    if not words:
-        return list(entries)
-    return [
-        entry
-        for entry in entries
-        if all(word in _searched(entry, (runs or {}).get(entry.header.id)) for word in words)
-    ]
-
-
-def _searched(entry: Recorded, run: RunOfSweep | None) -> str:
-    header = entry.header
-    texts = [header.id, workload_of(entry), entry.status, header.host]
-    texts.append(units.day_and_time(header.wall))
-    if isinstance(entry, SweepEntry):
-        texts.append(sweep_outcome(entry))
-    else:
-        texts += device_of(entry)
-    if run is not None:
-        texts += [run.sweep.header.id, run.text]
-    return " ".join(texts).lower()
+def _name_of(entry: Recorded, run: RunOfSweep | None) -> str:
+    """Return what a person calls it; a run that is called as its sweep stands below that."""
+    name = entry.label.name or ""
+    return "" if run is not None and run.sweep.label.name == name else name
 
 
 def _widest(texts: Sequence[str], most: int) -> int:

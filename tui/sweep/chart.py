@@ -36,9 +36,9 @@ class SweepChart(Lines):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._picture: SweepPicture | None = None
+    DEFAULT_CLASSES = "panel"
+
+    _picture: SweepPicture | None = None
 
     def show(self, picture: SweepPicture) -> None:
         if picture != self._picture:

@@ -68,6 +68,10 @@ class SweepForm(ModalScreen[Plan]):
         self._check()
 
     def action_start(self) -> None:
+        """Answer, once what was typed before has arrived: a field takes its keys one by one."""
+        (self.focused or self).call_later(self._start)
+
+    def _start(self) -> None:
         """Answer with the plan, if it can be."""
         plan = self._check(submitted=True)
         if plan is not None:

@@ -80,9 +80,7 @@ class SweepTopLine(Lines):
 
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._progress: SweepProgress | None = None
+    _progress: SweepProgress | None = None
 
     def show(self, progress: SweepProgress) -> None:
         """Show how far a sweep is."""
@@ -110,9 +108,7 @@ class SweepFindings(GrowingLines):
     DEFAULT_CSS = "SweepFindings { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._sentences: Sequence[str] = ()
+    _sentences: Sequence[str] = ()
 
     def show(self, sentences: Sequence[str]) -> None:
         """Show sentences, the most important first."""
@@ -135,9 +131,7 @@ class SweepRunLine(Lines):
 
     DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._rows_by_width: list[tuple[TextRow, TextRow]] = []
+    _rows_by_width: Sequence[tuple[TextRow, TextRow]] = ()
 
     def show_run(self, name: str, session: Session | None, snapshot: Snapshot | None) -> None:
         """Show a run; without a session it is being started."""

@@ -47,7 +47,7 @@ def picture_of(sweep: Sweep, workload: str, glyphs: Glyphs = UNICODE) -> SweepPi
     if not plan.variations:
         return _bars(rows, best, glyphs)
     rows = tuple(of_workload(rows, workload))
-    axis = axis_of({variation.key: variation.values for variation in plan.variations})
+    axis = axis_of(plan.variations)
     possible = [row for row in rows if row.status != RunStatus.IMPOSSIBLE]
     if axis is None or not possible:
         return _bars(rows, best, glyphs)

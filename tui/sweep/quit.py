@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.screens.quit import Answer, QuitScreen
-from tui.screens.stop import GO_ON
+from tui.screens.quit import Answer, QuestionScreen
 
 
-class SweepQuitScreen(QuitScreen, inherit_bindings=False):
+class SweepQuitScreen(QuestionScreen):
     """Answers `stop`, `after` or `stay`."""
 
     QUESTION = "The sweep is still running."
@@ -30,13 +29,10 @@ class SweepQuitScreen(QuitScreen, inherit_bindings=False):
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("e", "answer('after')", "Stop after this run"),
         Binding("escape", "answer('stay')", "Stay"),
-        Binding("n,q", "answer('stay')", show=False),
-        Binding("left,up", "app.focus_previous", show=False),
-        Binding("right,down", "app.focus_next", show=False),
     ]
 
 
-class SweepStopScreen(SweepQuitScreen, inherit_bindings=False):
+class SweepStopScreen(SweepQuitScreen):
     """Answers `stop`, `after` or `stay`."""
 
     QUESTION = "Stop this sweep?"
@@ -49,15 +45,10 @@ class SweepStopScreen(SweepQuitScreen, inherit_bindings=False):
         ("Go on", "nothing changes"),
         *SweepQuitScreen.CONSEQUENCES[3:],
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "answer('stop')", "Stop now"),
-        Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
-        Binding("e", "answer('after')", "Stop after this run"),
-        *GO_ON,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "answer('stay')", "Go on")]
 
 
-class SweepGoOnScreen(QuitScreen, inherit_bindings=False):
+class SweepGoOnScreen(QuestionScreen):
     """Asks where the sweep stops after this run anyway; answers `stop`, `go_on` or `stay`."""
 
     QUESTION = "The sweep stops after this run."
@@ -75,5 +66,5 @@ class SweepGoOnScreen(QuitScreen, inherit_bindings=False):
         Binding("s", "answer('stop')", "Stop now"),
         Binding("ctrl+c,ctrl+q", "answer('stop')", show=False),
         Binding("m", "answer('go_on')", "Finish the sweep"),
-        *GO_ON,
+        Binding("escape", "answer('stay')", "Go on"),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +17,7 @@ from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
 from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
-from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen
-from tui.screens.quit import QuitScreen
+from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
 from tui.sweep import table as sweep_table
@@ -26,11 +26,6 @@ from tui.sweep.lines import SweepFindings, SweepProgress, SweepRunLine, SweepTop
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
-
-
-def _hidden(key: str, action: str, description: str) -> Binding:
-    """Return a binding that the footer has no room for."""
-    return Binding(key, action, description, show=False)
 
 
 class SweepScreen(BaseScreen):
@@ -49,15 +44,15 @@ class SweepScreen(BaseScreen):
         HELP,
         Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
         THEME,
-        _hidden("up", "move(-1)", "Combination above"),
-        _hidden("down", "move(1)", "Combination below"),
-        _hidden("pageup", "move_page(-1)", "Page up"),
-        _hidden("pagedown", "move_page(1)", "Page down"),
-        _hidden("home", "move(-1000000)", "First combination"),
-        _hidden("end", "move(1000000)", "Last combination"),
-        _hidden("f", "follow", "Follow the current run"),
+        hidden("up", "move(-1)", "Combination above"),
+        hidden("down", "move(1)", "Combination below"),
+        hidden("pageup", "move_page(-1)", "Page up"),
+        hidden("pagedown", "move_page(1)", "Page down"),
+        hidden("home", "move(-1000000)", "First combination"),
+        hidden("end", "move(1000000)", "Last combination"),
+        hidden("f", "follow", "Follow the current run"),
         PALETTE,
-        _hidden("ctrl+c,ctrl+q", "leave", ""),
+        hidden("ctrl+c,ctrl+q", "leave"),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *sweep_lines.HELP[:1],
@@ -66,33 +61,26 @@ class SweepScreen(BaseScreen):
         *sweep_lines.HELP[1:],
     )
 
+    @dataclass
     class Ended(Message):
         """The sweep is over; `text` says how."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class SessionRequested(Message):
         """A session of the sweep is to be shown."""
 
-        def __init__(self, log: Path) -> None:
-            super().__init__()
-            self.log = log
+        log: Path
 
+    @dataclass
     class Left(BaseScreen.Left):
         """The person wants to leave; `interrupted` says whether the sweep was stopped for it."""
 
-        def __init__(self, screen: SweepScreen, run: SweepRun, interrupted: bool) -> None:
-            super().__init__(screen)
-            self.run = run
-            self.interrupted = interrupted
+        run: SweepRun
+        interrupted: bool
 
-    def __init__(
-        self,
-        run: SweepRun,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, run: SweepRun, clock: Callable[[], float] = time.monotonic) -> None:
         """Take the sweep; nothing is run before the screen is mounted."""
         super().__init__()
         self._run = run
@@ -104,7 +92,6 @@ class SweepScreen(BaseScreen):
         self._follows = True
         self._leave_when_ended = False
         self._left = False
-        self._question: QuitScreen | None = None
         run.on_event = self._take_event
 
     @property
@@ -140,8 +127,8 @@ class SweepScreen(BaseScreen):
         self.post_message(self.Ended(self._end_text()))
         if self._leave_when_ended:
             self._go(interrupted=True)
-        elif self._question is not None and self._question.is_current:
-            self._question.dismiss("stay")
+        else:
+            self.withdraw_question()
 
     def _take_event(self, event: Event) -> None:
         self._changed = True
@@ -267,11 +254,9 @@ class SweepScreen(BaseScreen):
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
         last = self._run.stops_after_run
-        self._question = SweepGoOnScreen() if last else SweepStopScreen()
-        self.app.push_screen(self._question, self._take_stop_answer)
+        self.ask(SweepGoOnScreen() if last else SweepStopScreen(), self._take_stop_answer)
 
-    def _take_stop_answer(self, answer: str | None) -> None:
-        self._question = None
+    def _take_stop_answer(self, answer: str) -> None:
         if self._run.ended:
             return
         if answer == "stop":
@@ -288,11 +273,9 @@ class SweepScreen(BaseScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
-            self._question = SweepQuitScreen()
-            self.app.push_screen(self._question, self._take_answer)
+            self.ask(SweepQuitScreen(), self._take_answer)
 
-    def _take_answer(self, answer: str | None) -> None:
-        self._question = None
+    def _take_answer(self, answer: str) -> None:
         if self._run.ended:
             if answer == "stop":
                 self._go(interrupted=False)

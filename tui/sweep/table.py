@@ -44,11 +44,9 @@ HELP: tuple[tuple[str, str], ...] = (
 class SweepTable(RowList):
     """The combinations of a sweep, as wide as their cells need them."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._columns: tuple[SweepTableColumn, ...] = ()
-        self._table: tuple[SweepTableRow, ...] = ()
-        self._widths: list[int] = []
+    _columns: tuple[SweepTableColumn, ...] = ()
+    _table: tuple[SweepTableRow, ...] = ()
+    _widths: Sequence[int] = ()
 
     @property
     def count(self) -> int:

@@ -8,17 +8,16 @@ from tui.formatting.machine import Figure
 from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView, is_over
 from tui.watch.sections import Section, sections
-from tui.widgets.following_lines import Wheel
+from tui.widgets.following_lines import ScrollingLines
 from tui.widgets.lines import (
     ACCENT,
     BAD,
+    HIGH,
     MUTED,
     PLAIN,
     STRONG,
-    Lines,
     cut,
     row_width,
-    with_thumb,
     wrapped,
 )
 from tui.widgets.rows import TextRow, fit
@@ -87,50 +86,23 @@ _LABEL = 13
 _INDENT = 1
 _MARGIN = 2
 """Cells on the right, for the thumb that says which part is shown."""
-_HIGH: tuple[str, ...] = ("meters--high",)
 
 
-class MachineDetail(Wheel, Lines):
+class MachineDetail(ScrollingLines):
     """Every GPU, the CPU, memory, disk, network, and the run; what is unknown with its reason."""
 
-    COMPONENT_CLASSES = {"meters--bar", "meters--track", "meters--high"}  # noqa: RUF012
-
-    DEFAULT_CSS = """
-    MachineDetail {
-        & > .meters--bar { color: $primary; }
-        & > .meters--track { color: $foreground 25%; }
-        & > .meters--high { color: $text-warning; }
-    }
-    """
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._view: MachineView | None = None
-        self._first = 0
-        self.scrolls = False
-        """Whether there is more than fits."""
+    _view: MachineView | None = None
 
     def show(self, view: MachineView) -> None:
         """Show what is known now; what is seen of it stays in place."""
         self._view = view
         self.redraw()
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down."""
-        self._first += delta
-        self.redraw()
-
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the visible rows."""
         if self._view is None or width < 1 or height < 1:
             return []
-        rows = self._all_rows(self._view, width - _MARGIN)
-        self._first = min(max(0, self._first), max(0, len(rows) - height))
-        seen = rows[self._first : self._first + height]
-        self.scrolls = len(rows) > height
-        if self.scrolls:
-            return with_thumb(seen, self._first, len(rows), width, self.glyphs)
-        return seen
+        return self.scrolled(self._all_rows(self._view, width - _MARGIN), width, height)
 
     def _all_rows(self, view: MachineView, width: int) -> list[TextRow]:
         rows: list[TextRow] = []
@@ -177,7 +149,7 @@ class MachineDetail(Wheel, Lines):
 
     def _whole(self, figure: Figure, width: int, *, stale: bool) -> list[TextRow]:
         """Return a figure in rows of its own."""
-        style = {"": PLAIN, "high": _HIGH, "bad": BAD}[figure.level]
+        style = {"": PLAIN, "high": HIGH, "bad": BAD}[figure.level]
         lines = wrapped(figure.text, width - _LABEL, 3, self.ellipsis)
         names = [figure.label, *[""] * len(lines)]
         return [

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
 
 from tui.machine.panel import AboutLines
 from tui.machine.process_list import PROCESS_HELP, ProcessDetails, ProcessList
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, THEME, BaseScreen
+from tui.screens.filtered import FilteredScreen
 from tui.watch.detail import DETAIL_HELP, MachineDetail
-from tui.widgets.text_field import WholeFilterField
 
 Look = Callable[[], MachineView]
 """Returns the machine as it is known now."""
@@ -128,10 +127,10 @@ class GpusScreen(MachineScreen):
 
     def action_scroll_page(self, pages: int) -> None:
         """Show the page above or below."""
-        self._detail.scroll_lines(pages * max(1, self._detail.size.height - 1))
+        self._detail.scroll_pages(pages)
 
 
-class ProcessesScreen(MachineScreen):
+class ProcessesScreen(FilteredScreen, MachineScreen):
     """The processes: of the run, on a GPU, or busy."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -174,17 +173,9 @@ class ProcessesScreen(MachineScreen):
         ),
     )
 
-    def __init__(self, look: Look) -> None:
-        """Show no filter before one is asked for."""
-        super().__init__(look)
-        self._filter = WholeFilterField(
-            placeholder="Type to filter", select_on_focus=False, id="filter"
-        )
-        self._filter.display = False
-
     def compose_parts(self) -> ComposeResult:
         """Lay out the filter, the table, and what is known of the chosen one."""
-        yield self._filter
+        yield self.filter_field
         yield ProcessList(choosing=True, id="processes", classes="panel")
         yield ProcessDetails(id="details")
 
@@ -194,50 +185,12 @@ class ProcessesScreen(MachineScreen):
         super().on_mount()
 
     def paint(self, view: MachineView) -> None:
-        self._table.show(view)
+        self.table.show(view)
 
     @property
-    def _table(self) -> ProcessList:
+    def table(self) -> ProcessList:
         return self.query_one(ProcessList)
 
     def on_process_list_chosen(self) -> None:
         """Show the details of the chosen process."""
-        self.query_one(ProcessDetails).show(self._table.chosen)
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._table.filter(event.value)
-
-    def on_input_submitted(self) -> None:
-        """Give the keys back to the table; what was typed goes on to filter it."""
-        self._filter.display = bool(self._filter.value)
-        self.set_focus(None)
-        self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to clear the filter only where there is one, and none where one is typed."""
-        if action == "filter":
-            return self.focused is not self._filter
-        return action != "clear_filter" or self._filter.display
-
-    def action_filter(self) -> None:
-        """Ask what is to be shown."""
-        self._filter.display = True
-        self._filter.focus()
-        self.refresh_bindings()
-
-    def action_clear_filter(self) -> None:
-        self._filter.value = ""
-        self.on_input_submitted()
-
-    def action_sort(self, step: int) -> None:
-        self._table.sort_by_next(step)
-
-    def action_reverse_order(self) -> None:
-        self._table.reverse()
-
-    def action_move(self, steps: int) -> None:
-        self._table.move(steps)
-
-    def action_move_page(self, direction: int) -> None:
-        """Choose another process, a page further."""
-        self._table.move_page(direction)
+        self.query_one(ProcessDetails).show(self.table.chosen)

@@ -3,72 +3,116 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Static
 
 from dlmon.session.source import MachineSource
-from tui.machine.panel import PANEL_HELP, MachinePanel
 from tui.screens.base import HELP, PALETTE, THEME, BaseScreen
-from tui.watch.detail_screens import GpusScreen, MachineScreen, ProcessesScreen
+
+# Imported after the first paint: the charts take as long as all before them.
+if TYPE_CHECKING:
+    from tui.machine.panel import MachinePanel
+
+ZOOM: tuple[BindingType, ...] = (
+    Binding(
+        "plus,equals_sign",
+        "zoom(False)",
+        "Zoom in",
+        key_display="+",
+        tooltip="Show less time, down to the last 10 s",
+    ),
+    Binding(
+        "minus",
+        "zoom(True)",
+        "Zoom out",
+        key_display="-",
+        tooltip="Show ten minutes, then all since the start",
+    ),
+)
+IN_DEPTH: tuple[BindingType, ...] = (
+    Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+    Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
+)
+SHOWN_HELP = replace(HELP, key_display="?")
+LEAVE: tuple[BindingType, ...] = (
+    Binding("q", "leave", "Quit", tooltip="Leave this screen"),
+    Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
+)
 
 
 class WatchScreen(BaseScreen):
     """This machine, live, until the user leaves."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "plus,equals_sign",
-            "zoom(False)",
-            "Zoom in",
-            key_display="+",
-            tooltip="Show less time, down to the last 10 s",
-        ),
-        Binding(
-            "minus",
-            "zoom(True)",
-            "Zoom out",
-            key_display="-",
-            tooltip="Show ten minutes, then all since the start",
-        ),
-        Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
-        Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
-        THEME,
-        replace(HELP, key_display="?"),
-        Binding("q", "leave", "Quit", tooltip="Leave this screen"),
-        Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
-        PALETTE,
-    ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = PANEL_HELP
+    BINDINGS: ClassVar[list[BindingType]] = [*ZOOM, *IN_DEPTH, THEME, SHOWN_HELP, *LEAVE, PALETTE]
+    READS_WHEN_COVERED: ClassVar[bool] = False
+    DEFAULT_CSS = "WatchScreen #waiting { height: 1fr; padding: 0 1; text-style: bold; }"
 
-    def __init__(
-        self,
-        machine: MachineSource,
-    ) -> None:
+    def __init__(self, machine: MachineSource) -> None:
         """Take where the readings come from; none is asked for before the screen is shown."""
         super().__init__()
         self._source = machine
+        self._panel: MachinePanel | None = None
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        from tui.machine.panel import PANEL_HELP
+
+        return PANEL_HELP
 
     def compose_parts(self) -> ComposeResult:
-        """Lay out the machine's panel over the whole screen."""
-        yield MachinePanel(self._source, processes=True)
+        """Lay out what the panel begins with, for the first paint; the panel follows at once."""
+        yield Static(Content("waiting for the sensors"), id="waiting")
+
+    def on_mount(self) -> None:
+        """Let the app read its own queue, before which nothing is painted."""
+        self.app.call_later(self.call_after_refresh, self._show_panel)
+
+    async def _show_panel(self) -> None:
+        if not self.is_attached:  # left before the first paint
+            return
+        if self.is_active:
+            self._source.start()
+        from tui.machine.panel import MachinePanel
+
+        panel = MachinePanel(self._source, processes=True)
+        with self.app.batch_update():
+            await self.query_one("#waiting").remove()
+            await self.mount(panel, before=0)
+        self._panel = panel
+        if self.is_active:
+            panel.start()
 
     def on_screen_resume(self) -> None:
         """Read the machine while this screen is on top."""
-        self.query_one(MachinePanel).start()
+        if self._panel is not None:
+            self._panel.start()
 
     def on_screen_suspend(self) -> None:
         """Leave the machine to a session's own sensors, but not for what shows the same."""
-        if not isinstance(self.app.screen, MachineScreen):
-            self.query_one(MachinePanel).stop()
+        from tui.watch.detail_screens import MachineScreen
+
+        if self.READS_WHEN_COVERED or isinstance(self.app.screen, MachineScreen):
+            return
+        if self._panel is not None:
+            self._panel.stop()
 
     def action_gpus(self) -> None:
-        self.app.push_screen(GpusScreen(self.query_one(MachinePanel).look))
+        from tui.watch.detail_screens import GpusScreen
+
+        if self._panel is not None:
+            self.app.push_screen(GpusScreen(self._panel.look))
 
     def action_processes(self) -> None:
-        self.app.push_screen(ProcessesScreen(self.query_one(MachinePanel).look))
+        from tui.watch.detail_screens import ProcessesScreen
+
+        if self._panel is not None:
+            self.app.push_screen(ProcessesScreen(self._panel.look))
 
     def action_zoom(self, out: bool) -> None:
         """Show more time, or less."""
-        self.query_one(MachinePanel).zoom(out=out)
+        if self._panel is not None:
+            self._panel.zoom(out=out)

@@ -22,8 +22,8 @@ from tui.drawing.plot import (
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
 from tui.formatting.glyphs import Glyphs
-from tui.widgets.lines import wrapped
-from tui.widgets.rows import RowWidget, TextRow, TextRun, fit
+from tui.widgets.lines import Lines, wrapped
+from tui.widgets.rows import TextRow, TextRun, fit
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ChartPicture:
 SHADES = ("compile", "validation", "pause")
 
 
-class Chart(RowWidget):
+class Chart(Lines):
     """A line over time. The screen asks for `plot_columns` and calls `show`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -93,7 +93,7 @@ class Chart(RowWidget):
 
     @dataclass
     class Pointed(Message):
-        """A column was clicked; beside the line it is one that isn't there."""
+        """A column was clicked; it may lie outside of the picture."""
 
         column: int
 
@@ -102,7 +102,7 @@ class Chart(RowWidget):
 
     @dataclass
     class Dragged(Message):
-        """The chart was dragged by so many columns since it was grabbed, later ones being left."""
+        """The chart was dragged by so many columns since it was grabbed; left is negative."""
 
         columns: int
 
@@ -134,11 +134,6 @@ class Chart(RowWidget):
         self._picture = ChartPicture()
         self._grabbed_x: int | None = None
         self._dragged = False
-
-    @property
-    def filled_cell(self) -> str:
-        """What stands for a filled area, as in a legend."""
-        return self.glyphs.full_cell
 
     @property
     def plot_columns(self) -> int:
@@ -178,7 +173,7 @@ class Chart(RowWidget):
         if picture.reason and all(value is None for value in picture.columns):
             lines = wrapped(picture.reason, plot_width - 2, plot_height, self.ellipsis)
             for y, line in enumerate(lines, (plot_height - len(lines)) // 2):
-                text = _centred(line, plot_width)
+                text = fit(" " * ((plot_width - cell_len(line)) // 2) + line, plot_width)
                 rows[y] = _runs(labels[y], text, [(0, len(text), ())], component="chart--reason")
         return rows
 
@@ -298,7 +293,10 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
     # Where two labels meet in one row, the upper one stays.
     label_at = {round(i * (height - 1) / steps): texts[i] for i in reversed(range(len(texts)))}
     labels = [label_at.get(y, "") for y in range(height)]
-    return [_right_aligned(label, axis_width - 1) + " " if axis_width else "" for label in labels]
+    if not axis_width:
+        return [""] * height
+    room = axis_width - 1
+    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
 
 
 def _backgrounds(
@@ -362,11 +360,3 @@ def _cursor_cell(character: str, side: int, components: tuple[str, ...], glyphs:
     if character == " ":
         return ("|" if glyphs.is_ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
     return ("+" if glyphs.is_ascii else character), (*components, "chart--crossed")
-
-
-def _centred(text: str, width: int) -> str:
-    return fit(" " * ((width - cell_len(text)) // 2) + text, width)
-
-
-def _right_aligned(text: str, width: int) -> str:
-    return fit(" " * (width - cell_len(text)) + text, width)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
-from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import PLAIN, STRONG, Lines, with_thumb, wrapped
+from tui.widgets.following_lines import ScrollingLines
+from tui.widgets.lines import PLAIN, STRONG, UNDERLINED, wrapped
 from tui.widgets.rows import TextRow, fit
 
 Topic = tuple[str, str]
@@ -13,57 +14,27 @@ Topic = tuple[str, str]
 
 _NAME_WIDTH = 18
 _APART = 2
-_HEADING = ("lines--heading",)
 _MOST_ROWS = 100
 
 
-class Explanations(Wheel, Lines):
+class Explanations(ScrollingLines):
     """Sections of topics. One widget draws it all: a widget for each would open slowly.
 
     Args:
         sections: each heading with its topics, and how many blank rows stand between them.
     """
 
-    COMPONENT_CLASSES = Lines.COMPONENT_CLASSES | {"lines--heading"}
-    DEFAULT_CSS = """
-    Explanations > .lines--heading { text-style: bold underline; }
-    """
-
     def __init__(
-        self,
-        sections: Sequence[tuple[str, Sequence[Topic], int]],
-        *,
-        id: str | None = None,
+        self, sections: Sequence[tuple[str, Sequence[Topic], int]], *, id: str | None = None
     ) -> None:
         super().__init__(id=id, classes="panel")
         self._sections = sections
-        self._first = 0
         self._drawn_width = -1
         self._drawn: list[TextRow] = []
 
-    @property
-    def scrolls(self) -> bool:
-        """Whether there is more than fits."""
-        return len(self._all_rows(self.size.width)) > self.size.height
-
-    def scroll_lines(self, delta: int) -> None:
-        height = self.size.height
-        last = max(0, len(self._all_rows(self.size.width)) - height)
-        self._first = max(0, min(self._first + delta, last))
-        self.redraw()
-
-    def scroll_pages(self, delta: int) -> None:
-        """Scroll by a page, less one row; up is negative."""
-        self.scroll_lines(delta * max(1, self.size.height - 1))
-
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the visible rows, and a thumb where there are more."""
-        rows = self._all_rows(width)
-        first = max(0, min(self._first, len(rows) - height))
-        seen = rows[first : first + height]
-        if len(rows) <= height or not height:
-            return seen
-        return with_thumb(seen, first, len(rows), width, self.glyphs)
+        return self.scrolled(self._all_rows(width), width, height)
 
     def _all_rows(self, width: int) -> list[TextRow]:
         if width != self._drawn_width:
@@ -73,7 +44,7 @@ class Explanations(Wheel, Lines):
     def _draw_all(self, width: int) -> list[TextRow]:
         rows: list[TextRow] = []
         for heading, topics, apart in self._sections:
-            rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), _HEADING),), ()]
+            rows += [(), ((fit(heading, min(len(heading), width), self.ellipsis), UNDERLINED),), ()]
             for name, sentence in topics:
                 rows += [*_topic_rows(name, sentence, width, self.ellipsis), *[()] * apart]
         return rows[1:]
@@ -85,10 +56,7 @@ def _topic_rows(name: str, sentence: str, width: int, ellipsis: str) -> list[Tex
     # The last column is the thumb's.
     room = width - _NAME_WIDTH - 2 * _APART
     sentences = wrapped(sentence, room, _MOST_ROWS, ellipsis)
-    count = max(len(names), len(sentences))
-    names += [""] * (count - len(names))
-    sentences += [""] * (count - len(sentences))
     return [
         ((fit(left, _NAME_WIDTH, ellipsis), STRONG), (" " * _APART, PLAIN), (right, PLAIN))
-        for left, right in zip(names, sentences, strict=True)
+        for left, right in zip_longest(names, sentences, fillvalue="")
     ]

@@ -1,4 +1,4 @@
-"""A panel whose newest line stands at the bottom; one can scroll back in it."""
+"""Panels that one can scroll in, and one whose newest line stands at the bottom."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from textual import events
 
-from tui.widgets.lines import Lines
+from tui.widgets.lines import Lines, with_thumb
 from tui.widgets.rows import TextRow
 
 Line = TypeVar("Line")
@@ -30,17 +30,55 @@ class Wheel:
         self.scroll_lines(WHEEL_LINES)
 
 
+class ScrollingLines(Wheel, Lines):
+    """Rows of which some are seen; where there are more, a thumb at the right says which."""
+
+    _first = 0
+    scrolls = False
+    """Whether there is more than fits."""
+
+    def scroll_lines(self, delta: int) -> None:
+        """Show what is further up or down."""
+        self._first += delta
+        self.redraw()
+
+    def scroll_pages(self, pages: int) -> None:
+        """Scroll by pages, less a row each; up is negative."""
+        self.scroll_lines(pages * max(1, self.size.height - 1))
+
+    def bring_into_view(self, index: int, height: int) -> None:
+        """Scroll as little as brings a row among those that are seen."""
+        self._first = max(min(self._first, index), index - height + 1)
+
+    def in_view(self, total: int, height: int) -> range:
+        """Return which rows of so many are seen in so few."""
+        self._first = min(max(0, self._first), max(0, total - height))
+        self.scrolls = total > height
+        return range(self._first, min(self._first + height, total))
+
+    def with_thumb(self, rows: list[TextRow], total: int, width: int) -> list[TextRow]:
+        """Add the thumb to the rows that are seen, if there are more."""
+        if not self.scrolls or not rows:
+            return rows
+        return with_thumb(rows, self._first, total, width, self.glyphs)
+
+    def scrolled(self, rows: list[TextRow], width: int, height: int) -> list[TextRow]:
+        """Return the rows that are seen of all."""
+        seen = self.in_view(len(rows), height)
+        return self.with_thumb(rows[seen.start : seen.stop], len(rows), width)
+
+
 class Tail(Wheel, Lines, Generic[Line]):
     """Follows the newest line, unless one has scrolled back; then what is seen stays in place.
 
     A subclass draws one line in `rows_of`.
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self._lines: Sequence[Line] = ()
-        self._lowest: Line | None = None
-        self._titled = ("", "")
+    DEFAULT_CLASSES = "panel"
+
+    _lines: Sequence[Line] = ()
+    _lowest: Line | None = None
+    _titled = ("", "")
 
     def show_lines(self, lines: Sequence[Line], title: str, note: str = "") -> None:
         """Show lines, oldest first, under a title; `note` stands in the bottom of the border."""

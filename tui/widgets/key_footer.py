@@ -13,22 +13,11 @@ from textual.style import Style
 from textual.widget import Widget
 
 
-class _Key(NamedTuple):
-    """A key as the row shows it: a press of the mouse on it is a press of the key."""
-
-    key: str
-    text: str
-    description: str
-    enabled: bool
-    tooltip: str
-
-
 class _Part(NamedTuple):
-    """What takes a stretch of the row: a key, or the name of a group of keys."""
+    """A stretch of the row: a key, which a click presses, or the name of a group of keys."""
 
-    width: int
-    key: _Key | None
     content: Content
+    key: ActiveBinding | None = None
 
 
 class KeyFooter(Widget):
@@ -72,7 +61,7 @@ class KeyFooter(Widget):
         self.offered: list[ActiveBinding] = []
         """What can be pressed now, with or without room for it."""
         self._parts: list[_Part] = []
-        self._pointed: _Key | None = None
+        self._pointed: ActiveBinding | None = None
 
     def on_mount(self) -> None:
         """Follow what the keys of the screen are."""
@@ -95,10 +84,10 @@ class KeyFooter(Widget):
         fitting: list[_Part] = []
         left = self.size.width
         for together in self._groups():
+            left -= sum(part.content.cell_length for part in together)
             # The blank after the last key may be cut.
-            if sum(part.width for part in together) - 1 > left:
+            if left < -1:
                 break
-            left -= sum(part.width for part in together)
             fitting += together
         return fitting
 
@@ -109,36 +98,22 @@ class KeyFooter(Widget):
             first_of.setdefault(active.binding.action, active)
         parts = []
         for group, members in groupby(first_of.values(), lambda active: active.binding.group):
-            keys = [self._key(active) for active in members]
+            keys = [*members]
             if group is None or len(keys) == 1:
-                parts += [[self._part(f" {key.text} ", key, f"{key.description} ")] for key in keys]
+                parts += [[self._part(key, " ", f"{key.binding.description} ")] for key in keys]
                 continue
-            together = [self._part(key.text, key) for key in keys]
-            blank = _Part(1, None, Content(" "))
-            parts.append([blank, *together, blank, self._part("", None, f"{group.description} ")])
+            blank = _Part(Content(" "))
+            style = self.get_visual_style("key-footer--description")
+            name = _Part(Content.assemble((f"{group.description} ", style)))
+            parts.append([blank, *(self._part(key) for key in keys), blank, name])
         return parts
 
-    def _key(self, active: ActiveBinding) -> _Key:
-        binding = active.binding
-        return _Key(
-            binding.key,
-            self.app.get_key_display(binding),
-            binding.description,
-            active.enabled,
-            active.tooltip or binding.description,
-        )
-
-    def _part(self, text: str, key: _Key | None, description: str = "") -> _Part:
-        dim = Style(dim=True) if key is not None and not key.enabled else Style()
-        if key is not None and key == self._pointed:
-            styles = [self.get_visual_style("key-footer--hover")] * 2
-        else:
-            styles = [
-                self.get_visual_style("key-footer--key"),
-                self.get_visual_style("key-footer--description"),
-            ]
-        content = Content.assemble((text, styles[0] + dim), (description, styles[1] + dim))
-        return _Part(content.cell_length, key, content)
+    def _part(self, key: ActiveBinding, around: str = "", description: str = "") -> _Part:
+        text = f"{around}{self.app.get_key_display(key.binding)}{around}"
+        names = ("hover", "hover") if key == self._pointed else ("key", "description")
+        styles = [self.get_visual_style(f"key-footer--{name}") for name in names]
+        dim = Style() if key.enabled else Style(dim=True)
+        return _Part(Content.assemble((text, styles[0] + dim), (description, styles[1] + dim)), key)
 
     def on_click(self, event: events.Click) -> None:
         """Press the key that lies under the mouse."""
@@ -146,7 +121,7 @@ class KeyFooter(Widget):
         if key is None:
             return
         if key.enabled:
-            self.app.simulate_key(key.key)
+            self.app.simulate_key(key.binding.key)
         else:
             self.app.bell()
 
@@ -157,15 +132,15 @@ class KeyFooter(Widget):
     def on_leave(self) -> None:
         self._point_at(None)
 
-    def _point_at(self, key: _Key | None) -> None:
+    def _point_at(self, key: ActiveBinding | None) -> None:
         if key != self._pointed:
             self._pointed = key
-            self.tooltip = None if key is None else key.tooltip
+            self.tooltip = None if key is None else key.tooltip or key.binding.description
             self.refresh()
 
-    def _key_at(self, column: int) -> _Key | None:
+    def _key_at(self, column: int) -> ActiveBinding | None:
         for part in self._parts:
-            if column < part.width:
+            column -= part.content.cell_length
+            if column < 0:
                 return part.key
-            column -= part.width
         return None

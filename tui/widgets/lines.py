@@ -16,6 +16,12 @@ STRONG: tuple[str, ...] = ("lines--strong",)
 ACCENT: tuple[str, ...] = ("lines--accent",)
 GOOD: tuple[str, ...] = ("lines--good",)
 BAD: tuple[str, ...] = ("lines--bad",)
+HIGH: tuple[str, ...] = ("lines--high",)
+BAR: tuple[str, ...] = ("lines--bar",)
+BRIGHT: tuple[str, ...] = ("lines--bright",)
+TRACK: tuple[str, ...] = ("lines--track",)
+UNDERLINED: tuple[str, ...] = ("lines--underlined",)
+CHOSEN: tuple[str, ...] = ("lines--chosen",)
 
 APART = 2
 """Blanks between what is left and what is right in a line."""
@@ -28,12 +34,8 @@ class Lines(RowWidget):
     """Base of the panels that are text; a subclass formats in `draw`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "lines--plain",
-        "lines--muted",
-        "lines--strong",
-        "lines--accent",
-        "lines--good",
-        "lines--bad",
+        *(PLAIN + MUTED + STRONG + ACCENT + GOOD + BAD + HIGH),
+        *(BAR + BRIGHT + TRACK + UNDERLINED + CHOSEN),
     }
 
     DEFAULT_CSS = """
@@ -43,6 +45,16 @@ class Lines(RowWidget):
         & > .lines--accent { color: $text-accent; text-style: bold; }
         & > .lines--good { color: $text-success; }
         & > .lines--bad { color: $text-error; text-style: bold; }
+        & > .lines--high { color: $text-warning; }
+        & > .lines--bar { color: $primary; }
+        & > .lines--bright { color: $text-primary; }
+        & > .lines--track { color: $foreground 25%; }
+        & > .lines--underlined { text-style: bold underline; }
+        & > .lines--chosen {
+            background: $block-cursor-background;
+            color: $block-cursor-foreground;
+            text-style: bold;
+        }
     }
     """
 
@@ -55,9 +67,7 @@ class GrowingLines(Lines):
 
     MOST_ROWS: ClassVar[int] = 2
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._requested_height = 1
+    _requested_height = 1
 
     def rows_needed(self, width: int) -> int:
         """Return how many rows the text takes at a width."""
@@ -103,8 +113,10 @@ def cut(row: TextRow, width: int, ellipsis: str = "…") -> TextRow:
 def with_thumb(
     rows: list[TextRow], first: int, total: int, width: int, glyphs: Glyphs
 ) -> list[TextRow]:
-    """Add a thumb at the right end of the rows: it says which part of `total` is visible."""
+    """Add a thumb at the right end of the rows that says which of `total` these are, if not all."""
     count = len(rows)
+    if count >= total:
+        return rows
     start = first * count // total
     end = max(start + 1, (first + count) * count // total)
     thumb = glyphs.thumb

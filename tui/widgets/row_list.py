@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import events
 from textual.message import Message
 
-from tui.widgets.following_lines import Wheel
-from tui.widgets.lines import Lines, cut, with_thumb
+from tui.widgets.following_lines import ScrollingLines
+from tui.widgets.lines import CHOSEN, cut
 from tui.widgets.rows import TextRow, fit
 
 MARGIN = 1
 """Cells on the right, for the thumb that says which part is shown."""
 
-_HIGHLIGHTED: tuple[str, ...] = ("row-list--highlighted",)
 _HEADING_ROWS = 1
 
 
-class RowList(Wheel, Lines):
+class RowList(ScrollingLines):
     """Base of the tables that scroll; a subclass says what its rows are.
 
     It never has the focus: the screen moves the highlight.
-    """
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--highlighted"}
-    DEFAULT_CSS = """
-    RowList > .row-list--highlighted {
-        background: $block-cursor-background;
-        color: $block-cursor-foreground;
-        text-style: bold;
-    }
     """
 
     class Highlighted(Message):
@@ -39,11 +27,10 @@ class RowList(Wheel, Lines):
     class Chosen(Message):
         """A row was clicked twice."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-        self.index = 0
-        """The number of the highlighted row."""
-        self._first = 0
+    DEFAULT_CLASSES = "panel"
+
+    index = 0
+    """The number of the highlighted row."""
 
     @property
     def count(self) -> int:
@@ -65,7 +52,7 @@ class RowList(Wheel, Lines):
         self.index = min(max(0, index), max(0, self.count - 1))
         room = self.size.height - _HEADING_ROWS
         if room > 0:
-            self._first = max(min(self._first, self.index), self.index - room + 1)
+            self.bring_into_view(self.index, room)
         self.redraw()
         self.post_message(self.Highlighted())
 
@@ -77,26 +64,16 @@ class RowList(Wheel, Lines):
         """Move the highlight by as many rows as are shown."""
         self.move(direction * max(1, self.size.height - _HEADING_ROWS - 1))
 
-    def scroll_lines(self, delta: int) -> None:
-        """Show what is further up or down; the highlight stays where it is."""
-        self._first += delta
-        self.redraw()
-
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the heading and the visible rows."""
         if not self.count:
             return self.empty_rows(width, height)
         room = max(0, height - _HEADING_ROWS)
-        self._first = min(max(0, self._first), max(0, self.count - room))
-        visible = range(self._first, min(self._first + room, self.count))
+        visible = self.in_view(self.count, room)
         inner = width - MARGIN
         rows = [self.heading(inner), *(self._drawn(index, inner) for index in visible)]
         rows = [cut(row, inner, self.ellipsis) for row in rows[:height]]
-        if self.count > room:
-            rows[_HEADING_ROWS:] = with_thumb(
-                rows[_HEADING_ROWS:], self._first, self.count, width, self.glyphs
-            )
-        return rows
+        return [*rows[:1], *self.with_thumb(rows[1:], self.count, width)]
 
     def on_resize(self, event: events.Resize) -> None:
         """Keep the highlight visible."""
@@ -118,4 +95,4 @@ class RowList(Wheel, Lines):
         if index != self.index:
             return row
         text = "".join(text for text, _ in row)
-        return ((fit(text, width, self.ellipsis), _HIGHLIGHTED),)
+        return ((fit(text, width, self.ellipsis), CHOSEN),)

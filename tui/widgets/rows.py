@@ -115,9 +115,9 @@ class RowWidget(Widget):
     ) -> None:
         """Set the texts in the border: top left, bottom, and the right end of the top.
 
-        They are shown as they are, never read as markup. Of `more`, as many follow
-        `right` as have room, and of the `ruler` as many stand on the line at the bottom.
-        Nothing happens when none of them changed.
+        They are shown as they are, never read as markup. What has room of `more` follows
+        `right`; what has room of the `ruler` stands on the line at the bottom. Nothing
+        happens when none of them changed.
         """
         texts = (title, subtitle, right)
         if (texts, more, ruler) != (self._title_texts, self._title_more, self._ruler):

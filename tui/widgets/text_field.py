@@ -17,39 +17,36 @@ class TextField(Input):
     """
 
     def __init__(
-        self,
-        *,
-        placeholder: str = "",
-        select_on_focus: bool = True,
-        tooltip: str | None = None,
-        id: str | None = None,
+        self, *, placeholder: str = "", tooltip: str | None = None, id: str | None = None
     ) -> None:
-        super().__init__(
-            placeholder=placeholder,
-            select_on_focus=select_on_focus,
-            tooltip=tooltip,
-            id=id,
-            compact=True,
-        )
+        super().__init__(placeholder=placeholder, tooltip=tooltip, id=id, compact=True)
         self.cursor_blink = False
 
 
-class WholeFilterField(TextField):
+class _Filter(TextField):
+    """What a list is filtered by; a screen has one at most."""
+
+    def __init__(self, placeholder: str = "Type to filter") -> None:
+        super().__init__(placeholder=placeholder, id="filter")
+        self.select_on_focus = False
+
+
+class WholeFilterField(_Filter):
     """What a list is filtered by once that is asked for: every character is typed text here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Keep", tooltip="Keep the filter, and leave its field"),
+        Binding("enter", "submit", "Keep", tooltip="Keep the filter, and leave its field")
     ]
 
 
-class FilterField(TextField):
+class FilterField(_Filter):
     """What a list is filtered by: typed at once, so letters are no commands here.
 
     But `q` quits while nothing is typed, and `?` asks for help: no workload has such a name.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "Clear the filter", show=False),
+        Binding("escape", "clear", "Clear the filter", show=False)
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:

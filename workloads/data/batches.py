@@ -73,7 +73,7 @@ def _pipeline_of_keras(feed: Feed, shuffle: bool) -> Any:
     return dataset.apply(tensorflow.data.experimental.assert_cardinality(feed.steps))
 
 
-class RepeatedBatches(keras.utils.PyDataset):
+class RepeatedBatches(keras.utils.PyDataset):  # type: ignore[misc]
     """A few batches over and over."""
 
     def __init__(self, batches: list[tuple[NDArray[Any], NDArray[Any]]], num_batches: int) -> None:
@@ -90,7 +90,7 @@ class RepeatedBatches(keras.utils.PyDataset):
         return self._batches[index % len(self._batches)]
 
 
-class AugmentedBatches(keras.utils.PyDataset):
+class AugmentedBatches(keras.utils.PyDataset):  # type: ignore[misc]
     """Whole batches in a new order every epoch, each image shifted and flipped at random."""
 
     def __init__(
@@ -127,8 +127,8 @@ def shifted_and_flipped(
     that move in from outside are those of the edge.
     """
     count, height, width, _ = images.shape
-    rows, row_part = _moved(height, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, count))
-    columns, column_part = _moved(width, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, count))
+    rows, row_part = _moved(height, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, (count,)))
+    columns, column_part = _moved(width, random.uniform(-LARGEST_SHIFT, LARGEST_SHIFT, (count,)))
     image = np.arange(count)[:, None, None]
     # One more row and column than the image has: neighbours are mixed next.
     seen = images[image, rows[:, :, None], columns[:, None, :]]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from numpy.typing import NDArray
 
-from dlmon.files import MIB
+from dlmon.files import MIB, open_to_read
 from workloads.data.feeds import Feed
 
 LARGEST_FILE = 256 * MIB
@@ -110,21 +111,6 @@ class DataSet(Protocol):
         """Return what a person calls the data."""
         ...
 
-    @property
-    def sample_shape(self) -> tuple[int, ...]:
-        """Return the shape of one sample."""
-        ...
-
-    @property
-    def train_samples(self) -> int:
-        """Return how many samples the whole set has for training."""
-        ...
-
-    @property
-    def test_samples(self) -> int:
-        """Return how many samples the whole set has for testing."""
-        ...
-
     def find(self, folder: Path) -> Path | None:
         """Look for the set in one `datasets` folder of Keras."""
         ...
@@ -152,6 +138,16 @@ def reading(path: Path) -> Iterator[None]:
             f"{path} can't be read as data ({one_line(error)}); "
             "remove the cached copy, or choose synthetic data"
         ) from error
+
+
+@contextmanager
+def opened_npz(path: Path) -> Iterator[IO[bytes]]:
+    """Open an npz archive, and turn what is wrong with it into one sentence."""
+    with reading(path), open_to_read(path, LARGEST_FILE) as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is not an npz archive, or only a part of one")
+        file.seek(0)
+        yield file
 
 
 def one_line(error: Exception) -> str:

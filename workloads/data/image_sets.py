@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dlmon.files import open_to_read
-from workloads.data.dataset import LARGEST_FILE, Data, DataError, reading
+from workloads.data.dataset import LARGEST_FILE, Data, DataError, opened_npz, reading
 from workloads.data.feeds import SEED
 from workloads.data.pickled import as_array, read_batch
 
@@ -23,6 +22,7 @@ CIFAR10_FOLDERS = ("cifar-10-batches-py-target/cifar-10-batches-py", "cifar-10-b
 
 Pixels = NDArray[np.uint8]
 Labels = NDArray[np.uint8]
+Samples = tuple[NDArray[np.float32], Labels]
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,18 @@ class ImageSet:
     def synthesize(self) -> Data:
         """Make random images and labels; the same every time."""
         random = np.random.SFC64(SEED)
-        train, test = self.train_samples, self.test_samples
-        return self._data(
-            _scale(_random_bytes(random, (train, *self.image_shape))),
-            _random_bytes(random, (train, *self.label_shape)) % self.classes,
-            _scale(_random_bytes(random, (test, *self.image_shape))),
-            _random_bytes(random, (test, *self.label_shape)) % self.classes,
-            origin="synthetic",
-        )
+        train = self._random(random, self.train_samples)
+        return self._data(train, self._random(random, self.test_samples), origin="synthetic")
 
-    def _data(
-        self,
-        x_train: NDArray[np.float32],
-        y_train: Labels,
-        x_test: NDArray[np.float32],
-        y_test: Labels,
-        origin: str,
-    ) -> Data:
-        return Data(
-            x_train.reshape(-1, *self.sample_shape),
-            y_train,
-            x_test.reshape(-1, *self.sample_shape),
-            y_test,
-            origin,
-            augmented=self.augmented,
-        )
+    def _random(self, random: np.random.SFC64, samples: int) -> Samples:
+        pixels = _random_bytes(random, (samples, *self.image_shape))
+        return _scale(pixels), _random_bytes(random, (samples, *self.label_shape)) % self.classes
+
+    def _data(self, train: Samples, test: Samples, origin: str) -> Data:
+        (x_train, y_train), (x_test, y_test) = train, test
+        x_train = x_train.reshape(-1, *self.sample_shape)
+        x_test = x_test.reshape(-1, *self.sample_shape)
+        return Data(x_train, y_train, x_test, y_test, origin, augmented=self.augmented)
 
     def _checked(self, pixels: Any, labels: Any) -> tuple[Pixels, Labels]:
         if pixels.dtype != np.uint8 or pixels.shape[1:] != self.image_shape:
@@ -99,14 +86,10 @@ class Mnist(ImageSet):
         return path if is_there(path) else None
 
     def read(self, path: Path) -> Data:
-        with reading(path), open_to_read(path, LARGEST_FILE) as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is not an npz archive, or only a part of one")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                train = self._checked(archive["x_train"], archive["y_train"])
-                test = self._checked(archive["x_test"], archive["y_test"])
-        return self._data(_scale(train[0]), train[1], _scale(test[0]), test[1], origin="real")
+        with opened_npz(path) as file, np.load(file, allow_pickle=False) as archive:
+            train = self._checked(archive["x_train"], archive["y_train"])
+            test = self._checked(archive["x_test"], archive["y_test"])
+        return self._data(_joined([train]), _joined([test]), origin="real")
 
 
 class Cifar10(ImageSet):
@@ -121,9 +104,9 @@ class Cifar10(ImageSet):
         return None
 
     def read(self, path: Path) -> Data:
-        x_train, y_train = _join([self._read_batch(path / name) for name in CIFAR10_BATCHES])
-        x_test, y_test = _join([self._read_batch(path / CIFAR10_TEST_BATCH)])
-        return self._data(x_train, y_train, x_test, y_test, origin="real")
+        train = _joined([self._read_batch(path / name) for name in CIFAR10_BATCHES])
+        test = _joined([self._read_batch(path / CIFAR10_TEST_BATCH)])
+        return self._data(train, test, origin="real")
 
     def _read_batch(self, path: Path) -> tuple[Pixels, Labels]:
         """Read one batch: rows of 1024 red, then green, then blue pixels."""
@@ -180,7 +163,7 @@ def is_there(path: Path) -> bool:
     return os.access(path, os.F_OK)
 
 
-def _join(batches: list[tuple[Pixels, Labels]]) -> tuple[NDArray[np.float32], Labels]:
+def _joined(batches: list[tuple[Pixels, Labels]]) -> Samples:
     """Scale batches into one array, without a joined copy of their pixels."""
     samples = sum(len(pixels) for pixels, _ in batches)
     x = np.empty((samples, *batches[0][0].shape[1:]), np.float32)
@@ -197,4 +180,6 @@ def _random_bytes(random: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np
 
 
 def _scale(pixels: Pixels, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    return np.divide(pixels, np.float32(255), out=out, dtype=np.float32, order="C")
+    scaled: NDArray[np.float32]
+    scaled = np.divide(pixels, np.float32(255), out=out, dtype=np.float32, order="C")
+    return scaled

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from workloads.data.dataset import Data, DataError, DataSet, one_line
@@ -87,29 +88,24 @@ def fetch_with_keras(dataset: str) -> None:
         ) from error
 
 
-def _mnist(sample_shape: tuple[int, ...]) -> Mnist:
-    return Mnist(
-        name="mnist",
-        image_shape=(28, 28),
-        sample_shape=sample_shape,
-        label_shape=(),
-        classes=10,
-        train_samples=60_000,
-        test_samples=10_000,
-    )
-
-
-def _cifar10(augmented: bool) -> Cifar10:
-    return Cifar10(
-        name="cifar10",
-        image_shape=(32, 32, 3),
-        sample_shape=(32, 32, 3),
-        label_shape=(1,),
-        classes=10,
-        train_samples=50_000,
-        test_samples=10_000,
-        augmented=augmented,
-    )
+_MNIST = Mnist(
+    name="mnist",
+    image_shape=(28, 28),
+    sample_shape=(28, 28),
+    label_shape=(),
+    classes=10,
+    train_samples=60_000,
+    test_samples=10_000,
+)
+_CIFAR10 = Cifar10(
+    name="cifar10",
+    image_shape=(32, 32, 3),
+    sample_shape=(32, 32, 3),
+    label_shape=(1,),
+    classes=10,
+    train_samples=50_000,
+    test_samples=10_000,
+)
 
 
 def _imagenet(size: int) -> RepeatedImages:
@@ -117,11 +113,11 @@ def _imagenet(size: int) -> RepeatedImages:
 
 
 DATASETS: dict[str, DataSet] = {
-    "mnist": _mnist((28, 28)),
-    "mnist-rows": _mnist((784,)),
-    "mnist-planes": _mnist((28, 28, 1)),
-    "cifar10": _cifar10(augmented=False),
-    "cifar10-augmented": _cifar10(augmented=True),
+    "mnist": _MNIST,
+    "mnist-rows": replace(_MNIST, sample_shape=(784,)),
+    "mnist-planes": replace(_MNIST, sample_shape=(28, 28, 1)),
+    "cifar10": _CIFAR10,
+    "cifar10-augmented": replace(_CIFAR10, augmented=True),
     "imdb-bigrams": Imdb(length=400, bigrams=True),
     "imdb-words": Imdb(length=100, bigrams=False),
     "nietzsche": Nietzsche(length=40, characters=57, text_length=600_893),

@@ -8,7 +8,8 @@ that a pickle of arrays asks for has a stand-in here, and any other is refused.
 from __future__ import annotations
 
 import pickle
-from typing import IO, Any, ClassVar
+from collections.abc import Mapping
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ def read_batch(file: IO[bytes]) -> Any:
         pickle.UnpicklingError: it holds something else, or is broken.
         Exception: it is broken in one of the many ways that pickle has no error for.
     """
-    return _BatchUnpickler(file, encoding="bytes").load()
+    return _unpickled(file, _OF_BATCHES)
 
 
 def as_array(unpickled: Any) -> NDArray[Any]:
@@ -48,7 +49,7 @@ def read_object_array(file: IO[bytes]) -> list[Any]:
         raise ValueError(f"it is of version {version} of the npy format")
     if kind != np.dtype("O"):
         raise ValueError(f"it is an array of {kind}, not of lists")
-    array = _ObjectsUnpickler(file, encoding="bytes").load()
+    array = _unpickled(file, _OF_OBJECTS)
     if not isinstance(array, _PickledObjects):
         raise ValueError("it is not an array")
     return array.values
@@ -125,35 +126,32 @@ def _pickled_bytes(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-class _DataUnpickler(pickle.Unpickler):
-    """Reads what needs no name to be looked up, or one of the stand-ins'."""
-
-    stand_ins: ClassVar[dict[tuple[str, str], Any]]
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in for what rebuilds an array."""
-        if (module, name) not in self.stand_ins:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not data")
-        return self.stand_ins[module, name]
-
-
-class _BatchUnpickler(_DataUnpickler):
-    stand_ins: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy", "ndarray"): _PickledArray,
-        ("numpy", "dtype"): _PickledType,
-        ("numpy.core.multiarray", "_reconstruct"): _PickledArray,
-        ("numpy._core.multiarray", "_reconstruct"): _PickledArray,
-        ("numpy.core.numeric", "_frombuffer"): _PickledArray.from_buffer,
-        ("numpy._core.numeric", "_frombuffer"): _PickledArray.from_buffer,
-        ("_codecs", "encode"): _pickled_bytes,
-    }
+_ARRAY_NAMES = (
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+)
+_OF_BATCHES = {
+    **dict.fromkeys(_ARRAY_NAMES, _PickledArray),
+    ("numpy", "dtype"): _PickledType,
+    ("numpy.core.numeric", "_frombuffer"): _PickledArray.from_buffer,
+    ("numpy._core.numeric", "_frombuffer"): _PickledArray.from_buffer,
+    ("_codecs", "encode"): _pickled_bytes,
+}
+_OF_OBJECTS = {
+    **dict.fromkeys(_ARRAY_NAMES, _PickledObjects),
+    ("numpy", "dtype"): _PickledObjectType,
+    ("_codecs", "encode"): _pickled_bytes,
+}
 
 
-class _ObjectsUnpickler(_DataUnpickler):
-    stand_ins: ClassVar[dict[tuple[str, str], Any]] = {
-        ("numpy", "ndarray"): _PickledObjects,
-        ("numpy", "dtype"): _PickledObjectType,
-        ("numpy.core.multiarray", "_reconstruct"): _PickledObjects,
-        ("numpy._core.multiarray", "_reconstruct"): _PickledObjects,
-        ("_codecs", "encode"): _pickled_bytes,
-    }
+def _unpickled(file: IO[bytes], stand_ins: Mapping[tuple[str, str], Any]) -> Any:
+    """Read what needs no name to be looked up, or only those of the stand-ins."""
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if (module, name) not in stand_ins:
+                raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not data")
+            return stand_ins[module, name]
+
+    return Unpickler(file, encoding="bytes").load()

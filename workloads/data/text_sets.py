@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dlmon.files import open_to_read, read_regular
+from dlmon.files import read_regular
 from workloads.catalog import ESTIMATED_VOCABULARY
-from workloads.data.dataset import LARGEST_FILE, Data, reading
+from workloads.data.dataset import LARGEST_FILE, Data, opened_npz, reading
 from workloads.data.feeds import SEED
 from workloads.data.image_sets import is_there
 from workloads.data.pickled import read_object_array
@@ -80,6 +80,9 @@ class Reviews:
         return Reviews(ids, ends)
 
 
+Labelled = tuple[Reviews, NDArray[np.uint8]]
+
+
 @dataclass(frozen=True)
 class Imdb:
     """Film reviews and whether they praise, in an npz archive of lists of word ranks.
@@ -105,14 +108,9 @@ class Imdb:
         return path if is_there(path) else None
 
     def read(self, path: Path) -> Data:
-        with reading(path), open_to_read(path, LARGEST_FILE) as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is not an npz archive, or only a part of one")
-            file.seek(0)
-            with zipfile.ZipFile(file) as archive:
-                train, y_train = _read_reviews(archive, "train")
-                test, y_test = _read_reviews(archive, "test")
-        return self._data(train, y_train, test, y_test, "real")
+        with opened_npz(path) as file, zipfile.ZipFile(file) as archive:
+            train, test = _read_reviews(archive, "train"), _read_reviews(archive, "test")
+        return self._data(train, test, "real")
 
     def fetch(self) -> None:
         import keras
@@ -126,16 +124,10 @@ class Imdb:
         y_train, y_test = (
             random.integers(0, 2, n, np.uint8) for n in (self.train_samples, self.test_samples)
         )
-        return self._data(train, y_train, test, y_test, "synthetic")
+        return self._data((train, y_train), (test, y_test), "synthetic")
 
-    def _data(
-        self,
-        train: Reviews,
-        y_train: NDArray[np.uint8],
-        test: Reviews,
-        y_test: NDArray[np.uint8],
-        origin: str,
-    ) -> Data:
+    def _data(self, of_training: Labelled, of_testing: Labelled, origin: str) -> Data:
+        (train, y_train), (test, y_test) = of_training, of_testing
         vocabulary = None
         if self.bigrams:
             known = _different(train.pairs()[0])
@@ -144,14 +136,8 @@ class Imdb:
                 vocabulary = ESTIMATED_VOCABULARY
                 known = known[: vocabulary - WORDS - 1]
             train, test = train.with_bigrams(known), test.with_bigrams(known)
-        return Data(
-            train.last(self.length),
-            y_train,
-            test.last(self.length),
-            y_test,
-            origin,
-            vocabulary=vocabulary,
-        )
+        x_train, x_test = train.last(self.length), test.last(self.length)
+        return Data(x_train, y_train, x_test, y_test, origin, vocabulary=vocabulary)
 
 
 def _different(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -186,7 +172,7 @@ def _random_reviews(random: np.random.Generator, count: int) -> Reviews:
     return reviews_of(ranks.astype(np.int32), lengths)
 
 
-def _read_reviews(archive: zipfile.ZipFile, part: str) -> tuple[Reviews, NDArray[np.uint8]]:
+def _read_reviews(archive: zipfile.ZipFile, part: str) -> Labelled:
     with archive.open(f"x_{part}.npy") as file:
         lists = read_object_array(file)
     with archive.open(f"y_{part}.npy") as file:

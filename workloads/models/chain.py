@@ -8,18 +8,35 @@ import keras
 from keras import layers
 
 from workloads import layers as described
+from workloads.catalog import Workload
 
 
-def keras_layers(chain: Iterable[described.Layer]) -> list[keras.layers.Layer]:
-    """Return the layers of a chain without branches, in its order."""
-    return [made for layer in chain for made in _made(layer)]
+def sequential(workload: Workload, activation: str, dtype: str | None = None) -> keras.Model:
+    """Return a network without branches, yet to be compiled; its last layer has `activation`.
+
+    Args:
+        workload: describes its layers.
+        activation: of the last layer.
+        dtype: of the samples; by default that of the weights.
+    """
+    (units,) = workload.output_shape
+    return keras.Sequential(
+        [
+            keras.Input(workload.input_shape, dtype=dtype),
+            *(made for layer in workload.layers[:-1] for made in _made(layer)),
+            # In half precision a softmax or sigmoid rounds, and the loss turns infinite.
+            layers.Dense(units, activation=activation, dtype="float32"),
+        ],
+        name=workload.name,
+    )
 
 
 def applied(x: keras.KerasTensor, chain: Iterable[described.Layer]) -> keras.KerasTensor:
     """Return what a chain makes of `x`."""
     for layer in chain:
         if isinstance(layer, described.Branches):
-            x = layers.Concatenate(axis=-1)([applied(x, branch) for branch in layer.branches])
+            join = layers.Add() if layer.added else layers.Concatenate(axis=-1)
+            x = join([applied(x, branch) for branch in layer.branches])
             continue
         for made in _made(layer):
             x = made(x)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import keras
-from keras import layers
 
 from workloads.catalog import Workload
-from workloads.models.chain import keras_layers
+from workloads.models.chain import sequential
 
 
 def build(workload: Workload) -> keras.Model:
@@ -15,15 +14,7 @@ def build(workload: Workload) -> keras.Model:
     It takes (batch, 32, 32, 3) pixels from 0 to 1 and gives (batch, 10)
     probabilities; labels are class numbers.
     """
-    model = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            *keras_layers(workload.layers[:-1]),
-            # In half precision a softmax loses small probabilities and the loss turns infinite.
-            layers.Dense(10, activation="softmax", dtype="float32"),
-        ],
-        name=workload.name,
-    )
+    model = sequential(workload, "softmax")
     deep = workload.name == "cifar10-deep-cnn"
     model.compile(
         optimizer=_decaying_rmsprop() if deep else keras.optimizers.Adam(),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import keras
-from keras import layers
 
 from workloads.catalog import Workload
-from workloads.models.chain import keras_layers
+from workloads.models.chain import sequential
 
 OPTIMIZERS = {
     "mnist-mlp": lambda: keras.optimizers.RMSprop(),
@@ -21,15 +20,7 @@ def build(workload: Workload) -> keras.Model:
     It takes pixels from 0 to 1 in the workload's shape and gives (batch, 10)
     probabilities; labels are class numbers.
     """
-    model = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            *keras_layers(workload.layers[:-1]),
-            # In half precision a softmax loses small probabilities and the loss turns infinite.
-            layers.Dense(10, activation="softmax", dtype="float32"),
-        ],
-        name=workload.name,
-    )
+    model = sequential(workload, "softmax")
     model.compile(
         optimizer=OPTIMIZERS.get(workload.name, keras.optimizers.Adam)(),
         loss="sparse_categorical_crossentropy",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import keras
-from keras import layers
 
 from workloads.catalog import Workload
-from workloads.models.chain import keras_layers
+from workloads.models.chain import sequential
 
 
 def build(workload: Workload) -> keras.Model:
@@ -15,16 +14,7 @@ def build(workload: Workload) -> keras.Model:
     It takes (batch, 40, 57) one-hot characters and gives (batch, 57)
     probabilities; labels are one-hot too.
     """
-    _, characters = workload.input_shape
-    model = keras.Sequential(
-        [
-            keras.Input(workload.input_shape),
-            *keras_layers(workload.layers[:-1]),
-            # In half precision a softmax loses small probabilities and the loss turns infinite.
-            layers.Dense(characters, activation="softmax", dtype="float32"),
-        ],
-        name=workload.name,
-    )
+    model = sequential(workload, "softmax")
     model.compile(
         optimizer=keras.optimizers.RMSprop(learning_rate=0.01), loss="categorical_crossentropy"
     )

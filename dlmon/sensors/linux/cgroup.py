@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from dlmon.records import Cpu, MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 Limit = TypeVar("Limit", int, float)
@@ -45,12 +46,12 @@ class Group:
     directories: tuple[Path, ...]
 
 
-class CgroupProvider:
+class CgroupProvider(Provider):
     """Limits of this process's own group, which is the workload's too."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._throttle: tuple[Path, str] | None = None
+        self._throttled: Path | None = None
         self._periods: tuple[int, int] | None = None
         self._cores = 0.0
         self._cpu_time = Rates()
@@ -61,31 +62,13 @@ class CgroupProvider:
         self._faults = Rates()
 
     def facts(self) -> MachineFacts:
-        try:
-            mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
-            paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
-            meminfo = kernel_files.read(self._root / "proc/meminfo")
-            memory_bytes = _bytes_of("MemTotal", meminfo)
-        except (OSError, ValueError) as error:
-            self._why_no_limit = kernel_files.reason(error)
-            return MachineFacts(
-                why=dict.fromkeys(("cpu_limit", "memory_limit_mib"), self._why_no_limit)
-            )
-        why: dict[str, str] = {}
-        cpu_limit = memory_limit_mib = swap_mib = None
-        try:
-            cpu_limit = self._find_cpu_limit(find_group("cpu", mounts, paths, self._root))
-        except (OSError, ValueError) as error:
-            why["cpu_limit"] = self._why_no_limit = kernel_files.reason(error)
-        try:
-            group = find_group("memory", mounts, paths, self._root)
-            memory_limit_mib = self._find_memory_limit(group, memory_bytes)
-            swap_mib = _swap_allowed(group, meminfo)
-        except (OSError, ValueError) as error:
-            why["memory_limit_mib"] = kernel_files.reason(error)
-        return MachineFacts(
-            cpu_limit=cpu_limit, memory_limit_mib=memory_limit_mib, swap_mib=swap_mib, why=why
+        values, why = ask(
+            {"cpu_limit": self._find_cpu_limit, "memory_limit_mib": self._find_memory_limit}
         )
+        self._why_no_limit = why.get("cpu_limit", "")
+        if "memory_limit_mib" in values:
+            values["swap_mib"] = self._swap_allowed()
+        return MachineFacts(**values, why=why)
 
     def fast(self, t: int) -> Reading:
         """Read how much of the quota is used, how often it stopped us, and the group's memory."""
@@ -96,75 +79,86 @@ class CgroupProvider:
         if self._memory is None:
             return Reading()
         version, directory = self._memory
-        swap_used_mib: int | None = None
-        swap_mib_s: float | None = None
-        major_faults_s: float | None = None
-        why: dict[str, str] = {}
-        try:
-            swap_used_mib = swap_used(version, directory) // BYTES_IN_MIB
-        except (OSError, ValueError) as error:
-            why["swap_used_mib"] = kernel_files.reason(error)
-        try:
+
+        def swap_mib_s() -> float:
             (pages_s,) = self._swapped.per_second(t, swapped_pages(version, directory))
-            swap_mib_s = mib_per_second(pages_s * self._page_bytes)
-        except (OSError, ValueError) as error:
-            why["swap_mib_s"] = kernel_files.reason(error)
-        try:
-            faults = major_faults(version, directory)
-            major_faults_s = round(self._faults.per_second(t, faults)[0], 1)
-        except (OSError, ValueError) as error:
-            why["major_faults_s"] = kernel_files.reason(error)
-        return Reading(memory=Memory(None, swap_used_mib, swap_mib_s, major_faults_s, why))
+            return mib_per_second(pages_s * self._page_bytes)
 
-    def _find_cpu_limit(self, group: Group) -> float:
-        limit = cpu_limit_v2 if group.version == 2 else cpu_limit_v1
-        cores, directory = _lowest_limit(group, limit, "no CPU limit is set")
-        self._throttle = (directory, str(directory / "cpu.stat"))
-        self._cores = cores
-        return round(cores, 2)
+        def major_faults_s() -> float:
+            (faults_s,) = self._faults.per_second(t, major_faults(version, directory))
+            return round(faults_s, 1)
 
-    def _find_memory_limit(self, group: Group, memory_bytes: int) -> int:
-        limit = memory_limit_v2 if group.version == 2 else memory_limit_v1
-        allowed, directory = _lowest_limit(group, limit, "no memory limit is set")
-        if allowed >= memory_bytes:
+        values, why = ask(
+            {
+                "swap_used_mib": lambda: swap_used(version, directory) // BYTES_IN_MIB,
+                "swap_mib_s": swap_mib_s,
+                "major_faults_s": major_faults_s,
+            }
+        )
+        return Reading(memory=Memory(**values, why=why))
+
+    def _find_cpu_limit(self) -> float:
+        group = own_group("cpu", self._root)
+        self._cores, self._throttled = _lowest_limit(group, cpu_limit, "no CPU limit is set")
+        return round(self._cores, 2)
+
+    def _find_memory_limit(self) -> int:
+        group = own_group("memory", self._root)
+        allowed, directory = _lowest_limit(group, memory_limit, "no memory limit is set")
+        if allowed >= self._machine_bytes("MemTotal"):
             raise ValueError("no memory limit is set")
         self._memory = (group.version, directory)
         return allowed // BYTES_IN_MIB
 
+    def _swap_allowed(self) -> int | None:
+        """Return the MiB that the group may swap out, None where the machine has no more anyway."""
+        try:
+            group = own_group("memory", self._root)
+            allowed, _ = _lowest_limit(group, swap_limit, "no swap limit is set")
+            return allowed // BYTES_IN_MIB if allowed < self._machine_bytes("SwapTotal") else None
+        except (OSError, ValueError):
+            return None
+
+    def _machine_bytes(self, name: str) -> int:
+        for line in kernel_files.read(self._root / "proc/meminfo").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+        raise ValueError("/proc/meminfo can't be understood")
+
     def _cpu(self, t: int) -> Cpu:
-        if self._throttle is None:
+        directory = self._throttled
+        if directory is None:
             return Cpu(why=dict.fromkeys(("throttled_pct", "limit_used_pct"), self._why_no_limit))
-        why: dict[str, str] = {}
-        throttled = used = None
-        directory, stat = self._throttle
         try:
-            cpu_stat = kernel_files.read(stat)
+            cpu_stat = kernel_files.read(directory / "cpu.stat")
         except OSError as error:
-            return Cpu(
-                why=dict.fromkeys(("throttled_pct", "limit_used_pct"), kernel_files.reason(error))
-            )
-        try:
-            last, self._periods = self._periods, throttled_periods(cpu_stat)
-            if last is None:
-                raise ValueError("no earlier reading yet")
-            throttled = throttled_pct(last, self._periods)
-        except ValueError as error:
-            why["throttled_pct"] = str(error)
-        try:
+            why = dict.fromkeys(("throttled_pct", "limit_used_pct"), kernel_files.reason(error))
+            return Cpu(why=why)
+
+        def limit_used_pct() -> float:
             (cpu_us_s,) = self._cpu_time.per_second(t, cpu_time_us(directory, cpu_stat))
-            used = round(min(100.0, cpu_us_s / 1e4 / self._cores), 1)
-        except (OSError, ValueError) as error:
-            why["limit_used_pct"] = kernel_files.reason(error)
-        return Cpu(throttled_pct=throttled, limit_used_pct=used, why=why)
+            return round(min(100.0, cpu_us_s / 1e4 / self._cores), 1)
+
+        values, why = ask(
+            {
+                "throttled_pct": lambda: self._throttled_pct(cpu_stat),
+                "limit_used_pct": limit_used_pct,
+            }
+        )
+        return Cpu(**values, why=why)
+
+    def _throttled_pct(self, cpu_stat: str) -> float:
+        last, self._periods = self._periods, throttled_periods(cpu_stat)
+        if last is None:
+            raise ValueError("no earlier reading yet")
+        return throttled_pct(last, self._periods)
 
     def _memory_used(self) -> Memory | None:
         if self._memory is None:
             return None
         version, directory = self._memory
-        try:
-            return Memory(used_mib=memory_used(version, directory) // BYTES_IN_MIB)
-        except (OSError, ValueError) as error:
-            return Memory(why={"used_mib": kernel_files.reason(error)})
+        values, why = ask({"used_mib": lambda: memory_used(version, directory) // BYTES_IN_MIB})
+        return Memory(**values, why=why)
 
 
 def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
@@ -193,6 +187,18 @@ def parse_membership(cgroup: str) -> dict[str, str]:
     return paths
 
 
+def own_group(controller: str, root: Path) -> Group:
+    """Return the group of this process where `controller`'s limits are.
+
+    Raises:
+        OSError: what is mounted can't be read.
+        ValueError: no hierarchy has this controller.
+    """
+    mounts = parse_mounts(kernel_files.read(root / "proc/self/mountinfo"))
+    paths = parse_membership(kernel_files.read(root / "proc/self/cgroup"))
+    return find_group(controller, mounts, paths, root)
+
+
 def find_group(
     controller: str, mounts: tuple[Mount, ...], paths: dict[str, str], root: Path = Path("/")
 ) -> Group:
@@ -208,41 +214,30 @@ def find_group(
     raise ValueError("no control group is mounted")
 
 
-def cpu_limit_v2(directory: Path) -> float | None:
-    """Return the cores that `cpu.max` allows, or None for no limit ("max 100000")."""
-    quota, _, period = _text_of(directory / "cpu.max", "max 100000").partition(" ")
-    return None if quota == "max" else _positive(quota) / _positive(period)
+def cpu_limit(version: int, directory: Path) -> float | None:
+    """Return the cores that a group may use, or None for no limit ("max 100000", or -1)."""
+    if version == 2:
+        quota, _, period = _text_of(directory / "cpu.max", "max 100000").partition(" ")
+        return None if quota == "max" else _positive(quota) / _positive(period)
+    quota_us = int(_text_of(directory / "cpu.cfs_quota_us", "-1"))
+    if quota_us < 0:
+        return None
+    return quota_us / _positive(_text_of(directory / "cpu.cfs_period_us", ""))
 
 
-def cpu_limit_v1(directory: Path) -> float | None:
-    """Return the cores that `cpu.cfs_quota_us` allows, or None for no limit (-1)."""
-    quota = int(_text_of(directory / "cpu.cfs_quota_us", "-1"))
-    return None if quota < 0 else quota / _positive(_text_of(directory / "cpu.cfs_period_us", ""))
+def memory_limit(version: int, directory: Path) -> int | None:
+    """Return the bytes that a group may use, or None for no limit."""
+    return _limit_bytes(directory / ("memory.max" if version == 2 else "memory.limit_in_bytes"))
 
 
-def memory_limit_v2(directory: Path) -> int | None:
-    """Return the bytes that `memory.max` allows, or None for no limit ("max")."""
-    text = _text_of(directory / "memory.max", "max")
-    return None if text == "max" else int(text)
-
-
-def memory_limit_v1(directory: Path) -> int | None:
-    """Return the bytes that `memory.limit_in_bytes` allows; no limit is a number near 2**63."""
-    limit = int(_text_of(directory / "memory.limit_in_bytes", str(2**63)))
-    return None if limit >= 2**62 else limit
-
-
-def swap_limit_v2(directory: Path) -> int | None:
-    """Return the bytes that `memory.swap.max` allows, or None for no limit ("max")."""
-    text = _text_of(directory / "memory.swap.max", "max")
-    return None if text == "max" else int(text)
-
-
-def swap_limit_v1(directory: Path) -> int | None:
-    """Return the bytes that may be swapped out when memory is full: that limit holds for both."""
-    with_swap = int(_text_of(directory / "memory.memsw.limit_in_bytes", str(2**63)))
-    memory = memory_limit_v1(directory)
-    return None if with_swap >= 2**62 or memory is None else max(0, with_swap - memory)
+def swap_limit(version: int, directory: Path) -> int | None:
+    """Return the bytes of a group that may be swapped out, or None for no limit."""
+    if version == 2:
+        return _limit_bytes(directory / "memory.swap.max")
+    # It holds for memory and swap together, and memory may be full.
+    with_swap = _limit_bytes(directory / "memory.memsw.limit_in_bytes")
+    memory = memory_limit(version, directory)
+    return None if with_swap is None or memory is None else max(0, with_swap - memory)
 
 
 def memory_used(version: int, directory: Path) -> int:
@@ -308,11 +303,9 @@ def cpu_time_us(directory: Path, cpu_stat: str) -> int:
         ValueError: its text can't be understood.
     """
     usage_us = _numbers(cpu_stat).get("usage_usec")
-    return (
-        int(kernel_files.read(directory / "cpuacct.usage")) // 1000
-        if usage_us is None
-        else usage_us
-    )
+    if usage_us is not None:
+        return usage_us
+    return int(kernel_files.read(directory / "cpuacct.usage")) // 1000
 
 
 def throttled_periods(cpu_stat: str) -> tuple[int, int]:
@@ -352,24 +345,13 @@ def _directories(mount: Mount, path: str, root: Path) -> tuple[Path, ...]:
 
 
 def _lowest_limit(
-    group: Group, limit: Callable[[Path], Limit | None], why_none: str
+    group: Group, limit: Callable[[int, Path], Limit | None], why_none: str
 ) -> tuple[Limit, Path]:
-    limits = [(limit(where), where) for where in group.directories]
+    limits = [(limit(group.version, where), where) for where in group.directories]
     found = [(allowed, where) for allowed, where in limits if allowed is not None]
     if not found:
         raise ValueError(why_none)
     return min(found, key=lambda pair: pair[0])
-
-
-def _swap_allowed(group: Group, meminfo: str) -> int | None:
-    """Return the MiB that the group may swap out, None where the machine has no more anyway."""
-    limit = swap_limit_v2 if group.version == 2 else swap_limit_v1
-    try:
-        allowed, _ = _lowest_limit(group, limit, "no swap limit is set")
-        swap_bytes = _bytes_of("SwapTotal", meminfo)
-    except (OSError, ValueError):
-        return None
-    return allowed // BYTES_IN_MIB if allowed < swap_bytes else None
 
 
 def _text_of(path: Path, absent: str) -> str:
@@ -378,6 +360,12 @@ def _text_of(path: Path, absent: str) -> str:
         return kernel_files.read(path).strip()
     except FileNotFoundError:
         return absent
+
+
+def _limit_bytes(path: Path) -> int | None:
+    """Return a limit, or None for none: "max", or in version 1 a number near 2**63."""
+    text = _text_of(path, "max")
+    return None if text == "max" or int(text) >= 2**62 else int(text)
 
 
 def _positive(text: str) -> int:
@@ -391,13 +379,6 @@ def _numbers(text: str) -> dict[str, int]:
     """Return a flat-keyed file ("name value" lines) as a dictionary."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
-
-
-def _bytes_of(name: str, meminfo: str) -> int:
-    for line in meminfo.splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError("/proc/meminfo can't be understood")
 
 
 def _unescaped(path: str) -> str:

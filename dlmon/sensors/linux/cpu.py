@@ -11,7 +11,8 @@ import psutil
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
 # Reading a core's clock can interrupt that core: on a large machine, ask a few.
@@ -22,7 +23,7 @@ _TEMPERATURE_DRIVERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 _TEMPERATURE_LABELS = ("Package id", "Tdie", "Tctl")
 
 
-class CpuProvider:
+class CpuProvider(Provider):
     """The whole machine's CPU: utilisation by psutil, clock and temperature from /sys."""
 
     def __init__(
@@ -39,21 +40,16 @@ class CpuProvider:
         self._temperatures: list[str] = []
 
     def facts(self) -> MachineFacts:
-        values: dict[str, Any] = {}
-        why: dict[str, str] = {}
-        asked: dict[str, Callable[[], Any]] = {
-            "cpu_model": self._model,
-            "cores": _allowed_cores,
-            "physical_cores": _physical_cores,
-            "load_1m": _load_1m,
-            "governor": self._governor,
-            "on_battery": _on_battery,
-        }
-        for name, ask in asked.items():
-            try:
-                values[name] = ask()
-            except (OSError, ValueError, psutil.Error) as error:
-                why[name] = kernel_files.reason(error)
+        values, why = ask(
+            {
+                "cpu_model": self._model,
+                "cores": _allowed_cores,
+                "physical_cores": _physical_cores,
+                "load_1m": _load_1m,
+                "governor": self._governor,
+                "on_battery": _on_battery,
+            }
+        )
         self._clocks = self._clock_files()
         self._temperatures = self._temperature_files()
         return MachineFacts(**values, why=why)
@@ -72,20 +68,19 @@ class CpuProvider:
 
     def slow(self, t: int) -> Reading:
         """Read the load average, the mean clock, the hottest package, and what the host took."""
-        values: dict[str, Any] = {}
-        why: dict[str, str] = {}
-        asked: dict[str, Callable[[], float]] = {
-            "load_1m": _load_1m,
-            "mhz": lambda: round(_mean(self._clocks) / 1000),
-            "temperature_c": lambda: round(_highest(self._temperatures) / 1000),
-            "steal_pct": lambda: self._steal_pct(t),
-        }
-        for name, ask in asked.items():
-            try:
-                values[name] = ask()
-            except (OSError, ValueError) as error:
-                why[name] = kernel_files.reason(error)
+        values, why = ask(
+            {
+                "load_1m": _load_1m,
+                "mhz": self._mhz,
+                "temperature_c": lambda: round(max(_numbers(self._temperatures)) / 1000),
+                "steal_pct": lambda: self._steal_pct(t),
+            }
+        )
         return Reading(cpu=Cpu(**values, why=why))
+
+    def _mhz(self) -> int:
+        clocks = _numbers(self._clocks)
+        return round(sum(clocks) / len(clocks) / 1000)
 
     def _steal_pct(self, t: int) -> float:
         """Return the share of all cores' time that was stolen, by the counts read last."""
@@ -205,15 +200,6 @@ def _on_battery() -> bool:
     if battery.power_plugged is None:
         raise ValueError("the battery does not report it")
     return not battery.power_plugged
-
-
-def _mean(paths: Sequence[str]) -> float:
-    values = _numbers(paths)
-    return sum(values) / len(values)
-
-
-def _highest(paths: Sequence[str]) -> int:
-    return max(_numbers(paths))
 
 
 def _numbers(paths: Sequence[str]) -> list[int]:

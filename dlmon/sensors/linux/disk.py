@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlmon.records import Disk, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates, mib_per_second
 
 # /proc/diskstats counts sectors of 512 bytes whatever the disk's own are
@@ -19,7 +19,7 @@ _READ, _WRITTEN = 5, 9
 _NVME_PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
 
 
-class DiskProvider:
+class DiskProvider(Provider):
     """Rates from /proc/diskstats, of disks that are hardware.
 
     Partitions, loop devices, RAM disks, LVM and RAID volumes only pass on what

@@ -9,13 +9,12 @@ import psutil
 
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
-_ERRORS = (OSError, ValueError, psutil.Error)
 
-
-class MemoryProvider:
+class MemoryProvider(Provider):
     """Memory by psutil; swap and faults, in the slow tier, from /proc/meminfo and /proc/vmstat.
 
     psutil reads vmstat for the swapped pages alone, and takes each for 4 KiB.
@@ -28,53 +27,40 @@ class MemoryProvider:
         self._counted = Rates()
 
     def facts(self) -> MachineFacts:
-        try:
-            memory_mib = psutil.virtual_memory().total // BYTES_IN_MIB
-        except _ERRORS as error:
-            return MachineFacts(
-                why=dict.fromkeys(("memory_mib", "swap_mib"), kernel_files.reason(error))
-            )
-        try:
-            swap_mib = psutil.swap_memory().total // BYTES_IN_MIB
-        except _ERRORS as error:
-            return MachineFacts(memory_mib=memory_mib, why={"swap_mib": kernel_files.reason(error)})
-        return MachineFacts(memory_mib=memory_mib, swap_mib=swap_mib)
+        values, why = ask(
+            {
+                "memory_mib": lambda: psutil.virtual_memory().total // BYTES_IN_MIB,
+                "swap_mib": lambda: psutil.swap_memory().total // BYTES_IN_MIB,
+            }
+        )
+        return MachineFacts(**values, why=why)
 
     def fast(self, t: int) -> Reading:
         """Read the memory that is not available to a new program."""
-        try:
-            memory = psutil.virtual_memory()
-        except _ERRORS as error:
-            return Reading(memory=Memory(why={"used_mib": kernel_files.reason(error)}))
-        return Reading(memory=Memory(used_mib=(memory.total - memory.available) // BYTES_IN_MIB))
+        values, why = ask({"used_mib": _used_mib})
+        return Reading(memory=Memory(**values, why=why))
 
     def slow(self, t: int) -> Reading:
         """Read the swap in use, how fast pages move to and from it, and the major faults."""
-        used_mib: int | None = None
-        swap_mib_s: float | None = None
-        major_faults_s: float | None = None
-        why: dict[str, str] = {}
-        try:
-            meminfo = counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
-            used_mib = (meminfo["SwapTotal:"] - meminfo["SwapFree:"]) * 1024 // BYTES_IN_MIB
-        except (OSError, ValueError) as error:
-            why["swap_used_mib"] = kernel_files.reason(error)
+        values, why = ask({"swap_used_mib": self._swap_used_mib})
         try:
             vmstat = counts(kernel_files.read(self._vmstat), ("pswpin", "pswpout", "pgmajfault"))
             pages = vmstat["pswpin"] + vmstat["pswpout"]
             swapped_s, faults_s = self._counted.per_second(t, pages, vmstat["pgmajfault"])
-            swap_mib_s = mib_per_second(swapped_s * self._page_bytes)
-            major_faults_s = round(faults_s, 1)
+            values["swap_mib_s"] = mib_per_second(swapped_s * self._page_bytes)
+            values["major_faults_s"] = round(faults_s, 1)
         except (OSError, ValueError) as error:
             why.update(dict.fromkeys(("swap_mib_s", "major_faults_s"), kernel_files.reason(error)))
-        return Reading(
-            memory=Memory(
-                swap_used_mib=used_mib,
-                swap_mib_s=swap_mib_s,
-                major_faults_s=major_faults_s,
-                why=why,
-            )
-        )
+        return Reading(memory=Memory(**values, why=why))
+
+    def _swap_used_mib(self) -> int:
+        meminfo = counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
+        return (meminfo["SwapTotal:"] - meminfo["SwapFree:"]) * 1024 // BYTES_IN_MIB
+
+
+def _used_mib() -> int:
+    memory = psutil.virtual_memory()
+    return int(memory.total - memory.available) // BYTES_IN_MIB
 
 
 def counts(text: str, names: tuple[str, ...]) -> dict[str, int]:

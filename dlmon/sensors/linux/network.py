@@ -7,11 +7,11 @@ from pathlib import Path
 
 from dlmon.records import MachineFacts, Network
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates, mib_per_second
 
 
-class NetworkProvider:
+class NetworkProvider(Provider):
     """Rates from /proc/net/dev, of interfaces that are hardware.
 
     Bridges, bonds, tunnels and containers' interfaces pass on what such a one

@@ -6,60 +6,50 @@ Linux, Documentation/accounting/psi.rst. Counted is the time in which at least o
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from dlmon.records import MachineFacts, Pressure
 from dlmon.sensors import kernel_files
-from dlmon.sensors.linux.cgroup import UNIFIED, find_group, parse_membership, parse_mounts
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.cgroup import UNIFIED, own_group
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
 RESOURCES = ("cpu", "memory", "io")
 _US_PER_PCT = 1e4
 
 
-class PressureProvider:
+class PressureProvider(Provider):
     """The pressure of this process's own group, which is the workload's too."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._files: dict[str, str] = {}
+        self._files: dict[str, Path] = {}
         self._waited = {resource: Rates() for resource in RESOURCES}
 
     def facts(self) -> MachineFacts:
         """Find the files; there is no fact to report."""
-        group = self._group()
-        for resource in RESOURCES:
-            of_group = group / f"{resource}.pressure" if group is not None else None
-            has_own = of_group is not None and of_group.exists()
-            path = of_group if has_own else self._root / "proc/pressure" / resource
-            self._files[resource] = str(path)
+        of_machine = self._root / "proc/pressure"
+        self._files = {resource: of_machine / resource for resource in RESOURCES}
+        with suppress(OSError, ValueError):
+            group = own_group(UNIFIED, self._root).directories[0]
+            for resource in RESOURCES:
+                if (of_group := group / f"{resource}.pressure").exists():
+                    self._files[resource] = of_group
         return MachineFacts()
 
-    def fast(self, t: int) -> Reading:
-        return Reading()
-
     def slow(self, t: int) -> Reading:
-        values: dict[str, float] = {}
-        why: dict[str, str] = {}
-        for resource, path in self._files.items():
-            name = f"{resource}_pct"
-            try:
-                (us_per_s,) = self._waited[resource].per_second(
-                    t, waited_us(kernel_files.read(path))
-                )
-                values[name] = min(100.0, round(us_per_s / _US_PER_PCT, 1))
-            except (OSError, ValueError) as error:
-                why[name] = kernel_files.reason(error)
+        values, why = ask(
+            {f"{resource}_pct": partial(self._pct, resource, t) for resource in RESOURCES}
+        )
         return Reading(pressure=Pressure(**values, why=why))
 
-    def _group(self) -> Path | None:
-        try:
-            mounts = parse_mounts(kernel_files.read(self._root / "proc/self/mountinfo"))
-            paths = parse_membership(kernel_files.read(self._root / "proc/self/cgroup"))
-            return find_group(UNIFIED, mounts, paths, self._root).directories[0]
-        except (OSError, ValueError):
-            return None
+    def _pct(self, resource: str, t: int) -> float:
+        waited = waited_us(kernel_files.read(self._files[resource]))
+        (us_per_s,) = self._waited[resource].per_second(t, waited)
+        return min(100.0, round(us_per_s / _US_PER_PCT, 1))
 
 
 def waited_us(text: str) -> int:

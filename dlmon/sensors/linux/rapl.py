@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
 DENIED = "denied: only root may read the CPU's energy counter"
@@ -45,7 +45,7 @@ class Package:
         return self.turns * (self.range_uj + 1) + now_uj
 
 
-class EnergyProvider:
+class EnergyProvider(Provider):
     """All packages' energy together, None with its reason where one of them can't be read."""
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -88,9 +88,6 @@ class EnergyProvider:
         except ValueError as error:
             return Reading(cpu=Cpu(energy_j=energy_j, why={"power_w": str(error)}))
         return Reading(cpu=Cpu(energy_j=energy_j, power_w=round(uj_s / 1e6, 1)))
-
-    def slow(self, t: int) -> Reading:
-        return Reading()
 
     def _shortest_wrap_ns(self) -> float:
         """Return the shortest time in which a counter could wrap around."""

@@ -22,7 +22,6 @@ from dlmon.sensors.nvidia.queries import (
     SLOW,
     STATES,
     UNDER_MIG,
-    WORDS,
     Query,
     Reader,
     words,
@@ -35,10 +34,14 @@ _BUS_ID = next(query for query in FACTS if query.name == "bus_id")
 
 @dataclass(frozen=True)
 class Missing:
-    """Takes the place of an answer; `state` is the GPU's, where it can't be asked at all."""
+    """Takes the place of an answer; `state` is the GPU's, where it can't be asked at all.
+
+    `code` is NVML's, where it refused the answer.
+    """
 
     reason: str
     state: GpuState = GpuState.UNKNOWN
+    code: int = 0
 
 
 LOST = Missing("lost", GpuState.LOST)
@@ -49,7 +52,8 @@ RELEASED = Missing("idle: left alone, so that it can fall asleep", GpuState.IDLE
 
 def missing_by(error: Exception) -> Missing:
     """Return what takes the place of an answer that NVML refused."""
-    return Missing(words(error), STATES.get(getattr(error, "value", 0), GpuState.UNKNOWN))
+    code = getattr(error, "value", 0)
+    return Missing(words(error), STATES.get(code, GpuState.UNKNOWN), code)
 
 
 @dataclass
@@ -78,7 +82,7 @@ class Device:
     @property
     def is_lost(self) -> bool:
         """Whether it can't be asked, and not for having been left to sleep."""
-        return self.handle is None and self.missing not in (ASLEEP, RELEASED)
+        return self.handle is None and self.missing.state not in (GpuState.ASLEEP, GpuState.IDLE)
 
     @property
     def can_be_asked(self) -> bool:
@@ -101,7 +105,7 @@ class Device:
     def set_asleep(self, asleep: frozenset[str]) -> None:
         """Note whether its bus id is among those of the sleeping cards, which are not asked."""
         was_asleep = self.is_asleep
-        may_be_any = self.bus_id is None and self.handle is None and self.missing == ASLEEP
+        may_be_any = self.bus_id is None and self.handle is None and self.missing is ASLEEP
         self.is_asleep = bool(asleep) if may_be_any else self.bus_id in asleep
         if was_asleep and not self.is_asleep:
             self.is_due, self._measured = True, {}
@@ -139,13 +143,12 @@ class Device:
     def processes(self, nvml: Any) -> dict[int, int | None] | Missing:
         """Return the MiB that each process holds here, or why that is unknown."""
         compute = self._ask(nvml, COMPUTE)
-        if self._mig and compute == Missing(WORDS[NO_PERMISSION]):
+        if self._mig and isinstance(compute, Missing) and compute.code == NO_PERMISSION:
             compute = self._ask(nvml, OF_INSTANCES)
         graphics = self._ask(nvml, GRAPHICS)
+        if isinstance(compute, Missing) and isinstance(graphics, Missing):
+            return compute
         lists = [found for found in (compute, graphics) if not isinstance(found, Missing)]
-        if not lists:
-            missing: Missing = compute
-            return missing
         return memory_by_pid(process for found in lists for process in found)
 
     def computing_pids(self, nvml: Any) -> Iterable[int] | Missing:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Query
+from dlmon.sensors.nvidia.queries import INVALID_ARGUMENT, LIFE_CYCLE, NOT_SUPPORTED, Query, Reader
 from dlmon.sensors.rates import Rates, mib_per_second
 
 # A GPU of 18 links takes 18 calls: their state is asked for each minute of slow readings.
@@ -24,11 +24,10 @@ class NvLinks:
         self._links: tuple[int, ...] = ()
         self._active = 0
         self._asked = 0
-        self._received, self._sent = Rates(), Rates()
         self.queries = (
-            Query("nvlinks", (self._count_active,)),
-            Query("nvlink_receive_mib_s", (self._receive_mib_s,), largest=1e8),
-            Query("nvlink_send_mib_s", (self._send_mib_s,), largest=1e8),
+            Query("nvlinks", self._count_active),
+            Query("nvlink_receive_mib_s", self._mib_s("DATA_RX"), within=(0, 1e8)),
+            Query("nvlink_send_mib_s", self._mib_s("DATA_TX"), within=(0, 1e8)),
         )
 
     def _count_active(self, nvml: Any, gpu: Any) -> int:
@@ -39,23 +38,24 @@ class NvLinks:
         self._asked += 1
         return self._active
 
-    def _receive_mib_s(self, nvml: Any, gpu: Any) -> float:
-        return self._rate(nvml, gpu, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, self._received)
+    def _mib_s(self, what: str) -> Reader:
+        """Return what reads how much of `what` crosses all links."""
+        rates = Rates()
 
-    def _send_mib_s(self, nvml: Any, gpu: Any) -> float:
-        return self._rate(nvml, gpu, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, self._sent)
+        def read(nvml: Any, gpu: Any) -> float:
+            if not self._active:
+                raise ValueError("no NVLink is active")
+            counter = getattr(nvml, f"NVML_FI_DEV_NVLINK_THROUGHPUT_{what}")
+            (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
+            if field.nvmlReturn:
+                raise nvml.NVMLError(field.nvmlReturn)
+            kib = field.value.ullVal
+            if kib >= _NOT_AVAILABLE:
+                raise ValueError("the driver reported an impossible value")
+            (kib_s,) = rates.per_second(self._clock(), kib)
+            return mib_per_second(kib_s * _BYTES_IN_KIB)
 
-    def _rate(self, nvml: Any, gpu: Any, counter: int, rates: Rates) -> float:
-        if not self._active:
-            raise ValueError("no NVLink is active")
-        (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [(counter, _EVERY_LINK)])
-        if field.nvmlReturn:
-            raise nvml.NVMLError(field.nvmlReturn)
-        kib = field.value.ullVal
-        if kib >= _NOT_AVAILABLE:
-            raise ValueError("the driver reported an impossible value")
-        (kib_s,) = rates.per_second(self._clock(), kib)
-        return mib_per_second(kib_s * _BYTES_IN_KIB)
+        return read
 
 
 NVLINK_NAMES = tuple(query.name for query in NvLinks().queries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import Query
+from dlmon.sensors.nvidia.queries import Query, call
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 _NOT_FOUND = 6
@@ -31,19 +31,15 @@ def _of_instances(nvml: Any, gpu: Any) -> list[Any]:
 # By version: pynvml's calls without one raise an error of another kind on an older driver.
 COMPUTE = Query(
     "compute processes",
-    (
-        lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses_v3(gpu),
-        lambda nvml, gpu: nvml.nvmlDeviceGetComputeRunningProcesses_v2(gpu),
-    ),
+    call("nvmlDeviceGetComputeRunningProcesses_v3"),
+    call("nvmlDeviceGetComputeRunningProcesses_v2"),
 )
 GRAPHICS = Query(
     "graphics processes",
-    (
-        lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses_v3(gpu),
-        lambda nvml, gpu: nvml.nvmlDeviceGetGraphicsRunningProcesses_v2(gpu),
-    ),
+    call("nvmlDeviceGetGraphicsRunningProcesses_v3"),
+    call("nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
-OF_INSTANCES = Query("processes of the MIG instances", (_of_instances,))
+OF_INSTANCES = Query("processes of the MIG instances", _of_instances)
 
 
 def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:

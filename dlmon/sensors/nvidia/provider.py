@@ -32,7 +32,7 @@ from dlmon.sensors.nvidia.queries import (
     words,
 )
 from dlmon.sensors.nvidia.runtime_power import ReleaseSchedule, RuntimePower
-from dlmon.sensors.provider import GpuProcess, Reading
+from dlmon.sensors.provider import GpuProcess, Provider, Reading
 
 LIBRARY = "libnvidia-ml.so.1"
 FIRST_PAUSE_NS = 1_000_000_000
@@ -51,7 +51,7 @@ class NoNvml(Exception):
         self.state = state
 
 
-class NvidiaProvider:
+class NvidiaProvider(Provider):
     """Every GPU that NVML reports.
 
     Args:
@@ -175,8 +175,6 @@ class NvidiaProvider:
                 why[name] = words(error)
         return MachineFacts(**values, gpus_state=GpuState.ANSWERS, why=why)
 
-    # ---- who is on the GPUs ----
-
     def _computing_processes(self) -> int | Missing:
         pids: set[int] = set()
         for device in self._devices:
@@ -199,23 +197,20 @@ class NvidiaProvider:
                 reasons.append(listed.reason)
             else:
                 found += [GpuProcess(device.index, pid, mib) for pid, mib in listed.items()]
-        if len(reasons) < len(self._devices) and not _may_be_hidden(found):
-            return tuple(found), {}
-        some_known = len(reasons) < len(self._devices)
-        return None, {
-            "gpu_processes": kernel_files.who_hides_processes() if some_known else reasons[0]
-        }
+        if len(reasons) == len(self._devices):
+            return None, {"gpu_processes": reasons[0]}
+        if _may_be_hidden(found):
+            return None, {"gpu_processes": kernel_files.who_hides_processes()}
+        return tuple(found), {}
 
     def _idle(self, processes: tuple[GpuProcess, ...] | None) -> bool:
         """Return whether nobody uses a GPU, and one of them could sleep if it weren't for us."""
-        unused = (
+        return (
             processes == ()
             and not self._in_use()
             and all(d.is_asleep or d.is_unused for d in self._devices)
+            and self._power.may_fall_asleep()
         )
-        return unused and self._power.may_fall_asleep()
-
-    # ---- the driver's life cycle ----
 
     def _reconnect(self, t: int) -> None:
         """Reach what can be reached by now: GPUs that woke, or that were lost."""
@@ -306,8 +301,7 @@ class NvidiaProvider:
         device.detach(ASLEEP)
 
     def _attach(self, nvml_index: int) -> None:
-        uuid = None
-        handle, missing = None, LOST
+        handle, uuid, missing = None, None, LOST
         try:
             handle = self._nvml.nvmlDeviceGetHandleByIndex(nvml_index) or None
             uuid = str(self._nvml.nvmlDeviceGetUUID(handle)) if handle is not None else None
@@ -354,7 +348,7 @@ class NvidiaProvider:
             self._lost.difference_update(back)
 
 
-class NoGpus:
+class NoGpus(Provider):
     """Replaces `NvidiaProvider` where NVML must not be asked, as after it hung."""
 
     def __init__(self, why: str) -> None:
@@ -365,9 +359,6 @@ class NoGpus:
 
     def fast(self, t: int) -> Reading:
         return _no_reading(self._why)
-
-    def slow(self, t: int) -> Reading:
-        return Reading()
 
 
 def load_pynvml() -> Any:
@@ -382,9 +373,9 @@ def load_pynvml() -> Any:
     try:
         ctypes.CDLL(LIBRARY)
     except OSError as error:
-        if "no such file" in str(error).lower():
-            raise NoNvml(f"no NVIDIA driver: {LIBRARY} was not found") from None
-        raise NoNvml(f"no NVIDIA driver: {error}") from None
+        is_absent = "no such file" in str(error).lower()
+        why = f"{LIBRARY} was not found" if is_absent else str(error)
+        raise NoNvml(f"no NVIDIA driver: {why}") from None
     try:
         import pynvml
     except ImportError:

@@ -7,7 +7,6 @@ or ValueError with the reason why an answer is none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import LARGEST, GpuState
@@ -59,21 +58,22 @@ THROTTLE_WORDS = {
 NOT_UNDER_MIG = frozenset({"utilization_pct", "encoder_pct", "decoder_pct"})
 UNDER_MIG = "not reported while MIG is on"
 
-_MIB_LARGEST = 2**26
-_MHZ_LARGEST = 100_000
-_W_LARGEST = 100_000
+_MIB = (0, 2**26)
+_MHZ = _WATTS = (0, 100_000)
+_GENERATION, _WIDTH = (1, 16), (1, 64)
 
 Reader = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True)
 class Query:
     """A field, the calls that answer it (the newest first), and the range of its true values."""
 
-    name: str
-    readers: tuple[Reader, ...]
-    largest: float | None = None
-    smallest: float = 0
+    def __init__(
+        self, name: str, *readers: Reader, within: tuple[float, float] | None = None
+    ) -> None:
+        self.name = name
+        self.readers = readers
+        self._within = within
 
     def check(self, value: Any) -> None:
         """Refuse a number that no hardware shows, such as the all-ones of "not available".
@@ -81,7 +81,7 @@ class Query:
         Raises:
             ValueError: it is one.
         """
-        if self.largest is not None and not self.smallest <= value <= self.largest:
+        if self._within is not None and not self._within[0] <= value <= self._within[1]:
             raise ValueError("the driver reported an impossible value")
 
 
@@ -115,202 +115,124 @@ def sysfs_bus_id(text: str) -> str:
     return f"{int(domain, 16):04x}:{rest}"
 
 
-def _memory_v2(nvml: Any, gpu: Any) -> Any:
-    # Version 1 counts what the driver reserves as used; nvidia-smi does not.
-    return _own_memory(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2))
+def call(function: str, *constants: str) -> Reader:
+    """Return a reader that calls a function of NVML's with the GPU and constants by their names."""
+
+    def read(nvml: Any, gpu: Any) -> Any:
+        return getattr(nvml, function)(gpu, *(getattr(nvml, name) for name in constants))
+
+    return read
 
 
-def _memory_v1(nvml: Any, gpu: Any) -> Any:
-    return _own_memory(nvml.nvmlDeviceGetMemoryInfo(gpu))
+def _thousandths(function: str) -> Reader:
+    return lambda nvml, gpu: round(getattr(nvml, function)(gpu) / 1000, 1)
 
 
-def _own_memory(memory: Any) -> Any:
-    """Refuse the zeros that boards sharing the machine's memory report."""
-    if not memory.total:
-        raise ValueError("this GPU has no memory of its own")
-    return memory
+def _of_memory(part: str) -> tuple[Reader, Reader]:
+    """Return what reads a part of the memory in MiB, by the newer call and by the older."""
+
+    def mib(memory: Any) -> int:
+        if not memory.total:  # as of boards that share the machine's memory
+            raise ValueError("this GPU has no memory of its own")
+        return int(getattr(memory, part)) // BYTES_IN_MIB
+
+    return (
+        # Version 1 counts what the driver reserves as used; nvidia-smi does not.
+        lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)),
+        lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu)),
+    )
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _ecc_errors(nvml: Any, gpu: Any, kind: int) -> Any:
-    return nvml.nvmlDeviceGetTotalEccErrors(gpu, kind, nvml.NVML_VOLATILE_ECC)
+def _ecc_errors(kind: str) -> Reader:
+    return call("nvmlDeviceGetTotalEccErrors", kind, "NVML_VOLATILE_ECC")
 
 
-def _unanswered(name: str, reason: str) -> Query:
+def _pcie_mib_s(direction: str) -> Reader:
+    kib_s = call("nvmlDeviceGetPcieThroughput", direction)
+    return lambda nvml, gpu: round(float(kib_s(nvml, gpu)) / 1024, 1)
+
+
+def _refused(name: str, reason: str) -> Query:
     """Return a query that is not sent to NVML; `reason` says why."""
 
     def refuse(nvml: Any, gpu: Any) -> float:
         raise ValueError(reason)
 
-    return Query(name, (refuse,))
-
-
-def _pcie_mib_s(nvml: Any, gpu: Any, direction: int) -> float:
-    return round(float(nvml.nvmlDeviceGetPcieThroughput(gpu, direction)) / 1024, 1)
+    return Query(name, refuse)
 
 
 FACTS = (
-    Query("name", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu)),)),
-    Query("uuid", (lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu)),)),
-    Query(
-        "memory_mib",
-        (
-            lambda nvml, gpu: _memory_v2(nvml, gpu).total // BYTES_IN_MIB,
-            lambda nvml, gpu: _memory_v1(nvml, gpu).total // BYTES_IN_MIB,
-        ),
-        largest=_MIB_LARGEST,
-    ),
-    Query(
-        "bus_id",
-        (lambda nvml, gpu: sysfs_bus_id(_text(nvml.nvmlDeviceGetPciInfo_v3(gpu).busId)),),
-    ),
+    Query("name", lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu))),
+    Query("uuid", lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu))),
+    Query("memory_mib", *_of_memory("total"), within=_MIB),
+    Query("bus_id", lambda nvml, gpu: sysfs_bus_id(_text(nvml.nvmlDeviceGetPciInfo_v3(gpu).busId))),
     Query(
         "slowdown_c",
-        (
-            lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureThreshold(
-                gpu, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-            ),
-        ),
-        largest=250,
-        smallest=1,
+        call("nvmlDeviceGetTemperatureThreshold", "NVML_TEMPERATURE_THRESHOLD_SLOWDOWN"),
+        within=(1, 250),
     ),
+    Query("sm_max_mhz", call("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"), within=(1, 100_000)),
     Query(
-        "sm_max_mhz",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),),
-        largest=_MHZ_LARGEST,
-        smallest=1,
+        "memory_max_mhz", call("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_MEM"), within=(1, 100_000)
     ),
-    Query(
-        "memory_max_mhz",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_MEM),),
-        largest=_MHZ_LARGEST,
-        smallest=1,
-    ),
-    Query(
-        "pcie_max_generation",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),),
-        largest=16,
-        smallest=1,
-    ),
-    Query(
-        "pcie_max_width",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),),
-        largest=64,
-        smallest=1,
-    ),
+    Query("pcie_max_generation", call("nvmlDeviceGetMaxPcieLinkGeneration"), within=_GENERATION),
+    Query("pcie_max_width", call("nvmlDeviceGetMaxPcieLinkWidth"), within=_WIDTH),
 )
 FAST = (
     Query(
         "utilization_pct",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,),
-        largest=100,
+        lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
+        within=(0, 100),
     ),
-    Query(
-        "memory_used_mib",
-        (
-            lambda nvml, gpu: _memory_v2(nvml, gpu).used // BYTES_IN_MIB,
-            lambda nvml, gpu: _memory_v1(nvml, gpu).used // BYTES_IN_MIB,
-        ),
-        largest=_MIB_LARGEST,
-    ),
-    Query(
-        "power_w",
-        (lambda nvml, gpu: round(nvml.nvmlDeviceGetPowerUsage(gpu) / 1000, 1),),
-        largest=_W_LARGEST,
-    ),
+    Query("memory_used_mib", *_of_memory("used"), within=_MIB),
+    Query("power_w", _thousandths("nvmlDeviceGetPowerUsage"), within=_WATTS),
     Query(
         "temperature_c",
-        (
-            lambda nvml, gpu: nvml.nvmlDeviceGetTemperatureV(gpu, nvml.NVML_TEMPERATURE_GPU),
-            lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
-        ),
-        largest=250,
+        call("nvmlDeviceGetTemperatureV", "NVML_TEMPERATURE_GPU"),
+        call("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+        within=(0, 250),
     ),
-    Query(
-        "sm_mhz",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),),
-        largest=_MHZ_LARGEST,
-    ),
+    Query("sm_mhz", call("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), within=_MHZ),
     Query(
         "throttle",
-        (
-            lambda nvml, gpu: throttle_reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
-            lambda nvml, gpu: throttle_reasons(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)),
-        ),
+        lambda nvml, gpu: throttle_reasons(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)),
+        lambda nvml, gpu: throttle_reasons(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)),
     ),
 )
-ENERGY = (
-    Query(
-        "energy_j",
-        (lambda nvml, gpu: round(nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000, 1),),
-        largest=1e13,
-    ),
-)
+ENERGY = (Query("energy_j", _thousandths("nvmlDeviceGetTotalEnergyConsumption"), within=(0, 1e13)),)
 MIG = Query(
-    "mig",
-    (lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE,),
+    "mig", lambda nvml, gpu: nvml.nvmlDeviceGetMigMode(gpu)[0] == nvml.NVML_DEVICE_MIG_ENABLE
 )
 SLOW = (
-    Query(
-        "power_limit_w",
-        (lambda nvml, gpu: round(nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000, 1),),
-        largest=_W_LARGEST,
-    ),
-    Query(
-        "memory_mhz",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),),
-        largest=_MHZ_LARGEST,
-    ),
+    Query("power_limit_w", _thousandths("nvmlDeviceGetEnforcedPowerLimit"), within=_WATTS),
+    Query("memory_mhz", call("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), within=_MHZ),
     # In percent of the speed it is meant to run at, which it may exceed.
-    Query("fan_pct", (lambda nvml, gpu: nvml.nvmlDeviceGetFanSpeed(gpu),), largest=200),
+    Query("fan_pct", call("nvmlDeviceGetFanSpeed"), within=(0, 200)),
+    Query("ecc_corrected", _ecc_errors("NVML_MEMORY_ERROR_TYPE_CORRECTED"), within=(0, LARGEST)),
     Query(
-        "ecc_corrected",
-        (lambda nvml, gpu: _ecc_errors(nvml, gpu, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),),
-        largest=LARGEST,
+        "ecc_uncorrected", _ecc_errors("NVML_MEMORY_ERROR_TYPE_UNCORRECTED"), within=(0, LARGEST)
     ),
-    Query(
-        "ecc_uncorrected",
-        (lambda nvml, gpu: _ecc_errors(nvml, gpu, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),),
-        largest=LARGEST,
-    ),
-    Query(
-        "pcie_generation",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu),),
-        largest=16,
-        smallest=1,
-    ),
-    Query(
-        "pcie_width",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),),
-        largest=64,
-        smallest=1,
-    ),
+    Query("pcie_generation", call("nvmlDeviceGetCurrPcieLinkGeneration"), within=_GENERATION),
+    Query("pcie_width", call("nvmlDeviceGetCurrPcieLinkWidth"), within=_WIDTH),
     Query(
         "encoder_pct",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetEncoderUtilization(gpu)[0],),
-        largest=100,
+        lambda nvml, gpu: nvml.nvmlDeviceGetEncoderUtilization(gpu)[0],
+        within=(0, 100),
     ),
     Query(
         "decoder_pct",
-        (lambda nvml, gpu: nvml.nvmlDeviceGetDecoderUtilization(gpu)[0],),
-        largest=100,
+        lambda nvml, gpu: nvml.nvmlDeviceGetDecoderUtilization(gpu)[0],
+        within=(0, 100),
     ),
 )
 # Each of the two holds up its caller for 20 ms (nvml.h).
 PCIE = (
-    Query(
-        "pcie_receive_mib_s",
-        (lambda nvml, gpu: _pcie_mib_s(nvml, gpu, nvml.NVML_PCIE_UTIL_RX_BYTES),),
-        largest=1e6,
-    ),
-    Query(
-        "pcie_send_mib_s",
-        (lambda nvml, gpu: _pcie_mib_s(nvml, gpu, nvml.NVML_PCIE_UTIL_TX_BYTES),),
-        largest=1e6,
-    ),
+    Query("pcie_receive_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_RX_BYTES"), within=(0, 1e6)),
+    Query("pcie_send_mib_s", _pcie_mib_s("NVML_PCIE_UTIL_TX_BYTES"), within=(0, 1e6)),
 )
-PCIE_LEFT_OUT = tuple(_unanswered(query.name, "measured only with --pcie") for query in PCIE)
-PCIE_LATER = tuple(_unanswered(query.name, "not measured yet") for query in PCIE)
+PCIE_LEFT_OUT = tuple(_refused(query.name, "measured only with --pcie") for query in PCIE)
+PCIE_LATER = tuple(_refused(query.name, "not measured yet") for query in PCIE)

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dlmon.records import MachineFacts, ProcessTree
+from dlmon.records import ProcessTree
 from dlmon.sensors import kernel_files
 from dlmon.sensors.processes.stat import Scan, Stat, parse_stat, read_all, read_stat
-from dlmon.sensors.provider import Reading
+from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB
 
 FIELDS = ("cpu_pct", "busiest_thread_pct", "rss_mib", "processes", "threads", "major_faults_s")
 
 
-class ProcessProvider:
+class ProcessProvider(Provider):
     """One process and its descendants: which they are is looked up in the slow tier.
 
     A descendant stays in the tree when its parent ends. Where the process leads a
@@ -65,10 +65,6 @@ class ProcessProvider:
         self._forget()
         self.watching = False
         self._nothing = Reading(why={"process": "no process is watched"})
-
-    def facts(self) -> MachineFacts:
-        """Return nothing: no process is known before `watch`."""
-        return MachineFacts()
 
     def fast(self, t: int) -> Reading:
         """Read the CPU time and memory of the processes known so far."""

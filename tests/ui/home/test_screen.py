@@ -359,7 +359,7 @@ async def test_the_footer_offers_the_important_keys_first(show_home):
         assert shown.footer.endswith("^p Menu  ^s Sweep  f3 Theme  f4 GPU")
 
 
-async def test_in_the_form_the_footer_tells_the_way_back(show_home):
+async def test_in_the_form_the_footer_shows_the_way_back(show_home):
     async with show_home() as shown:
         assert "esc" not in shown.footer
         await press(shown, "tab")
@@ -658,7 +658,7 @@ async def test_a_gpu_of_any_name_is_shown_as_it_is(show_home, name):
 # ---- what can't be ----
 
 
-async def test_a_wrong_field_is_marked_and_told_of_in_place_of_the_command(show_home):
+async def test_a_wrong_field_is_marked_and_shown_in_place_of_the_command(show_home):
     async with show_home((80, 24)) as shown:
         await enter(shown, "batch_size", "0")
         sentence = "the batch size must be from 1 to 50,000, the samples of cifar10-cnn, not 0"
@@ -700,7 +700,7 @@ async def test_enter_refuses_what_can_not_be_and_goes_to_the_field(show_home, fi
         assert shown.command[:40] in shown.text
 
 
-async def test_of_two_wrong_fields_the_one_with_the_focus_is_told_of(show_home):
+async def test_of_two_wrong_fields_the_one_with_the_focus_is_shown(show_home):
     async with show_home() as shown:
         await enter(shown, "batch_size", "x")
         await enter(shown, "epochs", "0")
@@ -710,7 +710,7 @@ async def test_of_two_wrong_fields_the_one_with_the_focus_is_told_of(show_home):
         assert "batch size must be a whole number" in shown.command
 
 
-async def test_a_batch_too_large_for_another_workload_is_told_of_when_that_is_highlighted(
+async def test_a_batch_too_large_for_another_workload_is_shown_when_that_is_highlighted(
     show_home,
 ):
     async with show_home() as shown:
@@ -734,7 +734,7 @@ async def test_what_is_pasted_into_a_field_holds_no_escapes(show_home, tmp_path)
         assert shown.launched == [(WORKLOADS[NAMES[0]], RunOptions(log_dir=f"{tmp_path}/a[/x]"))]
 
 
-async def test_a_default_of_the_user_that_can_not_be_is_told_of_at_once(show_home):
+async def test_a_default_of_the_user_that_can_not_be_is_shown_at_once(show_home):
     async with show_home(options=RunOptions(batch_size=60_000)) as shown:
         assert shown.marked == ["Batch size"]
         await press(shown, "enter")
@@ -844,7 +844,7 @@ async def test_a_workload_never_trained_says_so(home):
         assert "not trained here yet" in shown.about
 
 
-async def test_the_last_result_of_this_machine_is_told(home, log_dir, utc):
+async def test_the_last_result_of_this_machine_is_shown(home, log_dir, utc):
     for day in range(2):
         records = recorded_session(
             session_id=f"day-{day}", begin_wall=BEGIN_WALL + day * 86_400, epochs=3 - day
@@ -859,7 +859,7 @@ async def test_the_last_result_of_this_machine_is_told(home, log_dir, utc):
         assert "last here: 9.16 s ± 0.02 per epoch, 2026-11-21 14:56" in shown.about
 
 
-async def test_a_workload_that_is_compared_whole_tells_the_time_of_a_run(home, log_dir, utc):
+async def test_a_workload_that_is_compared_whole_shows_the_time_of_a_run(home, log_dir, utc):
     records = recorded_session(workload="mnist-mlp-small", step_us=700)
     write_log(log_dir, of_this_boot(records))
     shown = home()
@@ -904,7 +904,7 @@ async def test_the_machine_stands_beside_live(show_home, sensing, clock):
         assert "3.3 of 8 cores" in shown.text
 
 
-async def test_the_devices_that_the_sensors_tell_are_offered(show_home, sensing):
+async def test_the_devices_that_the_sensors_show_are_offered(show_home, sensing):
     async with show_home() as shown:
         speak(sensing[0], gpus=2)
         await paint(shown.pilot)
@@ -912,7 +912,7 @@ async def test_the_devices_that_the_sensors_tell_are_offered(show_home, sensing)
         assert shown.typed("device") == "gpu:1"
 
 
-async def test_sensors_that_fall_silent_are_told_with_their_reason(home, sensing, clock):
+async def test_sensors_that_fall_silent_are_shown_with_their_reason(home, sensing, clock):
     shown = home()
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()

@@ -11,6 +11,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.comparison.compare import ComparisonRow
+from dlmon.comparison.published import Published
 from tui.formatting.glyphs import use_glyphs
 from tui.live.comparison_bars import BarRow, ComparisonBars, bar_rows, first_in_view, is_logarithmic
 
@@ -125,7 +126,7 @@ async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alik
         assert not any("(1)" in row for row in rows(app.bars))
 
 
-async def test_a_badge_that_all_published_rows_share_is_told_once():
+async def test_a_badge_that_all_published_rows_share_is_shown_once():
     app = BarsApp()
     badge = "batch 100, not 32"
     async with app.run_test(size=(56, 8)):
@@ -290,7 +291,7 @@ def published(label, value, **options):
     return ComparisonRow(label, "seconds_per_epoch", "published", value, year=2017, **options)
 
 
-def test_published_rows_are_named_shortly_but_told_apart():
+def test_published_rows_are_named_shortly_but_distinguished():
     cloud = "16 vCPU Skylake (Google Cloud highcpu, preemptible)"
     bars = bar_rows(
         [
@@ -457,3 +458,19 @@ async def test_any_size_is_drawn_in_full(size):
 def labels(app: BarsApp) -> list[str]:
     """Return each row up to its bar, without marker."""
     return [row[2:].partition(" ━")[0].partition(" ╸")[0].strip() for row in rows(app.bars)]
+
+
+def test_a_figure_of_one_s_own_has_a_mark_of_its_own():
+    row = Published(
+        *("cifar10-cnn", "My box", "gpu", "TensorFlow", 2026, "seconds_per_epoch", 8.0, 100),
+        *(None, None, "session x", "", True),
+    )
+    _, own, other = bar_rows([published("My box", 8.0, published=row), published("K80", 9.0)], {})
+    assert (own.style, other.style) == ("own", "published")
+
+
+async def test_a_figure_of_one_s_own_is_seen_to_be_one():
+    app = BarsApp()
+    async with app.run_test(size=(60, 4)):
+        app.bars.show((FOUR[0], replace(FOUR[3], label="My box", badge="", style="own")))
+        assert [row[:8] for row in rows(app.bars)[:2]] == ["  NVIDIA", "+ My box"]

@@ -98,7 +98,7 @@ async def test_a_row_stays_chosen_while_this_run_moves_past_it():
         assert "time not known yet" in details(stage)
         await stage.press("down")
         assert "NVIDIA GTX 1080 Ti" in title(stage)
-        session = stage.app.screen_stack[1]._source.session
+        session = stage.app.screen_stack[0]._source.session
         for record in recorded_session("training")[1:]:
             session.fold(record)
         await stage.settle()

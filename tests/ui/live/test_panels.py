@@ -14,9 +14,11 @@ from textual import events
 from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
-from dlmon.records import Batches, Epoch, Model, Notice, Output
+from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output
+from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.limits import Limit
 from tui.formatting import units
+from tui.live.account_line import AccountLine
 from tui.live.epoch_headline import EpochHeadline
 from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
@@ -256,7 +258,7 @@ def test_a_lone_epoch_says_that_it_holds_the_compilation():
     assert row == "10.7 s ± 0.01   1 epoch, compile included   compile 1.50 s"
 
 
-def test_stalls_are_told_beside_what_the_figure_rests_on():
+def test_stalls_are_shown_beside_what_the_figure_rests_on():
     row, *_ = shown(EpochHeadline(), replace(STEADY, stalls=2), "", width=70, height=2)
     assert row.endswith("compile 1.50 s   2 stalls")
 
@@ -288,7 +290,7 @@ def test_the_digits_say_beside_them_that_they_are_projected():
     assert "projected mean epoch" in shown(EpochHeadline(), capped, "", width=90, height=2)[0]
 
 
-def test_a_whole_run_tells_its_epochs_beside_it():
+def test_a_whole_run_shows_its_epochs_beside_it():
     rows = shown(EpochHeadline(), WHOLE_RUN, "", width=90, height=2)
     assert re.match(r"~ \d+\.\d s   projected without evaluation   \d\.\d\d s per epoch", rows[0])
 
@@ -299,7 +301,7 @@ def test_beside_the_digits_of_a_whole_run_its_epochs_have_a_row_of_their_own():
     assert re.search(r"   \d\.\d\d s per epoch   compile \d\.\d\d s$", rows[1])
 
 
-def test_without_a_figure_the_reason_is_told_in_full():
+def test_without_a_figure_the_reason_is_shown_in_full():
     rows = shown(EpochHeadline(), EARLY, "", width=56, height=2)
     assert " ".join(" ".join(rows).split()) == f"– {EARLY.why['seconds_per_epoch']}"
 
@@ -320,7 +322,7 @@ def test_inference_is_headed_by_the_time_of_a_batch():
     assert "epoch" not in "".join(rows)
 
 
-def test_the_headline_of_a_run_that_is_over_tells_its_share_of_the_peak():
+def test_the_headline_of_a_run_that_is_over_shows_its_share_of_the_peak():
     result = replace(COMPLETED.result, effective_flop_s=1.25e12, peak_share=0.344)
     rows = shown(EpochHeadline(), replace(COMPLETED, result=result), "", width=100, height=2)
     assert "1.25 TFLOP/s, 34 % of peak" in rows[0]
@@ -344,7 +346,7 @@ async def test_the_headline_is_higher_in_a_high_terminal():
 # ---- the first line ----
 
 
-def test_the_first_line_tells_what_is_trained_and_where_it_is():
+def test_the_first_line_shows_what_is_trained_and_where_it_is():
     (row,) = shown(TopLine(), TRAINING, "running", width=118)
     left, right = re.split("   +", row)
     assert left == (
@@ -353,7 +355,7 @@ def test_the_first_line_tells_what_is_trained_and_where_it_is():
     assert right == "training  epoch 2/3  00:18"
 
 
-def test_the_first_line_tells_at_once_what_is_not_the_default():
+def test_the_first_line_shows_at_once_what_is_not_the_default():
     (row,) = shown(TopLine(), INFERENCE, "running", width=118)
     assert "NVIDIA GTX 1060 6GB  inference  mixed_float16  batch 100" in row
     assert "pass 2/3" in row
@@ -374,7 +376,7 @@ def test_without_readings_in_steady_training_it_doesnt_wait_for_that():
     assert told == ["What limits it  too few readings of the machine in steady training"]
 
 
-def test_what_limits_it_is_told_in_one_row_where_it_fits():
+def test_what_limits_it_is_shown_in_one_row_where_it_fits():
     assert shown(LimitLine(), TRAINING, width=118, height=2) == [
         "What limits it  GPU 0: busy 97 % of the time, slowed by SW power cap, 118 of 120 W."
     ]
@@ -383,13 +385,13 @@ def test_what_limits_it_is_told_in_one_row_where_it_fits():
 @pytest.mark.parametrize(
     ("limit", "width", "count"), [(LONG_LIMIT, 76, 2), (LONG_LIMIT, 116, 2), (LONGER_LIMIT, 116, 2)]
 )
-def test_a_long_sentence_is_told_whole_in_two_rows(limit, width, count):
+def test_a_long_sentence_is_shown_whole_in_two_rows(limit, width, count):
     rows = shown(LimitLine(), replace(TRAINING, limit=limit), width=width, height=3)
     assert len(rows) == count
     assert " ".join(" ".join(rows).split()).endswith(limit.text)
 
 
-def test_four_pieces_of_evidence_are_told_whole_at_80_columns():
+def test_four_pieces_of_evidence_are_shown_whole_at_80_columns():
     rows = shown(LimitLine(), replace(TRAINING, limit=LONGER_LIMIT), width=76, height=3)
     assert len(rows) == 3
     assert " ".join(" ".join(rows).split()).endswith(LONGER_LIMIT.text)
@@ -450,7 +452,7 @@ async def test_an_unchanged_sentence_lays_nothing_out(monkeypatch):
 # ---- progress ----
 
 
-def test_the_time_left_is_told_of_the_epoch_and_of_the_run():
+def test_the_time_left_is_shown_for_the_epoch_and_for_the_run():
     (row,) = shown(ProgressLine(), TRAINING, None, width=118)
     assert row.startswith("step 250 of 500   ")
     assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left$", row)
@@ -463,6 +465,13 @@ def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch():
     assert re.search(r"step 250 of 500  epoch ━+─+  50 %   run 00:1\d left$", row)
 
 
+def test_a_pass_that_trains_nothing_is_not_called_an_epoch():
+    header = replace(TRAINING.header, options={**TRAINING.header.options, "mode": "inference"})
+    (row,) = shown(ProgressLine(), replace(TRAINING, header=header), None, width=118)
+    assert row.startswith("step 250 of 500   ")
+    assert re.search(r" pass ━+─+  50 %", row)
+
+
 def test_in_the_last_epoch_there_is_one_time_left():
     last = folded(recorded_session("training", ended=2)).snapshot()
     (row,) = shown(ProgressLine(), last, None, width=118)
@@ -473,7 +482,7 @@ def test_in_the_last_epoch_there_is_one_time_left():
     ("snapshot", "problem", "text"),
     [(FAILED, None, f"failed: {FAILED.result.error}"), (TRAINING, DISK_FULL, DISK_FULL)],
 )
-def test_what_went_wrong_is_told_in_full_at_80_columns(snapshot, problem, text):
+def test_what_went_wrong_is_shown_in_full_at_80_columns(snapshot, problem, text):
     rows = shown(ProgressLine(), snapshot, problem, width=78, height=3)
     assert " ".join(rows) == text
     assert len(rows) == 2
@@ -496,7 +505,7 @@ def noticed(text):
     return replace(TRAINING, notices=(notice,))
 
 
-def test_a_notice_is_told_in_full_at_80_columns_and_progress_stays():
+def test_a_notice_is_shown_in_full_at_80_columns_and_progress_stays():
     rows = shown(ProgressLine(), noticed(SENSORS_LOST), None, width=78, height=4)
     assert " ".join(rows[:-1]) == f"▲ {SENSORS_LOST}"
     assert rows[-1] == shown(ProgressLine(), TRAINING, None, width=78)[0]
@@ -516,7 +525,7 @@ def test_an_endless_notice_leaves_the_progress_its_row():
     assert rows[3].endswith("left")
 
 
-def test_while_it_is_being_stopped_only_that_is_told():
+def test_while_it_is_being_stopped_only_that_is_shown():
     told = noticed("stopping: asked with dlmon stop")
     rows = shown(ProgressLine(), told, None, True, width=78, height=4)
     assert rows == ["stopping after the current batch …"]
@@ -535,7 +544,7 @@ def test_epochs_stand_in_aligned_columns_newest_at_the_bottom():
     assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("3 ")
 
 
-def test_a_wide_table_tells_the_throughput_of_each_epoch_as_well():
+def test_a_wide_table_shows_the_throughput_of_each_epoch_as_well():
     rows = shown(EpochTable(), COMPLETED.epochs, width=80, height=8)
     assert rows[0].endswith("samples/s")
     assert rows[-1].endswith("5,500")
@@ -653,3 +662,77 @@ async def test_the_wheel_scrolls():
         await pilot.pause()
         await pilot._post_mouse_events([events.MouseScrollUp], app.panel, offset=(3, 3))
         assert app.note == "3 newer below"
+
+
+# ---- where the time went ----
+
+PARTS = {
+    AccountPart.STARTUP: 3.0,
+    AccountPart.LOADING: 1.0,
+    AccountPart.COMPILING: 1.5,
+    AccountPart.TRAINING: 19.5,
+}
+SECOND_NS = 1_000_000_000
+SHORT_PAUSE = Gap(0, round(1.2 * SECOND_NS), GapKind.BETWEEN, 0)
+LONG_PAUSE = Gap(5 * SECOND_NS, 8 * SECOND_NS, GapKind.OPENING, 1, meanwhile=Meanwhile(cpu_pct=1.0))
+IN_ACCOUNT = replace(TRAINING, account=PARTS, gaps=())
+WITH_PAUSES = replace(IN_ACCOUNT, gaps=(SHORT_PAUSE, LONG_PAUSE))
+LONGEST = "Longest pause  3.00 s without a batch at the start of epoch 2: CPU 1 %"
+
+
+def test_the_three_largest_parts_are_named_beside_the_bar():
+    assert shown(AccountLine(), IN_ACCOUNT, width=116, height=3) == [
+        "Where the time went  ▓▓▓▓▓░▒▒██████████████████████████████  █ steps 78 %"
+        "  ▓ start and imports 12 %  ▒ compiling 6 %"
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 76, 116, 200])
+@pytest.mark.parametrize(
+    "snapshot", [IN_ACCOUNT, COMPLETED, EARLY], ids=["running", "over", "early"]
+)
+def test_the_bar_and_its_words_fit(snapshot, width):
+    (row,) = shown(AccountLine(), snapshot, width=width, height=1)
+    assert cell_len(row) <= width
+    assert row.count("█") >= 2
+
+
+def test_a_run_that_is_over_has_its_seconds_too():
+    over = replace(COMPLETED, account=PARTS)
+    (row,) = shown(AccountLine(), over, width=116, height=1)
+    assert "█ steps 19.5 s, 78 %  ▓ start and imports 3.00 s, 12 %  ▒ compiling 1.50 s, 6 %" in row
+
+
+def test_without_unicode_the_parts_have_other_characters():
+    with drawn_in_ascii():
+        (row,) = shown(AccountLine(), IN_ACCOUNT, width=76, height=1)
+    assert row.isascii()
+    assert "# steps 78 %  = start and imports 12 %  + compiling 6 %" in row
+
+
+def test_the_longest_pause_stands_below_where_there_is_room():
+    rows = shown(AccountLine(), WITH_PAUSES, width=116, height=3)
+    assert rows[1:] == [LONGEST]
+    (row,) = shown(AccountLine(), WITH_PAUSES, width=116, height=1)
+    assert "steps 78 %" in row
+
+
+def test_the_pause_at_the_cursor_is_explained():
+    here = "Pause here  1.20 s without a batch after epoch 1; the machine was not read meanwhile"
+    at_start = (SECOND_NS, 2 * SECOND_NS)
+    assert shown(AccountLine(), WITH_PAUSES, at_start, width=116, height=3)[1:] == [here]
+    assert shown(AccountLine(), WITH_PAUSES, at_start, width=116, height=1) == [here]
+    elsewhere = (3 * SECOND_NS, 4 * SECOND_NS)
+    assert shown(AccountLine(), WITH_PAUSES, elsewhere, width=116, height=3)[1:] == [LONGEST]
+
+
+async def test_the_account_grows_for_a_pause_and_doesnt_jump_back():
+    app = PanelApp(AccountLine())
+    async with app.run_test(size=(120, 24)) as pilot:
+        heights = []
+        for snapshot in (IN_ACCOUNT, WITH_PAUSES, IN_ACCOUNT):
+            app.panel.show(snapshot)
+            await pilot.pause()
+            await pilot.pause()
+            heights.append(app.panel.size.height)
+        assert heights == [1, 2, 2]

@@ -93,7 +93,7 @@ async def test_settings_without_room_are_left_out_whole(show_session):
         assert "float32" not in shown.rows("TopLine")[0]
 
 
-async def test_a_failed_run_tells_its_error_and_its_last_words(show_session):
+async def test_a_failed_run_shows_its_error_and_its_last_words(show_session):
     async with show_session(recorded_session(status="failed")) as shown:
         assert "failed  in epoch 2/3" in shown.rows("TopLine")[0]
         error = "failed: memory ran out with batch size 100 (ResourceExhaustedError: OOM when"
@@ -121,7 +121,16 @@ async def test_a_session_that_lost_its_supervisor_is_interrupted(show_session):
         assert shown.footer.startswith("l Log  ? Help  q Quit")
 
 
-async def test_of_another_host_it_cant_be_told_whether_a_session_runs(show_session):
+@pytest.mark.parametrize("reached", ["training", "result"])
+async def test_a_log_that_is_removed_under_it_is_said(show_session, reached):
+    async with show_session(of_this_boot(recorded_session(reached))) as shown:
+        shown.log.path.unlink()
+        await shown.tick()
+        removed = "the log was removed by another program: what it held until then is shown"
+        assert shown.rows("ProgressLine") == [removed]
+
+
+async def test_of_another_host_it_is_unknown_whether_a_session_runs(show_session):
     async with show_session(recorded_session("training"), running=False) as shown:
         assert "unknown" in shown.rows("TopLine")[0]
         told = f"recorded on {HOST}: whether it still runs can't be seen from here"
@@ -180,7 +189,7 @@ async def test_a_projection_is_marked_until_an_epoch_was_measured(show_session):
         assert not any("~" in row for row in bars(shown))
 
 
-async def test_while_nothing_is_steady_the_reason_is_told_in_full(show_session):
+async def test_while_nothing_is_steady_the_reason_is_shown_in_full(show_session):
     async with show_session(recorded_session("compiling")) as shown:
         told = " ".join(" ".join(shown.rows("EpochHeadline")).split())
         assert told == (
@@ -191,7 +200,7 @@ async def test_while_nothing_is_steady_the_reason_is_told_in_full(show_session):
         ]
 
 
-async def test_a_run_that_is_compared_whole_tells_its_epochs_beside(show_session):
+async def test_a_run_that_is_compared_whole_shows_its_epochs_beside(show_session):
     records = recorded_session(workload="mnist-mlp-small", epochs=10, step_us=700)
     async with show_session(records) as shown:
         assert shown.screen.query_one("#compared").border_title == "Seconds for the whole run"
@@ -237,7 +246,7 @@ async def test_published_numbers_and_this_machines_earlier_runs_stand_among_the_
         assert any(row.endswith("  about as fast as the run before") for row in headline)
 
 
-async def test_what_differs_is_told_instead_of_a_factor(show_session):
+async def test_what_differs_is_shown_instead_of_a_factor(show_session):
     records = [
         replace(record, batch_size=32) if isinstance(record, Model) else record
         for record in recorded_session()
@@ -250,7 +259,7 @@ async def test_what_differs_is_told_instead_of_a_factor(show_session):
         assert any("batch 100, not 32" in row for row in shown.rows("ComparisonBars"))
 
 
-async def test_a_stall_is_told_beside_the_throughput(show_session):
+async def test_a_stall_is_shown_beside_the_throughput(show_session):
     records = recorded_session("training")
     last = max(record.t for record in records if isinstance(record, Batches))
     stall = Batches(1, 250, 100, last + 1_000_000_000, (1_000_000,))
@@ -476,7 +485,7 @@ async def test_in_the_log_the_footer_names_the_way_back(show_session, key):
         assert "Throughput" in shown.text
 
 
-async def test_after_stop_only_that_is_told_and_no_time_left(show_session):
+async def test_after_stop_only_that_is_shown_and_no_time_left(show_session):
     running, _ = split_before(recorded_session(status="stopped"), Result)
     async with show_session(running, size=NARROW) as shown:
         await shown.press("s", "s")
@@ -717,7 +726,9 @@ async def test_under_another_screen_it_reads_on_and_is_painted_once_it_is_seen_a
         assert "completed" in shown.rows("TopLine")[0]
 
 
-async def test_a_passing_second_repaints_only_the_clock(show_session, monkeypatch, clock):
+async def test_a_passing_second_repaints_only_the_clock_and_the_account_of_time(
+    show_session, monkeypatch, clock
+):
     records = of_this_boot(recorded_session("training"))
     last_second = folded(records).last_t // 1_000_000_000
     clock.now_ns = last_second * 1_000_000_000 + 900_000_000
@@ -726,7 +737,7 @@ async def test_a_passing_second_repaints_only_the_clock(show_session, monkeypatc
         clock.advance(0.4)
         await shown.tick()
         await shown.tick()
-        assert drawn == [("TopLine", 0)]
+        assert sorted(drawn) == [("AccountLine", 0), ("TopLine", 0)]
 
 
 async def test_one_more_line_of_output_repaints_the_output_alone(show_session, monkeypatch):

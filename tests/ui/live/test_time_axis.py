@@ -65,7 +65,7 @@ async def test_the_cursor_reads_all_charts_at_one_instant(show_session, size, re
         assert instants(shown) == set()
 
 
-async def test_the_titles_tell_the_values_at_the_cursor(show_session):
+async def test_the_titles_show_the_values_at_the_cursor(show_session):
     async with show_session(recorded_session("training")) as shown:
         assert titles(shown)[1].startswith("39 %")
         await shown.press("home", "left", "home")
@@ -148,11 +148,9 @@ async def test_the_title_names_the_column_that_is_read_where_the_cursors_is_not_
     records = recorded_session("training", epochs=1000, ended=400, samples=1_000)
     async with show_session(records) as shown:
         await shown.press("left")
-        at = shown.screen._charts.window.cursor_ns
+        at = shown.screen.window.cursor_ns
         await shown.press("minus", "minus")
-        axis = shown.screen._charts.window.axis(
-            shown.screen._charts.run, shown.screen._charts.plot_columns
-        )
+        axis = shown.screen.window.axis(shown.screen.run, shown.screen.plot_columns)
         assert axis.end_ns <= at
         end_s = (axis.end_ns - shown.follower.session.header.t) // 1_000_000_000
         assert instants(shown) == {f"{(end_s - 1) // 60:02}:{(end_s - 1) % 60:02}"}
@@ -184,7 +182,7 @@ async def test_a_session_that_ended_at_once_takes_every_key(show_session):
         assert "failed" in shown.text
 
 
-async def test_machine_readings_that_are_missing_are_told_as_missing(show_session):
+async def test_machine_readings_that_are_missing_are_shown_as_missing(show_session):
     async with show_session(recorded_session("training", silent_s=12), size=WIDE) as shown:
         await shown.press("left")
         assert all("stale" in title or "–" in title for title in titles(shown)[1:])
@@ -278,16 +276,12 @@ async def test_escape_follows_again(show_session):
 
 async def test_dragging_moves_all_charts_together(show_session):
     async with show_session(recorded_session("training", **LONG)) as shown:
-        before = shown.screen._charts.window.axis(
-            shown.screen._charts.run, shown.screen._charts.plot_columns
-        )
+        before = shown.screen.window.axis(shown.screen.run, shown.screen.plot_columns)
         await shown.pilot.mouse_down("#cpu", offset=(20, 3))
         await drag(shown.pilot, "#cpu", (30, 3))
         await shown.pilot.mouse_up("#cpu", offset=(30, 3))
         await shown.pilot.pause()
-        after = shown.screen._charts.window.axis(
-            shown.screen._charts.run, shown.screen._charts.plot_columns
-        )
+        after = shown.screen.window.axis(shown.screen.run, shown.screen.plot_columns)
         assert before.start_ns - after.start_ns == 20 * before.column_ns
         assert cursors(shown) == {None}
         assert "paused" in seen(shown)
@@ -438,10 +432,10 @@ async def test_again_is_offered_once_the_session_is_over_and_where_it_can_be_lau
 
 async def test_every_panel_and_every_key_is_explained(show_session):
     async with show_session(recorded_session("training")) as shown:
-        told = {name for name, _ in shown.screen.TOPICS}
+        told = {name for name, _ in shown.screen.topics}
         assert {"Throughput", "Time axis", "Cursor", "CPU", "Epochs", "Output"} <= told
-        assert len(told) == len(shown.screen.TOPICS)
-        for _, sentence in shown.screen.TOPICS:
+        assert len(told) == len(shown.screen.topics)
+        for _, sentence in shown.screen.topics:
             assert sentence.endswith(".")
         for binding in shown.screen.BINDINGS:
             assert bool(binding.tooltip) == bool(binding.description)

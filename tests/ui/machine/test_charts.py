@@ -84,7 +84,7 @@ async def charts(width=120, height=13, ascii=False, **options):
 @pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("size", [(60, 6), (80, 7), (120, 13), (200, 20)])
 @pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8, 16])
-async def test_every_gpu_is_told_and_no_row_is_wider_than_its_room(size, gpus, ascii):
+async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, ascii):
     async with charts(*size, ascii=ascii, gpus=gpus) as shown:
         for widget in shown.app.screen.query(RowWidget):
             for y in range(widget.size.height):
@@ -158,7 +158,7 @@ async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains
         assert not any("▸" in row for row in shown.rows(GpuRows))
 
 
-async def test_a_row_tells_history_and_figures():
+async def test_a_row_shows_history_and_figures():
     async with charts(200, 13, gpus=4) as shown:
         first, second, _ = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
         # It has no sensor for its power, whose column stays empty.
@@ -179,14 +179,14 @@ async def test_a_second_gpu_has_a_chart_too_where_there_is_room(height):
         assert shown.titles("#gpu-0")[0].startswith("GPU 0 ─")
 
 
-async def test_a_gpu_with_a_chart_is_not_told_a_second_time():
+async def test_a_gpu_with_a_chart_is_not_shown_a_second_time():
     async with charts(80, 7, gpus=2) as shown:
         assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
         (row,) = shown.rows(GpuRows)
         assert re.match("GPU 1 ", row)
 
 
-async def test_at_the_cursor_the_charts_tell_the_values_of_that_instant():
+async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
     async with charts(gpus=4, height=7) as shown:
         await shown.pilot.pause()
         now = shown.titles("#cpu")[0]
@@ -216,7 +216,7 @@ async def test_the_cpu_chart_draws_the_run_apart_from_everything_else():
         assert len(styles) > 1
 
 
-async def test_the_run_is_told_apart_without_colour_and_with_plain_characters():
+async def test_the_run_is_distinguished_without_colour_and_with_plain_characters():
     async with charts(80, 9, ascii=True) as shown:
         shared = MachineHistory()
         latest = shown.view.history.latest
@@ -264,7 +264,7 @@ async def test_readings_at_the_cursor_are_never_stale():
         assert "stale" not in shown.text
 
 
-async def test_memory_at_the_cursor_is_told_too():
+async def test_memory_at_the_cursor_is_shown_too():
     async with charts(gpus=0) as shown:
         await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
         assert shown.titles("#gpu")[0].endswith("at 00:01  5.1 of 32.0 GiB")

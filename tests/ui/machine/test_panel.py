@@ -51,7 +51,7 @@ async def speak(sensors, clock, pilot, **options):
 @pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("gpus", [0, 1, 2, 8, 16])
 @pytest.mark.parametrize("size", [(36, 8), (36, 12), (42, 16), (42, 21), (62, 36), (75, 30)])
-async def test_the_essentials_are_told_at_every_height(sensing, clock, size, gpus, ascii):
+async def test_the_essentials_are_shown_at_every_height(sensing, clock, size, gpus, ascii):
     app = OneScreen(Beside(clock, *size), ascii)
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()
@@ -69,7 +69,7 @@ async def test_the_essentials_are_told_at_every_height(sensing, clock, size, gpu
             assert tile.region.height == 0 or tile.size.height >= 3
 
 
-async def test_what_it_waits_for_is_told(sensing, clock):
+async def test_what_it_waits_for_is_shown(sensing, clock):
     app = OneScreen(Beside(clock, 42, 21))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.pause()

@@ -1,12 +1,19 @@
 """The screen of recorded sessions: what it tells of each, how one gets to one and back."""
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from fakes.forged_logs import forge_logs
 from fakes.glyphs import drawn_in_ascii
-from fakes.recorded import BEGIN_WALL, FOREIGN_NAME, recorded_session, write_log
+from fakes.recorded import (
+    BEGIN_WALL,
+    FOREIGN_NAME,
+    recorded_machine,
+    recorded_session,
+    write_log,
+)
 from fakes.screens import OneScreen, of_this_boot, screen_text
 from fakes.sweeps import completed, plan_of, sweep_of
 from hypothesis import HealthCheck, given, settings
@@ -14,16 +21,22 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dlmon.log.directory import SessionEntry, list_sessions
+from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.session.session import TOO_SHORT
 from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
+from tui.sessions.arrangement import matching
 from tui.sessions.screen import SessionsScreen
 from tui.sessions.session_details import SessionDetails
-from tui.sessions.session_list import SessionList, matching
+from tui.sessions.session_list import SessionList
 
 pytestmark = pytest.mark.usefixtures("utc")
 
 HOUR_S = 3600
+
+
+def vars_of(message):
+    return {field.name: getattr(message, field.name) for field in fields(message)}
 
 
 class ShownSessions:
@@ -49,6 +62,10 @@ class ShownSessions:
     @property
     def resumed(self):
         return [message.path for message in self._asked(SessionsScreen.SweepChosen)]
+
+    def asked_for(self, name):
+        """Return what was asked of the app by the messages of this name."""
+        return [vars_of(message) for message in self._asked(getattr(SessionsScreen, name))]
 
     @property
     def left(self):
@@ -104,7 +121,7 @@ async def test_sessions_are_listed_newest_first_with_what_came_of_them(shown, lo
     async with shown.app.run_test(size=(180, 24)) as pilot:
         await shown.begin(pilot)
         heading, *rows = [" ".join(row.split()) for row in shown.rows("#sessions")]
-        assert heading == "started workload device status host time"
+        assert heading == "▼started workload device status host time"
         host = list_sessions(log_dir)[0].header.host
         device = "NVIDIA GTX 1060 6GB"
         assert rows == [
@@ -121,12 +138,12 @@ async def test_in_80_columns_the_important_is_there(shown, log_dir):
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
         assert shown.rows("#sessions")[:2] == [
-            "   started      workload         device  status     time",
-            " ▸ 11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 0.01 per epoch",
+            "    ▼started     workload         device  status     time",
+            " ▸  11-20 14:56  cifar10-cnn      gpu:0   completed  9.16 s ± 0.01 per epoch",
         ]
 
 
-async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
+async def test_the_highlighted_session_is_shown_in_detail(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(120, 40)) as pilot:
         await shown.begin(pilot)
@@ -142,6 +159,20 @@ async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
         assert shown.rows("#details")[2].startswith("memory ran out with batch size 100 (Resource")
 
 
+async def test_a_recorded_machine_is_listed_as_one_and_how_it_was_used(shown, log_dir):
+    write_log(log_dir, recorded_machine(energy=True))
+    async with shown.app.run_test(size=(180, 24)) as pilot:
+        await shown.begin(pilot)
+        used = "00:29 CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
+        row = " ".join(shown.rows("#sessions")[1].split())
+        assert row == f"▸ 2026-11-20 14:56 machine completed tower {used}"
+        name, what, came, where = shown.rows("#details")
+        assert name == "20261120-145600-machine-7f3a"
+        assert what == "machine tower  Intel i7-9700K"
+        assert " ".join(came.split()) == used
+        assert where.endswith("session.jsonl")
+
+
 @pytest.mark.parametrize(
     ("asked", "device", "name"),
     [
@@ -150,7 +181,7 @@ async def test_the_highlighted_session_is_told_in_detail(shown, log_dir):
         ("auto", "auto", ""),
     ],
 )
-async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_told(
+async def test_of_a_session_without_a_result_the_device_that_was_asked_for_is_shown(
     shown, log_dir, asked, device, name
 ):
     header, *records = recorded_session("training", session_id="runs")
@@ -244,8 +275,7 @@ async def test_a_click_highlights_and_a_double_click_shows(shown, log_dir):
         await pilot.pause()
         assert shown.highlighted == "failed-one"
         assert shown.shown == []
-        for offset in ((10, 1), (10, 9)):  # the heading, and below the last one
-            await pilot.click("#sessions", offset=offset)
+        await pilot.click("#sessions", offset=(10, 9))  # below the last one
         assert shown.highlighted == "failed-one"
         await pilot.click("#sessions", offset=(10, 4), times=2)
         await pilot.pause()
@@ -256,7 +286,7 @@ async def test_what_is_typed_filters_and_esc_clears_it_first(shown, log_dir):
     write_three(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
-        await shown.press(*"cnn FAIL")
+        await shown.press("slash", *"cnn FAIL")
         assert shown.highlighted == "failed-one"
         assert len(shown.rows("#sessions")) == 2
         assert "1 of 3 recorded" in shown.text
@@ -287,7 +317,7 @@ async def test_sessions_are_read_once_and_again_when_one_comes_back(shown, log_d
     write_three(log_dir)
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await shown.begin(pilot)
-        await shown.press("down", *"cnn")
+        await shown.press("down", "slash", *"cnn")
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
         assert shown.reads == 1
@@ -371,7 +401,7 @@ async def test_a_run_between_two_runs_of_a_sweep_does_not_break_its_tree(
         assert "sweep, 2 of 2" in rows[0]
         # Enter on the sweep would go on with it: the newest session is highlighted.
         assert rows[1][1] == ("▸" if not ascii else ">")
-        await shown.press(*"run-1")
+        await shown.press("slash", *"run-1")
         (alone,) = shown.rows("#sessions")[1:]
         assert alone[0] == " "
 
@@ -390,7 +420,7 @@ async def test_a_session_without_a_figure_says_why_in_the_list_and_in_full_below
         assert why["seconds_per_epoch"] in shown.text
 
 
-async def test_a_sweep_and_its_run_are_told_in_detail(log_dir, swept):
+async def test_a_sweep_and_its_run_are_shown_in_detail(log_dir, swept):
     shown = with_sweeps(log_dir)
     name = swept.header.id
     async with shown.app.run_test(size=(200, 40)) as pilot:
@@ -421,9 +451,296 @@ async def test_the_name_of_a_sweep_finds_it_with_its_runs(log_dir, swept):
     shown = with_sweeps(log_dir)
     async with shown.app.run_test(size=(140, 40)) as pilot:
         await shown.begin(pilot)
-        await shown.press(*swept.header.id)
+        await shown.press("slash", *swept.header.id)
         assert len(shown.rows("#sessions")) == 1 + 2
         assert "2 of 4 recorded" in shown.text
+
+
+# ---- order ----
+
+
+def firsts(shown):
+    """Return the ids in the order of their rows."""
+    return [entry.header.id for entry in shown.screen.query_one(SessionList)._shown]
+
+
+async def test_one_sorts_by_the_next_column_and_the_other_way_round(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("o")
+        assert firsts(shown) == ["newest", "failed-one", "oldest"]
+        assert "by workload" in shown.text
+        assert "▲workload" in shown.rows("#sessions")[0]
+        await shown.press("i")
+        assert firsts(shown) == ["oldest", "newest", "failed-one"]
+        assert "by workload reversed" in shown.text
+        await shown.press("greater_than_sign", "o")
+        assert "by status" in shown.text
+        assert firsts(shown) == ["newest", "oldest", "failed-one"]
+        await shown.press("less_than_sign", "less_than_sign", "less_than_sign")
+        assert firsts(shown) == ["newest", "failed-one", "oldest"]
+        assert "▼started" in shown.rows("#sessions")[0]
+
+
+async def test_a_click_on_a_column_sorts_by_it_and_the_highlight_stays_on_its_row(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down")
+        heading = shown.rows("#sessions")[0]
+        for times, ids in enumerate(
+            (["oldest", "newest", "failed-one"], ["newest", "oldest", "failed-one"])
+        ):
+            await pilot.click("#sessions", offset=(heading.index("time") + 1, 1))
+            await pilot.pause()
+            assert firsts(shown) == ids, times
+            assert shown.highlighted == "failed-one"
+
+
+@pytest.mark.parametrize("key", ["o", "i"])
+async def test_nothing_is_sorted_where_there_is_nothing(shown, key):
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(key, "space", "u", "x")
+        assert "Nothing is recorded yet." in shown.text
+
+
+async def test_sorted_by_another_column_no_line_joins_the_runs_of_a_sweep(log_dir, swept_twice):
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("i")
+        rows = shown.rows("#sessions")[1:]
+        assert [row[0] for row in rows] == [" ", " ", " ", "├", "╰"]
+        await shown.press("o")
+        assert {row[0] for row in shown.rows("#sessions")[1:]} == {" "}
+
+
+# ---- marks ----
+
+
+def marked(shown):
+    return [row.split("●")[0] + row.split()[-1] for row in shown.rows("#sessions") if "●" in row]
+
+
+async def test_space_marks_a_session_and_goes_on_to_the_next(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("space", "space")
+        assert len(marked(shown)) == 2
+        assert shown.highlighted == "oldest"
+        assert "2 marked, 3 recorded" in shown.text
+        await shown.press("up", "space")
+        assert "1 marked, 3 recorded" in shown.text
+        await shown.press("escape")
+        assert (marked(shown), shown.left) == ([], 0)
+        await shown.press("escape")
+        assert shown.left == 1
+
+
+async def test_marks_order_and_filter_stay_when_the_list_is_read_again(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "space", "o", "slash", *"cnn", "enter")
+        (log_dir / "newest" / "session.jsonl").unlink()
+        write(log_dir, "brand-new", -1)
+        await shown.press("ctrl+l")
+        assert firsts(shown) == ["brand-new", "failed-one"]
+        assert "1 marked, 2 of 3 recorded" in shown.text
+        assert "by workload" in shown.text
+        assert [row[2] for row in shown.rows("#sessions")[1:]] == [" ", "●"]
+        (log_dir / "failed-one" / "session.jsonl").unlink()
+        await shown.press("ctrl+l")
+        assert "marked" not in shown.text
+
+
+async def test_a_sweep_is_marked_with_its_runs(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "space")
+        assert [row[2] for row in shown.rows("#sessions")[1:]] == [" ", "●", "●", " "]
+        await shown.press("x")
+        assert "Delete 1 session and 1 sweep?" in shown.text
+
+
+async def test_letters_are_commands_until_the_filter_is_asked_for(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("slash", *"qx o")
+        assert shown.left == 0
+        assert shown.screen.query_one("#filter").value == "qx o"
+        await shown.press("enter")
+        assert "esc Clear" in shown.text
+        await shown.press("escape", "q")
+        assert shown.left == 1
+
+
+# ---- what is done with them ----
+
+
+@pytest.fixture
+def three_shown(log_dir):
+    """Return a screen of three sessions."""
+    write_three(log_dir)
+    return ShownSessions(log_dir)
+
+
+async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_shown, log_dir):
+    logs = {name: log_dir / name / "session.jsonl" for name in ("newest", "failed-one", "oldest")}
+    async with three_shown.app.run_test(size=(120, 40)) as pilot:
+        await three_shown.begin(pilot)
+        await three_shown.press("c", "space", "c")
+        assert three_shown.asked_for("CompareRequested") == []
+        assert "Compare" not in three_shown.text
+        await three_shown.press("space", "c")
+        asked = three_shown.asked_for("CompareRequested")
+        assert asked == [{"base": [logs["failed-one"]], "new": [logs["newest"]]}]
+
+
+async def test_a_session_is_replayed_and_reported(three_shown, log_dir):
+    async with three_shown.app.run_test(size=(80, 24)) as pilot:
+        await three_shown.begin(pilot)
+        assert "v Replay  w Report" in three_shown.text
+        await three_shown.press("v", "w")
+        log = log_dir / "newest" / "session.jsonl"
+        assert three_shown.asked_for("ReplayRequested") == [{"log": log}]
+        assert three_shown.asked_for("ReportRequested") == [{"logs": [log]}]
+        await three_shown.press("space", "down", "space", "w")
+        assert len(three_shown.asked_for("ReportRequested")[1]["logs"]) == 2
+
+
+async def test_a_sweep_is_neither_replayed_nor_compared(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("down", "v", "space", "c")
+        assert shown.app.asked == []
+
+
+# ---- names ----
+
+
+async def test_a_session_is_given_a_name_and_a_note(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("u", *"batch 256", "tab", *"after [b]", "enter")
+        log = log_dir / "newest" / "session.jsonl"
+        label = Label("batch 256", "after [b]")
+        assert shown.asked_for("RenameRequested") == [{"log": log, "label": label}]
+
+
+async def test_what_can_be_no_name_is_said_and_not_taken(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("u", *"a[/x]", "enter")
+        assert 'a name has no "[": "a[/x]" can\'t be one' in shown.text
+        await shown.press("escape")
+        assert shown.asked_for("RenameRequested") == []
+        await shown.press("u", "enter")
+        assert shown.asked_for("RenameRequested") == []
+
+
+async def test_a_name_is_taken_away_by_an_empty_field(shown, log_dir):
+    log = write(log_dir, "one")
+    write_label(log, Label("x", "a note"))
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("u", "backspace", "enter")
+        assert shown.asked_for("RenameRequested") == [{"log": log, "label": Label(None, "a note")}]
+
+
+async def test_names_stand_in_the_list_and_in_the_details_and_are_found(shown, log_dir):
+    write_three(log_dir)
+    write_label(log_dir / "oldest" / "session.jsonl", Label("a rather long name", "slow"))
+    (log_dir / "newest" / "label.json").write_text(
+        json.dumps({"name": "\x1b]0;x\x07evil", "note": "[/x]"})
+    )
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        heading, newest, _, oldest = shown.rows("#sessions")
+        assert heading.split() == ["▼started", "name", "workload", "status", "time"]
+        assert "  evil  " in newest
+        assert "  a rather lo…  " in oldest
+        assert shown.rows("#details")[:2] == ["newest (evil)", "[/x]"]
+        await shown.press("slash", *"rather slow", "enter")
+        assert firsts(shown) == ["oldest"]
+        assert shown.rows("#details")[:2] == ["oldest (a rather long name)", "slow"]
+
+
+async def test_the_runs_of_a_sweep_that_bear_its_name_do_not_repeat_it(log_dir, swept):
+    write_label(swept.path, Label("base"))
+    write_label(log_dir / "a-run" / "session.jsonl", Label("base"))
+    shown = with_sweeps(log_dir)
+    async with shown.app.run_test(size=(140, 40)) as pilot:
+        await shown.begin(pilot)
+        assert ["base" in row for row in shown.rows("#sessions")] == [
+            False,
+            False,
+            True,
+            *[False] * 2,
+        ]
+
+
+# ---- deleting ----
+
+
+@pytest.mark.parametrize("key", ["x", "delete"])
+async def test_a_session_is_deleted_once_that_is_confirmed(shown, log_dir, key):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        # A key that repeats itself confirms nothing.
+        for answer in ("escape", "n", "q", "enter", "ctrl+c", "x"):
+            await shown.press(key)
+            assert "Delete newest?" in shown.text
+            await shown.press(answer)
+        assert shown.app.asked == []
+        await shown.press("y")
+        asked = [{"logs": [log_dir / "newest" / "session.jsonl"]}]
+        assert shown.asked_for("DeleteRequested") == asked
+
+
+async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
+    write_three(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("space", "space", "slash", *"mnist", "enter", "x")
+        assert "Delete 2 sessions?" in shown.text
+        await shown.press("y")
+        (asked,) = shown.asked_for("DeleteRequested")
+        assert sorted(log.parent.name for log in asked["logs"]) == ["failed-one", "newest"]
+
+
+async def test_what_runs_or_may_run_is_not_deleted(shown, log_dir, growing_log):
+    write_log(log_dir, recorded_session("training", session_id="elsewhere"))
+    growing_log(of_this_boot(recorded_session("training", session_id="runs")))
+    async with shown.app.run_test(size=(120, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("x", "down", "x")
+        sentences = {notification.message for notification in shown.app._notifications}
+        assert sentences == {
+            "runs is running: stop it first",
+            "elsewhere may be running on tower: delete it there",
+        }
+        assert shown.app.asked == []
+
+
+async def test_a_hostile_name_is_shown_as_it_is_when_it_is_to_be_deleted(log_dir):
+    write_log(log_dir, recorded_session(session_id="[@click=app.quit]x[/]"), "hostile")
+    shown = ShownSessions(log_dir)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("x")
+        assert "Delete [@click=app.quit]x[/]?" in shown.text
+        await shown.press("escape", "u")
+        assert "[@click=app.quit]x[/]" in shown.text
 
 
 # ---- many ----
@@ -472,7 +789,7 @@ async def test_of_many_the_highlighted_one_is_in_sight_and_a_thumb_says_where(en
         assert sum(row.startswith(" ▸") for row in drawn) == 1
 
 
-def test_a_session_is_found_by_all_that_is_told_of_it(entry, tmp_path):
+def test_a_session_is_found_by_all_that_is_shown_of_it(entry, tmp_path):
     entries = many(entry, 3, tmp_path)
     assert matching(entries, "") == matching(entries, "CIFAR 2026-11-20 tower gtx") == entries
     assert matching(entries, "14:58 completed") == [entries[2]]
@@ -507,7 +824,7 @@ def test_neither_list_nor_details_leave_their_room(size, text, ascii, typed):
             assert all(cell_len("".join(text for text, _ in row)) <= size[0] for row in drawn)
 
 
-async def test_a_directory_of_forged_logs_is_listed_and_told_in_detail(shown, log_dir):
+async def test_a_directory_of_forged_logs_is_listed_and_shown_in_detail(shown, log_dir):
     forge_logs(log_dir)
     async with shown.app.run_test(size=(180, 40)) as pilot:
         await shown.begin(pilot)

@@ -29,9 +29,8 @@ from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
-from tui.navigation import Sources
+from tui.navigation import Sources, Start
 from tui.options.run import RunOptions
-from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
@@ -67,7 +66,7 @@ class StillRun(SweepRun):
         self.ended = True
 
     def stop(self):
-        self._stop_asked = True
+        self.stopping = True
 
     def make(self, *outcomes):
         """Make the next runs, ended so."""
@@ -197,7 +196,7 @@ async def test_a_run_that_starts_is_named_before_it_has_a_session(make_run, show
         assert "combination 1 of 4" in shown.text
 
 
-async def test_a_run_under_way_tells_its_phase_throughput_and_machine(make_run, show, training):
+async def test_a_run_under_way_shows_its_phase_throughput_and_machine(make_run, show, training):
     run = make_run()
     run.begin(training)
     async with show(run) as shown:
@@ -253,7 +252,7 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
         assert shown.highlighted.index == run.slot.combination
 
 
-async def test_why_a_combination_has_no_figure_is_told_in_full(make_run, show):
+async def test_why_a_combination_has_no_figure_is_shown_in_full(make_run, show):
     run = make_run({"batch_size": [32, 70000]})
     slots = {slot.combination: slot for slot in run.sweep.plan.order}
     run.tell(Ended(slots[1], IMPOSSIBLE_SIZE, 0.0))
@@ -393,7 +392,7 @@ async def test_a_question_goes_away_when_the_sweep_ends_meanwhile(make_run, show
         assert shown.left == []
 
 
-async def test_why_a_sweep_could_not_go_on_is_told(make_run, show):
+async def test_why_a_sweep_could_not_go_on_is_shown(make_run, show):
     run = make_run()
     async with show(run) as shown:
         run.problem = "the sweep can't be recorded any more: the disk is full"
@@ -408,7 +407,7 @@ async def test_why_a_sweep_could_not_go_on_is_told(make_run, show):
 
 @asynccontextmanager
 async def in_app(run, size=(120, 40), **sources):
-    app = DlmonApp(run.directory, sweep=run, settings=Settings(), sources=Sources(**sources))
+    app = DlmonApp(Start(run.directory, sweep=run, sources=Sources(**sources)))
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield app, pilot
@@ -433,7 +432,7 @@ async def test_the_session_of_a_run_opens_and_closes_over_the_sweep(make_run, tr
 async def test_no_other_run_is_launched_beside_a_sweep(make_run):
     launched = []
     async with in_app(make_run(), launch=launched.append) as (app, pilot):
-        app.train(WORKLOADS[SMALL], app.settings.run)
+        app.post_message(HomeScreen.TrainRequested(WORKLOADS[SMALL], app.settings.run))
         await pilot.pause()
         assert launched == []
         assert "the sweep is still running" in screen_text(app)
@@ -454,7 +453,7 @@ async def test_leaving_the_app_asks_from_wherever_it_is(make_run):
     ("keys", "status", "code"),
     [(("q", "s"), "stopped", 130), (("q", "e", "q"), "stopped", 1)],
 )
-async def test_the_exit_code_tells_how_it_was_left(make_run, keys, status, code):
+async def test_the_exit_code_shows_how_it_was_left(make_run, keys, status, code):
     run = make_run()
     async with in_app(run) as (app, pilot):
         await pilot.press(*keys[:2])
@@ -571,7 +570,7 @@ def at_home(log_dir, sensing, monkeypatch):
 
     @asynccontextmanager
     async def asked():
-        app = DlmonApp(log_dir, settings=Settings())
+        app = DlmonApp(Start(log_dir))
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await pilot.pause()
             await pilot.press(*SMALL)
@@ -603,7 +602,7 @@ async def test_a_sweep_is_begun_from_the_home_screen_and_leads_back_to_it(at_hom
         assert isinstance(app.screen, HomeScreen)
 
 
-async def test_what_cannot_be_varied_is_told_while_it_is_typed(at_home):
+async def test_what_cannot_be_varied_is_shown_while_it_is_typed(at_home):
     async with at_home() as (app, pilot, runs):
         await pilot.press(*"batch=32,64")
         await pilot.pause()
@@ -667,7 +666,7 @@ async def test_no_second_sweep_is_begun_while_one_runs(at_home):
 
 @asynccontextmanager
 async def at_sessions(log_dir):
-    app = DlmonApp(log_dir, settings=Settings())
+    app = DlmonApp(Start(log_dir))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await pilot.pause()
         await app.run_action("sessions")
@@ -716,7 +715,7 @@ async def test_no_other_sweep_is_taken_up_beside_one_that_runs(make_run):
     run, other = make_run(), make_run()
     other.writer.close()
     async with in_app(run) as (app, pilot):
-        app._resume_sweep(other.writer.path)
+        app.post_message(SessionsScreen.SweepChosen(other.writer.path))
         await pilot.pause()
         assert "the sweep is still running" in screen_text(app)
 

@@ -58,7 +58,7 @@ def footer(stage):
 
 async def tell(stage, *processes):
     """Let the session's sensors tell of these processes, a second later."""
-    stage.app.screen_stack[1]._source.session.fold(
+    stage.app.screen_stack[0]._source.session.fold(
         Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
     )
     await stage.settle()
@@ -129,7 +129,7 @@ async def test_the_watch_s_sensors_go_on_under_it_and_end_with_it():
 async def test_every_topic_and_key_is_explained(view):
     async with shown("in-depth", view) as stage:
         screen = stage.app.screen
-        told = {name for name, _ in screen.TOPICS}
+        told = {name for name, _ in screen.topics}
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, HelpScreen)
         (_, keys, _), _ = stage.app.screen._explanations._sections
@@ -221,7 +221,7 @@ async def test_a_tick_without_news_draws_nothing(view):
 async def test_processes_are_put_in_order_when_others_are_read():
     async with shown("in-depth") as stage:
         table = stage.app.screen.query_one(ProcessList)
-        session = stage.app.screen_stack[1]._source.session
+        session = stage.app.screen_stack[0]._source.session
         arrange, arranged = table._arrange, []
         table._arrange = lambda: arranged.append(True) or arrange()
         session.fold(Machine(stage._clock.now_ns + 1, 0.0, why={}))
@@ -291,7 +291,7 @@ HELD = ("power cap", "thermal slowdown", "hardware thermal slowdown")
 
 
 @pytest.mark.parametrize("size", [(60, 40), NARROW, WIDE, (200, 60)])
-async def test_all_reasons_that_hold_a_gpu_are_told_whole(size):
+async def test_all_reasons_that_hold_a_gpu_are_shown_whole(size):
     state = told_anew("in-depth", lambda gpu: replace(gpu, throttle=HELD))
     async with shown(state, "gpus", size) as stage:
         text = " ".join(" ".join(row.rstrip(" ┃").split()) for row in rows(stage, MachineDetail))
@@ -330,7 +330,7 @@ async def test_new_readings_repaint_the_rows_that_they_change_alone():
     async with shown("in-depth", "gpus") as stage:
         screen = stage.app.screen
         detail = screen.query_one(MachineDetail)
-        session = stage.app.screen_stack[1]._source.session
+        session = stage.app.screen_stack[0]._source.session
         latest = session.machine.latest
         warmer = tuple(replace(gpu, temperature_c=70) for gpu in latest.gpus)
         session.fold(replace(latest, t=latest.t + 1, gpus=warmer))
@@ -400,7 +400,7 @@ async def test_a_click_on_a_column_sorts_by_it_and_another_turns_it_round():
             assert pids(stage)[0] == first
 
 
-async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_told_whole():
+async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_whole():
     async with shown("in-depth") as stage:
         assert chosen(stage) is None
         await stage.press("down", "down", "down")
@@ -494,7 +494,7 @@ async def test_a_kept_filter_leaves_its_keys_to_the_table_and_esc_alone_clears_i
         assert len(pids(stage)) == 6
 
 
-async def test_the_gpus_of_the_chosen_one_are_told_whole():
+async def test_the_gpus_of_the_chosen_one_are_shown_whole():
     spread = Process(1, "ada", "train", gpus=(0, 2, 4, 6, 8, 10, 11), gpu_memory_mib=9)
     async with shown("in-depth") as stage:
         await tell(stage, spread, Process(2, command="idle"))
@@ -520,14 +520,14 @@ async def test_processes_of_the_run_that_are_left_out_are_counted():
     async with shown("in-depth") as stage:
         table = stage.app.screen.query_one(ProcessList)
         assert table._border_title.plain.startswith("Processes 6 ")
-        stage.app.screen_stack[1]._source.session.fold(
+        stage.app.screen_stack[0]._source.session.fold(
             Machine(stage._clock.now_ns + 1, 0.0, process=ProcessTree(processes=40))
         )
         await tell(stage, *own)
         assert table._border_title.plain.startswith("Processes 12, 12 of 40 of this run ")
 
 
-async def test_the_help_names_how_many_are_told_and_how_unknown_looks():
+async def test_the_help_names_how_many_are_shown_and_how_unknown_looks():
     async with shown("in-depth", "processes-help", (120, 60), ascii=True) as stage:
         text = " ".join(stage.text.replace("|", " ").split())
         assert "The 12 busiest processes of the run, the 16 that hold the most on GPUs" in text
@@ -567,7 +567,7 @@ async def test_of_a_session_that_is_over_the_last_ones_are_shown():
         assert "as they were last read" in stage.text
 
 
-async def test_a_reason_for_no_processes_is_told():
+async def test_a_reason_for_no_processes_is_shown():
     records = recorded_session("training")
     told = [
         replace(record, why={"processes": "denied: /proc is hidden"})
@@ -590,5 +590,5 @@ async def test_a_large_watch_shows_them_below_and_a_small_one_on_a_key():
 async def test_the_chosen_and_the_sorted_stand_out_without_colours(monkeypatch, theme):
     async with shown("in-depth", theme=theme) as stage:
         table = stage.app.screen.query_one(ProcessList)
-        assert table.get_visual_style("processes--chosen").bold
-        assert table.get_visual_style("processes--sorted").underline
+        assert table.get_visual_style("lines--chosen").bold
+        assert table.get_visual_style("lines--underlined").underline

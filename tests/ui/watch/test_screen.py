@@ -11,7 +11,7 @@ from fakes.screens import OneScreen, fake_machine, screen_text
 from dlmon.records import Facts, Gpu, Machine
 from tui.machine.core_rows import CoreRows
 from tui.machine.gpu_rows import GpuRows
-from tui.machine.panel import MachinePanel
+from tui.machine.panel import PANEL_HELP, MachinePanel
 from tui.machine.tiles import ChartTile
 from tui.watch.screen import WatchScreen
 from tui.widgets.rows import RowWidget
@@ -51,7 +51,7 @@ class ShownWatch:
         """Return the style in whose colour a tile's title is; empty for the usual one."""
         tile = self.screen.query_one(selector)
         own = tile._get_title_style_information(tile.background_colors[1])[0]
-        styles = ("meters--high", "lines--bad")
+        styles = ("lines--high", "lines--bad")
         return next((s for s in styles if tile.get_component_styles(s).color == own), "")
 
     async def paint(self, pilot):
@@ -174,12 +174,8 @@ async def test_the_track_of_an_empty_bar_can_be_seen(watch, sensing, theme):
     async with shown.app.run_test(size=(120, 40)) as pilot:
         shown.app.theme = theme
         await pilot.pause()
-        for selector, name in (
-            ("#cpu", "meters--track"),
-            ("#meters", "meters--track"),
-            ("#gpus", "gpus--track"),
-        ):
-            style = shown.screen.query_one(selector).get_visual_style(name)
+        for selector in ("#cpu", "#meters", "#gpus"):
+            style = shown.screen.query_one(selector).get_visual_style("lines--track")
             behind = style.background
             assert abs(style.foreground.brightness - behind.brightness) > 0.15, selector
 
@@ -210,7 +206,7 @@ async def test_many_gpus_have_a_row_each_in_a_small_terminal(watch, sensing, clo
         assert text.count("%") == text.count("°C") == 8
 
 
-async def test_why_there_is_no_gpu_is_told_as_far_as_there_is_room(watch, sensing, clock):
+async def test_why_there_is_no_gpu_is_shown_as_far_as_there_is_room(watch, sensing, clock):
     shown = watch()
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
@@ -232,7 +228,7 @@ async def test_a_lost_gpu_says_so_and_leaves_a_gap(watch, sensing, clock, size):
         clock.now_ns = last.t + 8_000_000_000
         await shown.paint(pilot)
         assert shown.titles("#gpu-0")[0].endswith("─ lost")
-        assert shown.stands_out("#gpu-0") == "meters--high"
+        assert shown.stands_out("#gpu-0") == "lines--high"
         assert "98 %" not in shown.text
         # Its history stays, up to when it was lost.
         assert any("⣿" in row for row in shown.rows("#gpu-0"))
@@ -286,7 +282,7 @@ async def test_a_title_is_as_ever_again_once_the_trouble_is_over(watch, sensing,
     async with shown.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         last = speak(sensing[0], gpus=2)
-        for later_s, style in ((1, ""), (7, "meters--high"), (1, "")):
+        for later_s, style in ((1, ""), (7, "lines--high"), (1, "")):
             clock.now_ns = last.t + later_s * 1_000_000_000
             await shown.paint(pilot)
             for tile in ("#cpu", "#gpu-0"):
@@ -308,7 +304,7 @@ async def test_readings_that_are_too_old_are_muted_wherever_they_stand(watch, se
         last = speak(sensing[0])
         clock.now_ns = last.t + 1_000_000_000
         await shown.paint(pilot)
-        bright = {"tile--digits", "meters--bar", "meters--high", "cores--low", "cores--middle"}
+        bright = {"lines--bright", "lines--bar", "lines--high"}
         for selector in ("#cpu", "#gpu-0", "#cores", "#meters"):
             assert styles_of(selector) & {*bright, "lines--plain"}, selector
         clock.now_ns = last.t + 7_000_000_000
@@ -482,7 +478,7 @@ async def test_every_key_is_in_the_footer_and_every_panel_is_explained(watch):
         assert shown.footer == (
             "+ Zoom in  - Zoom out  g GPU  p Processes  t Theme  ? Help  q Quit"
         )
-    explained = {name for name, _ in WatchScreen.TOPICS}
+    explained = {name for name, _ in PANEL_HELP}
     assert {"CPU", "Cores", "Memory", "GPU"} <= explained
 
 

@@ -189,7 +189,7 @@ async def test_a_moved_cursor_repaints_no_more_than_the_cells_it_left_and_took()
         assert {(region.x, region.right) for region in regions} == {(20, 22)}
 
 
-async def test_a_click_tells_the_column_and_a_drag_how_far():
+async def test_a_click_shows_the_column_and_a_drag_how_far():
     app = ChartApp(border=True)
     async with app.run_test(size=(26, 9)) as pilot:
         app.chart.show(RISE)
@@ -229,7 +229,7 @@ async def test_a_chart_that_is_hidden_is_dragged_no_more():
         assert app.told == ["grabbed"]
 
 
-async def test_on_a_picture_of_a_wider_chart_a_click_tells_its_own_column():
+async def test_on_a_picture_of_a_wider_chart_a_click_shows_its_own_column():
     app = ChartApp()
     async with app.run_test(size=(20, 4)) as pilot:
         app.chart.show(ChartPicture((1.0,) * 100, top=9))
@@ -237,7 +237,7 @@ async def test_on_a_picture_of_a_wider_chart_a_click_tells_its_own_column():
         assert app.told == ["grabbed", 72]
 
 
-async def test_it_tells_how_many_columns_fit():
+async def test_it_shows_how_many_columns_fit():
     app = ChartApp()
     async with app.run_test(size=(46, 5)) as pilot:
         assert app.chart.plot_columns == 2 * 40

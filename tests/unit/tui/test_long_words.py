@@ -24,6 +24,7 @@ SMALL = "mnist-mlp-small"
         *(["run", SMALL, f"--{option}", LONG] for option in ("device", "mode", "batch-size")),
         *(["run", SMALL, f"--{option}", LONG] for option in ("seconds", "python", "price", "jit")),
         ["attach", LONG],
+        ["replay", LONG],
         ["stop", LONG],
         ["sweep", LONG],
         ["sweep", "--resume", LONG],

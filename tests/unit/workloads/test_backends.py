@@ -118,7 +118,7 @@ def options(backend, **more):
 
 
 @every_backend
-def test_keras_is_told_its_backend(environment, backend):
+def test_keras_is_given_its_backend(environment, backend):
     prepare(options(backend))
     assert environment["KERAS_BACKEND"] == backend
     assert "OMP_NUM_THREADS" not in environment
@@ -152,12 +152,12 @@ def test_jax_looks_for_no_gpu_where_the_cpu_is_asked_for(environment):
 
 
 @every_backend
-def test_threads_are_told_to_what_reads_them_when_imported(environment, backend):
+def test_threads_are_passed_to_what_reads_them_when_imported(environment, backend):
     prepare(options(backend, threads=3))
     assert environment["OMP_NUM_THREADS"] == "3"
 
 
-def test_jax_is_told_its_threads_and_keeps_the_flags_of_the_person(environment):
+def test_jax_is_given_its_threads_and_keeps_the_flags_of_the_person(environment):
     environment["XLA_FLAGS"] = "--xla_dump_to=/x --xla_cpu_multi_thread_eigen=true"
     prepare(options("jax", threads=1))
     assert environment["PJRT_NPROC"] == environment["NPROC"] == "1"
@@ -248,7 +248,7 @@ def test_the_cpu_is_taken_where_it_is_asked_for_whatever_there_is(install, backe
 
 
 @every_backend
-def test_a_gpu_that_nvml_sees_and_the_backend_does_not_is_told(install, backend):
+def test_a_gpu_that_nvml_sees_and_the_backend_does_not_is_reported(install, backend):
     fake, version, _ = FAKES[backend]
     install(backend, **fake())
     title = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}[backend]
@@ -302,7 +302,7 @@ def test_a_jax_without_any_device_is_refused(install):
 
 
 @pytest.mark.parametrize(("with_gpu", "device"), [({}, "cpu"), ({"gpus": ["H100"]}, "cuda")])
-def test_keras_on_torch_is_told_its_device(install, environment, with_gpu, device):
+def test_keras_on_torch_is_given_its_device(install, environment, with_gpu, device):
     install("torch", **fake_torch(**with_gpu))
     choose_backend(options("torch"))
     assert environment["KERAS_TORCH_DEVICE"] == device

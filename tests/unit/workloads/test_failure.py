@@ -119,7 +119,7 @@ OUT_OF_MEMORY = {
 
 
 @pytest.mark.parametrize(("error", "device", "says"), OUT_OF_MEMORY.values(), ids=OUT_OF_MEMORY)
-def test_a_lack_of_memory_is_told_with_the_batch_size_and_which_memory(error, device, says):
+def test_a_lack_of_memory_is_reported_with_the_batch_size_and_which_memory(error, device, says):
     reported = in_words(error, 4096, device)
     assert reported.startswith(says)
     assert kind_of(error) == FailureKind.OUT_OF_MEMORY
@@ -139,7 +139,7 @@ def test_another_error_is_no_lack_of_memory(error):
     assert kind_of(error) == FailureKind.EXCEPTION
 
 
-def test_what_was_refused_is_told_as_it_is():
+def test_what_was_refused_is_reported_as_it_is():
     refused = Refused("there is no such thing; use another")
     assert in_words(refused, 100) == "there is no such thing; use another"
     assert kind_of(refused) == FailureKind.REFUSED
@@ -163,5 +163,5 @@ def test_a_network_that_xla_cannot_compile_says_what_to_do():
         (ValueError("x" * 9999), f"ValueError: {'x' * 500}"),
     ],
 )
-def test_only_the_first_line_of_an_error_is_told(error, reported):
+def test_only_the_first_line_of_an_error_is_reported(error, reported):
     assert one_line(error) == reported

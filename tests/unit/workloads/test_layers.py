@@ -15,7 +15,6 @@ from workloads.layers import (
     Flatten,
     GlobalAveragePool,
     MaxPool2D,
-    Residual,
     count,
 )
 
@@ -226,13 +225,17 @@ def test_after_layers_with_weights_every_branch_needs_the_gradient_of_its_input(
     assert both.train_flops - alone.train_flops == 3 * (both.forward_flops - alone.forward_flops)
 
 
+def added(*sides):
+    return Branches(sides, added=True)
+
+
 def test_a_residual_block_adds_its_two_sides():
     image = (8, 8, 4)
-    narrow = Residual((Conv2D(2, 1), Conv2D(4, 3)))
+    narrow = added((Conv2D(2, 1), Conv2D(4, 3)), ())
     assert count(image, [narrow]).output_shape == image
     assert count(image, [narrow]).parameters == (4 * 2 + 2) + (9 * 2 * 4 + 4)
 
-    widening = Residual((Conv2D(6, 3, strides=2),), shortcut=(Conv2D(6, 1, strides=2),))
+    widening = added((Conv2D(6, 3, strides=2),), (Conv2D(6, 1, strides=2),))
     assert count(image, [widening]).output_shape == (4, 4, 6)
     assert count(image, [widening]).forward_flops == 2 * 4 * 4 * (9 + 1) * 4 * 6
 
@@ -240,8 +243,8 @@ def test_a_residual_block_adds_its_two_sides():
 @pytest.mark.parametrize(
     "layer",
     [
-        Residual((Conv2D(6, 3, strides=2),)),
-        Residual((Conv2D(5, 1),), shortcut=(Conv2D(6, 1),)),
+        added((Conv2D(6, 3, strides=2),), ()),
+        added((Conv2D(5, 1),), (Conv2D(6, 1),)),
         Branches(((Conv2D(6, 3, strides=2),), (Conv2D(6, 3),))),
     ],
 )

@@ -146,8 +146,8 @@ def test_a_published_row_keeps_its_provenance_and_has_no_band():
     row = one(compare("seconds_per_epoch", CIFAR, CIFAR), label="NVIDIA GeForce GTX 1080 Ti")
     assert (row.value, row.low, row.high, row.year) == (4, None, None, 2019)
     assert row.framework == "TensorFlow 1.x"
-    assert "yansongsong.cn" in row.source
-    assert row.note == "epoch includes validation on 1,000 images"
+    assert "yansongsong.cn" in row.published.source
+    assert row.published.note == "epoch includes validation on 1,000 images"
     assert row.unit == "s"
     assert row.badges == ()
     assert row.comparable
@@ -312,7 +312,7 @@ def test_a_time_without_the_weight_update_says_that_ours_includes_it():
     rows = compare("step_ms", conditions, RESNET, this)
     others = [row for row in rows if WEIGHT_UPDATE in row.badges and len(row.badges) == 2]
     assert len(others) == 13
-    assert {row.note for row in others} == {"no weight update; synthetic input"}
+    assert {row.published.note for row in others} == {"no weight update; synthetic input"}
     assert not any(row.comparable for row in others)
     assert factor(one(rows, kind="this"), others[0], steady=True) is None
 
@@ -374,7 +374,7 @@ def test_the_mean_of_a_batch_follows_from_the_throughput_where_a_log_has_none():
 # What it cost
 
 
-def test_a_published_row_with_a_price_tells_its_cpus_and_what_an_epoch_cost():
+def test_a_published_row_with_a_price_reports_its_cpus_and_what_an_epoch_cost():
     mnist = Conditions("mnist-mlp", batch_size=128, samples=60_000, epochs=20)
     row = one(compare("seconds_per_epoch", mnist, mnist), value=3.501)
     assert (row.vcpus, row.usd_per_hour) == (16, 0.1273)
@@ -436,12 +436,12 @@ def test_an_earlier_session_brings_its_band_device_year_and_id():
     row = earlier_row(result(12.0, options={"backend": "jax"}))
     assert (row.value, row.low, row.high) == (12.0, pytest.approx(10.8), pytest.approx(13.2))
     assert (row.label, row.session, row.year) == ("AMD Ryzen 7 5800X", "earlier", 2026)
-    assert row.framework == "jax"
+    assert row.framework == "JAX"
     assert row.badges == ()
     assert row.comparable
 
 
-def test_a_device_without_a_name_is_told_by_its_kind():
+def test_a_device_without_a_name_is_named_by_its_kind():
     assert earlier_row(result(device_name=None, device="gpu:0")).label == "gpu:0"
     assert earlier_row(result(device_name=None, device=None)).label == "device not known"
 
@@ -571,7 +571,7 @@ def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
         "seconds_per_epoch",
         CIFAR,
         CIFAR,
-        this_run(busy=busy_at_start(busy)),
+        this_run(doubts=(busy_at_start(busy),)),
         [result()],
         {"earlier": header(busy)},
     )
@@ -580,6 +580,14 @@ def test_a_run_on_a_busy_machine_wears_it_and_is_still_compared():
         assert row.badges == ("machine was busy at the start: CPU 62 %",)
         assert row.comparable
     assert one(rows, kind="earlier").year == 2025  # when it began, by its header
+
+
+def test_what_speaks_against_a_recorded_result_is_worn_in_place_of_what_its_header_says():
+    busy = header(MachineFacts(cpu_pct=62.0))
+    doubted = replace(result(), against={"steal": "the host took 4.0 % of the CPUs"})
+    run = run_of("seconds_per_epoch", doubted, busy)
+    assert run.doubts == ("the host took 4.0 % of the CPUs",)
+    assert run_of("seconds_per_epoch", replace(result(), against={}), busy).doubts == ()
 
 
 def test_a_finished_run_is_read_from_its_result():

@@ -32,5 +32,5 @@ from dlmon.records import MachineFacts
         ),
     ],
 )
-def test_a_busy_machine_is_told_in_words(machine, device, said):
+def test_a_busy_machine_is_reported_in_words(machine, device, said):
     assert busy_at_start(machine, device) == said

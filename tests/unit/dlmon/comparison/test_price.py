@@ -32,7 +32,7 @@ NO_PRICES = (
 
 
 @pytest.mark.parametrize("text", NO_PRICES)
-def test_what_is_no_price_is_told_in_a_sentence(text):
+def test_what_is_no_price_is_reported_in_a_sentence(text):
     with pytest.raises(ValueError, match="is no price: give US dollars per hour"):
         parse_price(text)
 

@@ -10,7 +10,7 @@ from dlmon.comparison.published import MORE_OPERATIONS_PCT, Published, published
 from workloads.architectures import resnet
 from workloads.catalog import WORKLOADS as CATALOG
 from workloads.catalog import refuse_options
-from workloads.layers import Residual, count
+from workloads.layers import Branches, count
 
 WORKLOADS = (
     *("cifar10-cnn", "cifar10-deep-cnn", "mnist-mlp-small", "mnist-mlp-wide", "mnist-mlp"),
@@ -131,7 +131,7 @@ def test_the_tpu_that_did_no_work_keeps_its_note():
     assert [row for row in EVERY if row.device_kind == "tpu"] == [tpu]
 
 
-def test_fused_lstm_kernels_are_told_apart():
+def test_fused_lstm_kernels_are_distinguished():
     fused = [row for row in EVERY if row.caveats == ("fused LSTM kernel",)]
     assert {(row.workload, row.value) for row in fused} == {
         ("imdb-bilstm", 43.356),
@@ -148,12 +148,12 @@ def strided_in_3x3(*blocks):
     """Return our residual network, but for each stage's stride in its first 3×3 convolution."""
 
     def moved(layer):
-        if not isinstance(layer, Residual) or layer.layers[0].strides == 1:
+        if not isinstance(layer, Branches) or layer.branches[0][0].strides == 1:
             return layer
-        first, norm, second, *rest = layer.layers
+        (first, norm, second, *rest), shortcut = layer.branches
         strides = first.strides
         moved = (replace(first, strides=1), norm, replace(second, strides=strides), *rest)
-        return replace(layer, layers=moved)
+        return replace(layer, branches=(moved, shortcut))
 
     return tuple(moved(layer) for layer in resnet(*blocks))
 
@@ -263,8 +263,8 @@ def test_every_row_is_reached_from_its_workload_and_compares_where_nothing_diffe
     (found,) = (
         each
         for each in compare(workload.metric, ours, defaults)
-        if (each.label, each.framework, each.value, each.note or "", each.source)
-        == (row.device, row.framework, row.value, row.note, row.source)
+        if (each.published, each.label, each.framework, each.value)
+        == (row, row.device, row.framework, row.value)
         and (each.vcpus, each.usd_per_hour) == (row.vcpus, row.price_usd_per_hour)
     )
     assert found.badges == (*row.caveats, *row.remarks)

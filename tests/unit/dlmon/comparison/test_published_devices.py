@@ -20,7 +20,7 @@ def table():
 
 
 def test_every_device_of_a_published_number_is_in_the_table_once():
-    names = [row["device"] for row in table()]
+    names = [row["name"] for row in table()]
     assert len(set(names)) == len(names)
     assert {row.device for row in ROWS} <= set(names)
     assert set(names) - {row.device for row in ROWS} == {"NVIDIA Tesla K40"}
@@ -30,7 +30,7 @@ def test_every_device_names_its_source_and_what_is_not_known_is_empty_never_zero
     for row in table():
         assert row["source"], row
         for name, text in row.items():
-            if name not in ("device", "memory", "source", "note") and text:
+            if name not in ("name", "memory", "source", "note") and text:
                 assert 0 < float(text) < math.inf, row
         assert all(text.isprintable() and text == text.strip() for text in row.values())
 
@@ -57,13 +57,11 @@ def test_what_the_four_gpu_article_prints_of_its_gpus_is_kept():
     assert find_device("NVIDIA GeForce GTX 1080 Ti").price_usd == 699
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in table() if row["tflop_s"]], ids=lambda r: r["device"]
-)
+@pytest.mark.parametrize("row", [row for row in table() if row["tflop_s"]], ids=lambda r: r["name"])
 def test_a_peak_is_that_of_all_cores_at_the_highest_clock(row):
     if not row["boost_mhz"]:
         return
-    of_a_clock = 2 if row["device"].startswith("NVIDIA") else 32
+    of_a_clock = 2 if row["name"].startswith("NVIDIA") else 32
     peak = int(row["cores"]) * of_a_clock * int(row["boost_mhz"]) / 1e6
     assert float(row["tflop_s"]) == pytest.approx(peak, rel=0.005)
 

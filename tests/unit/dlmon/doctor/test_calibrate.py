@@ -51,13 +51,13 @@ def test_a_broken_file_is_replaced(path):
     assert found.peaks[0].device_name == "CPU"
 
 
-def test_a_precision_that_is_left_out_is_told():
+def test_a_precision_that_is_left_out_is_reported():
     skipped = {"type": "skipped", **MEASURED, "precision": "float16", "text": "not here"}
     found = measure_peaks("Some CPU", str, child(PEAK, skipped))
     assert found.problems == ("Some CPU, float16: not here",)
 
 
-def test_lines_that_are_not_understood_are_told_and_harm_nothing():
+def test_lines_that_are_not_understood_are_reported_and_harm_nothing():
     lines = ("garbage \x1b[31m", "[]", '{"type": "peak"}', '{"type": "later"}', PEAK)
     found = measure_peaks("Some CPU", str, child(*lines))
     assert len(found.peaks) == 1

@@ -104,7 +104,7 @@ def test_whatever_is_not_ok_says_what_to_do(tmp_path: Path):
     assert all(f.next_step for f in findings.values() if f.state != "ok")
 
 
-def test_failed_sensors_are_told_with_their_reason(tmp_path: Path):
+def test_failed_sensors_are_reported_with_their_reason(tmp_path: Path):
     assert "it hung" in look(tmp_path, None)["sensors"].text
 
 
@@ -121,17 +121,17 @@ def test_one_backend_is_enough(tmp_path: Path):
     assert "JAX 0.7" in backend.text
 
 
-def test_keras_2_is_told(tmp_path: Path):
+def test_keras_2_is_reported(tmp_path: Path):
     assert look(tmp_path, installed=INSTALLED | {"keras": "2.15.0"})["keras"].state == "warning"
 
 
-def test_tensorflow_without_cuda_is_told_only_where_there_is_a_gpu(tmp_path: Path):
+def test_tensorflow_without_cuda_is_reported_only_where_there_is_a_gpu(tmp_path: Path):
     installed = {"keras": "3.15.1", "tensorflow": "2.21.0"}
     assert look(tmp_path, WITH_GPU, installed)["cuda"].state == "warning"
     assert "cuda" not in look(tmp_path, CPU_ONLY, installed)
 
 
-def test_what_tensorflow_sees_is_told_instead_of_a_guess(tmp_path: Path):
+def test_what_tensorflow_sees_is_reported_instead_of_a_guess(tmp_path: Path):
     installed = {"keras": "3.15.1", "tensorflow": "2.21.0"}
     seen = [Framework("tensorflow", "2.21.0", ("GTX 1060",), "cuda", "12.5.1")]
     findings = look(tmp_path, WITH_GPU, installed, frameworks=seen)
@@ -139,7 +139,7 @@ def test_what_tensorflow_sees_is_told_instead_of_a_guess(tmp_path: Path):
     assert findings["frameworks"].state == "ok"
 
 
-def test_device_files_tell_why_a_framework_sees_no_gpu(tmp_path: Path):
+def test_device_files_report_why_a_framework_sees_no_gpu(tmp_path: Path):
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidia0").touch()
     seen = [Framework("tensorflow", "2.21.0", (), "cuda", "12.5.1")]
@@ -147,12 +147,12 @@ def test_device_files_tell_why_a_framework_sees_no_gpu(tmp_path: Path):
     assert "there is no /dev/nvidia-uvm" in found.text
 
 
-def test_frameworks_are_told_where_the_sensors_failed(tmp_path: Path):
+def test_frameworks_are_reported_where_the_sensors_failed(tmp_path: Path):
     seen = [Framework("tensorflow", "2.21.0", (), "cuda", "12.5.1")]
     assert "sees no GPU" in look(tmp_path, None, frameworks=seen)["frameworks"].text
 
 
-def test_what_would_end_a_detached_run_is_told_last(tmp_path: Path):
+def test_what_would_end_a_detached_run_is_reported_last(tmp_path: Path):
     (tmp_path / ".dockerenv").touch()
     assert list(look(tmp_path))[-1] == "detached runs"
     assert look(tmp_path)["detached runs"].state == "warning"
@@ -167,18 +167,18 @@ def test_foreign_text_is_cleaned_and_cut(tmp_path: Path):
     assert len(reported) == LONGEST_TEXT
 
 
-def test_a_cpu_limit_is_told(tmp_path: Path):
+def test_a_cpu_limit_is_reported(tmp_path: Path):
     cpu = look(tmp_path, replace(CPU_ONLY, cpu_limit=1.5))["cpu"]
     assert cpu.state == "warning"
     assert "1.5" in cpu.text
 
 
-def test_a_memory_limit_is_told(tmp_path: Path):
+def test_a_memory_limit_is_reported(tmp_path: Path):
     memory = look(tmp_path, replace(CPU_ONLY, memory_limit_mib=2048, swap_mib=1024))["memory"]
     assert memory.text == "64.0 GiB, of which the control group allows 2.0 GiB, 1.0 GiB of swap"
 
 
-def test_unknown_memory_and_cores_are_told(tmp_path: Path):
+def test_unknown_memory_and_cores_are_reported(tmp_path: Path):
     unknown = MachineFacts(why={"cores": "denied", "memory_mib": "denied", "gpus": NO_LIBRARY})
     findings = look(tmp_path, unknown)
     assert "denied" in findings["cpu"].text
@@ -188,7 +188,7 @@ def test_unknown_memory_and_cores_are_told(tmp_path: Path):
 @pytest.mark.parametrize(
     "change", [{"cpu_pct": 80.0}, {"foreign_gpu_processes": 1}, {"on_battery": True}]
 )
-def test_what_would_disturb_a_measurement_is_told(tmp_path: Path, change):
+def test_what_would_disturb_a_measurement_is_reported(tmp_path: Path, change):
     assert look(tmp_path, replace(WITH_GPU, **change))["load"].state == "warning"
 
 
@@ -220,7 +220,7 @@ def test_a_gpu_that_sleeps_is_not_called_broken(tmp_path: Path):
     assert not any_asleep(CPU_ONLY)
 
 
-def test_a_card_without_a_driver_is_told_apart(tmp_path: Path):
+def test_a_card_without_a_driver_is_distinguished(tmp_path: Path):
     device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
     device.mkdir(parents=True)
     (device / "vendor").write_text("0x10de\n")
@@ -229,7 +229,7 @@ def test_a_card_without_a_driver_is_told_apart(tmp_path: Path):
     assert "Install NVIDIA's driver" in (gpu.next_step or "")
 
 
-def test_a_container_without_the_drivers_library_is_told_apart(tmp_path: Path):
+def test_a_container_without_the_drivers_library_is_distinguished(tmp_path: Path):
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").write_text("NVRM\n")
     assert "--gpus all" in (look(tmp_path)["gpu"].next_step or "")
@@ -240,7 +240,9 @@ def refuse(monkeypatch: pytest.MonkeyPatch, refused: Path) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != refused)
 
 
-def test_a_device_without_permission_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_device_without_permission_is_distinguished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidiactl").touch()
     refuse(monkeypatch, tmp_path / "dev/nvidiactl")
@@ -264,14 +266,14 @@ def test_in_wsl_the_driver_is_windows(tmp_path: Path):
     assert "/usr/lib/wsl/lib" in (gpu.next_step or "")
 
 
-def test_a_driver_without_a_gpu_is_told(tmp_path: Path):
+def test_a_driver_without_a_gpu_is_reported(tmp_path: Path):
     gpu = look(tmp_path, replace(WITH_GPU, gpus=()))["gpu"]
     assert gpu.state == "absent"
     assert gpu.text.startswith("No NVIDIA GPU found")
     assert "580.65" in gpu.text
 
 
-def test_a_gpu_that_does_not_answer_is_told(tmp_path: Path):
+def test_a_gpu_that_does_not_answer_is_reported(tmp_path: Path):
     lost = GpuFacts(index=1, name="NVIDIA GPU", why={"name": "lost", "uuid": "lost"})
     gpu = look(tmp_path, replace(WITH_GPU, gpus=(lost,)))["gpu"]
     assert gpu.state == "warning"
@@ -279,13 +281,13 @@ def test_a_gpu_that_does_not_answer_is_told(tmp_path: Path):
 
 
 @pytest.mark.parametrize("value", ["", "-1"])
-def test_hidden_gpus_are_told(tmp_path: Path, value):
+def test_hidden_gpus_are_reported(tmp_path: Path, value):
     finding = look(tmp_path, WITH_GPU, environment={"CUDA_VISIBLE_DEVICES": value})
     assert finding["visible devices"].state == "warning"
     assert "hides every GPU" in finding["visible devices"].text
 
 
-def test_chosen_gpus_are_told(tmp_path: Path):
+def test_chosen_gpus_are_reported(tmp_path: Path):
     finding = look(tmp_path, WITH_GPU, environment={"CUDA_VISIBLE_DEVICES": "GPU-a"})
     assert "'GPU-a'" in finding["visible devices"].text
     assert "visible devices" not in look(tmp_path, WITH_GPU)
@@ -326,7 +328,7 @@ def calibrations(tmp_path: Path, machine: MachineFacts, peaks: Path, **more) -> 
     return [finding for finding in findings if finding.topic == "calibration"]
 
 
-def test_each_devices_peaks_are_told(tmp_path: Path, peaks: Path, utc):
+def test_each_devices_peaks_are_reported(tmp_path: Path, peaks: Path, utc):
     assert calibrations(tmp_path, WITH_GPU, peaks) == [
         Finding(
             "calibration",
@@ -345,14 +347,14 @@ def test_a_device_that_was_not_calibrated_says_how_to(tmp_path: Path, peaks: Pat
         assert "Other CPU" in finding.text
 
 
-def test_a_calibration_by_another_tensorflow_is_told(tmp_path: Path, peaks: Path):
+def test_a_calibration_by_another_tensorflow_is_reported(tmp_path: Path, peaks: Path):
     newer = INSTALLED | {"tensorflow": "2.22.0"}
     (finding,) = calibrations(tmp_path, CPU_ONLY, peaks, installed=newer)
     assert finding.state == "warning"
     assert "by TensorFlow 2.21.0, not 2.22.0" in finding.text
 
 
-def test_a_broken_calibration_is_told(tmp_path: Path, peaks: Path):
+def test_a_broken_calibration_is_reported(tmp_path: Path, peaks: Path):
     peaks.write_text("{")
     (finding,) = calibrations(tmp_path, CPU_ONLY, peaks)
     assert finding.state == "warning"
@@ -365,20 +367,22 @@ def test_a_directory_that_is_not_there_yet_is_fine(tmp_path: Path):
     assert "GiB free" in sessions.text
 
 
-def test_a_file_in_the_directorys_place_is_told(tmp_path: Path):
+def test_a_file_in_the_directorys_place_is_reported(tmp_path: Path):
     (tmp_path / "file").touch()
     sessions = look(tmp_path, directory=tmp_path / "file" / "sessions")["sessions"]
     assert sessions.state == "missing"
     assert "--log-dir" in (sessions.next_step or "")
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2**20))
     assert look(tmp_path)["sessions"].state == "warning"
 
 
-def test_a_directory_that_is_not_writable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_that_is_not_writable_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "fixed").mkdir()
     refuse(monkeypatch, tmp_path / "fixed")
     sessions = look(tmp_path, directory=tmp_path / "fixed" / "sessions")["sessions"]

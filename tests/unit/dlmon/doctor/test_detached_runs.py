@@ -81,7 +81,7 @@ def test_the_distributions_default_stands_in_a_comment(tmp_path: Path, default, 
     assert bool(ends(tmp_path)) is it_ends
 
 
-def test_an_unknown_default_is_told(tmp_path: Path):
+def test_an_unknown_default_is_reported(tmp_path: Path):
     systemd(tmp_path)
     assert "may end" in ends(tmp_path)
 
@@ -194,7 +194,7 @@ def test_a_job_id_of_something_else_is_no_batch_job(tmp_path: Path):
     "group",
     ["/system.slice/slurmstepd.scope/job_4711/step_extern/user", "/slurm/uid_7/job_4711/step_0"],
 )
-def test_by_ssh_in_a_job_the_control_group_tells(tmp_path: Path, group):
+def test_by_ssh_in_a_job_the_control_group_decides(tmp_path: Path, group):
     systemd(tmp_path, group)
     (finding,) = reported(tmp_path)
     assert "job 4711 of Slurm" in finding.text

@@ -63,7 +63,7 @@ def test_without_a_gpu_there_is_one_line_and_no_advice():
     ]
 
 
-def test_where_the_sensors_failed_each_tells_what_it_sees():
+def test_where_the_sensors_failed_each_reports_what_it_sees():
     assert why(seeing(TENSORFLOW, "H100"), machine=None) == Finding(
         "frameworks", "ok", "TensorFlow 2.21.0 (CUDA 12.5.1) sees 1 GPU (H100)"
     )
@@ -74,13 +74,13 @@ def test_a_gpu_that_nvml_has_lost_is_not_missed():
     assert why(seeing(TENSORFLOW, "H100"), machine=lost).state == "ok"
 
 
-def test_gpus_that_nvml_does_not_see_are_told():
+def test_gpus_that_nvml_does_not_see_are_reported():
     found = why(seeing(TENSORFLOW, "H100"), machine=NONE)
     assert found.state == "warning"
     assert "sees 1 GPU (H100), and NVML none" in found.text
 
 
-def test_gpus_of_amd_are_told():
+def test_gpus_of_amd_are_reported():
     found = why(replace(TORCH, gpus=("",), platform="rocm", cuda=None), machine=NONE)
     assert (found.state, found.next_step) == ("warning", None)
     assert "NVIDIA's alone" in found.text
@@ -130,19 +130,19 @@ def test_hidden_on_purpose_needs_no_next_step():
     assert one_of_two.state == "ok"
 
 
-def test_a_misspelt_choice_is_told():
+def test_a_misspelt_choice_is_reported():
     found = why(TENSORFLOW, environment={"CUDA_VISIBLE_DEVICES": "GPU-zz"})
     assert found.state == "warning"
     assert "names none of them" in found.text
 
 
-def test_a_choice_that_leaves_gpus_does_not_tell_why_none_is_seen():
+def test_a_choice_that_leaves_gpus_does_not_say_why_none_is_seen():
     found = why(TENSORFLOW, machine=TWO, environment={"CUDA_VISIBLE_DEVICES": "0"})
     assert "CUDA_VISIBLE_DEVICES" not in found.text
     assert found.state == "warning"
 
 
-def test_jax_told_to_use_the_cpu():
+def test_jax_set_to_use_the_cpu():
     found = why(JAX, environment={"JAX_PLATFORMS": "cpu"})
     assert found.state == "ok"
     assert found.text.endswith("JAX_PLATFORMS is 'cpu'.")
@@ -174,14 +174,14 @@ def test_the_gpus_that_a_choice_leaves(chosen, left):
         (replace(FILES, mig_parts=3), "MIG divides a GPU", "CUDA_VISIBLE_DEVICES=MIG-"),
     ],
 )
-def test_what_device_files_tell(files, text, step):
+def test_what_device_files_show(files, text, step):
     found = why(TENSORFLOW, files=files)
     assert found.state == "warning"
     assert text in found.text
     assert step in found.next_step
 
 
-def test_a_second_gpu_without_a_file_is_told():
+def test_a_second_gpu_without_a_file_is_reported():
     found = why(seeing(TENSORFLOW, "H100"), machine=TWO, files=replace(FILES, cards=1))
     assert "sees 1 GPU (H100), and NVML 2: of /dev/nvidia0 and on, 1 are there" in found.text
 
@@ -241,6 +241,6 @@ def test_a_framework_that_could_not_be_asked_comes_last_with_a_step():
     assert reported.next_step == "Run `python -c 'import tensorflow'` to see all that it says."
 
 
-def test_a_cpu_without_the_instructions_of_the_build_is_told():
+def test_a_cpu_without_the_instructions_of_the_build_is_reported():
     broken = Framework("tensorflow", why="it was ended by a signal", ended_by=signal.SIGILL)
     assert "AVX" in why(broken).next_step

@@ -72,7 +72,7 @@ def ask(tmp_path: Path):
     return write_and_ask
 
 
-def test_tensorflow_tells_its_build_its_gpus_and_what_it_did_not_find(ask):
+def test_tensorflow_reports_its_build_its_gpus_and_what_it_did_not_find(ask):
     assert ask({"tensorflow": TENSORFLOW}, GPUS="2") == Framework(
         "tensorflow",
         version="2.21.0",
@@ -93,7 +93,7 @@ def test_a_tensorflow_without_cuda_says_so(ask):
     assert (reported.platform, reported.cuda, reported.gpus) == (None, None, ())
 
 
-def test_jax_tells_its_plugin_and_why_it_reaches_no_gpu(ask):
+def test_jax_reports_its_plugin_and_why_it_reaches_no_gpu(ask):
     reported = ask({"jax": JAX, "jaxlib": "", "jax_cuda13_plugin": ""})
     assert (reported.version, reported.platform, reported.cuda, reported.gpus) == (
         "0.7.1",
@@ -111,12 +111,12 @@ def test_a_jax_without_a_plugin_is_built_for_the_cpu_alone(ask):
     assert (reported.platform, reported.cuda, reported.problems) == (None, None, ())
 
 
-def test_an_old_jax_tells_cuda_in_the_version_of_its_library(ask):
+def test_an_old_jax_reports_cuda_in_the_version_of_its_library(ask):
     reported = ask({"jax": JAX, "jaxlib": "__version__ = '0.4.20+cuda12.cudnn89'"}, GPUS="1")
     assert (reported.platform, reported.cuda, reported.gpus) == ("cuda", "12", ("H100",))
 
 
-def test_torch_tells_its_build_and_its_warnings(ask):
+def test_torch_reports_its_build_and_its_warnings(ask):
     reported = ask({"torch": TORCH})
     assert (reported.version, reported.platform, reported.cuda) == ("2.8.0+cu128", "cuda", "12.8")
     assert reported.gpus == ()

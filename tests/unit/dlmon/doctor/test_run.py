@@ -37,7 +37,7 @@ def doctor(monkeypatch, tmp_path, capsys):
     return run
 
 
-def test_without_a_home_directory_all_but_the_calibration_is_told(doctor, no_home):
+def test_without_a_home_directory_all_but_the_calibration_is_reported(doctor, no_home):
     exit_code, reported, complaint = doctor()
     assert (exit_code, complaint) == (0, "")
     assert SILENT in reported
@@ -76,7 +76,7 @@ def test_no_framework_is_let_wake_a_gpu_that_sleeps(doctor, monkeypatch):
     assert "The GPU is asleep" in doctor()[1]
 
 
-def test_progress_is_told_in_a_terminal_alone(doctor, monkeypatch):
+def test_progress_is_reported_in_a_terminal_alone(doctor, monkeypatch):
     assert doctor()[2] == ""
     monkeypatch.setattr(examination, "_ask_frameworks", lambda asking: asking("asking …") or [])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

@@ -248,7 +248,7 @@ def test_an_epoch_without_batches_took_no_time_to_train():
     assert epoch.train_end == epoch.begin == BEGIN
 
 
-def test_batches_of_a_fit_that_never_ended_its_epoch_are_told():
+def test_batches_of_a_fit_that_never_ended_its_epoch_are_reported():
     later = BEGIN + 9_000 * MS
     queued = [begin(), *ends(3), begin(t=later), *ends(10, since=later), end()]
     first, second, epoch = collect(queued)
@@ -409,7 +409,7 @@ def test_a_long_opening_is_a_phase_of_its_own():
     ]
 
 
-def test_a_long_opening_is_told_while_it_lasts_and_once():
+def test_a_long_opening_is_reported_while_it_lasts_and_once():
     collector = BatchCollector()
     mark, *rest = opened(after_ms=2_100)
     reported = []
@@ -499,7 +499,7 @@ EPOCHS = st.lists(
 
 
 @given(EPOCHS, st.randoms(use_true_random=False), st.integers(0, 60), st.integers(10, 80))
-def test_no_batch_is_lost_or_told_twice(epochs, random, waiting, kept):
+def test_no_batch_is_lost_or_reported_twice(epochs, random, waiting, kept):
     queue, expected, t = [], [], BEGIN
     for number, (batch_size, due, lacking, stride, cut) in enumerate(epochs):
         samples = batch_size * due - min(lacking, batch_size - 1)

@@ -260,7 +260,7 @@ def test_a_signal_handler_may_ask_for_a_stop(pipe):
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_many_batches_from_another_thread_are_all_told(pipe):
+def test_many_batches_from_another_thread_are_all_reported(pipe):
     pipe.emitter.send(EpochStart(0, 0, 1, 20_000))
 
     def train():

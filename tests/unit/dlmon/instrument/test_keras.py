@@ -372,7 +372,7 @@ def test_a_fit_may_begin_at_a_later_epoch(build):
     assert [epoch.epoch for epoch in emitter.of(Epoch)] == [5, 6]
 
 
-def test_several_batches_an_execution_are_told_one_by_one(build):
+def test_several_batches_an_execution_are_reported_one_by_one(build):
     trainer = Trainer(steps=10, validation_steps=6, steps_per_execution=4)
     emitter, callback = build(trainer, evaluation_samples=90)
     trainer.fit(callback)
@@ -542,7 +542,7 @@ class Asked:
         return ended < self.epochs
 
 
-def test_training_ends_with_the_epoch_that_is_told_to_be_the_last(build):
+def test_training_ends_with_the_epoch_that_is_set_as_the_last(build):
     trainer = Trainer(steps=4, validation_steps=3)
     minimum_time = Asked(3)
     emitter, callback = build(trainer, minimum_time=minimum_time)
@@ -587,7 +587,7 @@ def build_inference(callbacks):
         emitter = Recorder()
         options = {
             "batch_size": 10,
-            "samples_per_pass": 10 * trainer.steps,
+            "samples_per_epoch": 10 * trainer.steps,
             "minimum_time": MinimumTime(emitter, MODEL, 0),
             **options,
         }
@@ -596,9 +596,9 @@ def build_inference(callbacks):
     return made
 
 
-def test_a_pass_of_inference_is_told_as_an_epoch_without_metrics(build_inference):
+def test_a_pass_of_inference_is_reported_as_an_epoch_without_metrics(build_inference):
     trainer = Trainer(steps=4)
-    emitter, callback = build_inference(trainer, samples_per_pass=35)
+    emitter, callback = build_inference(trainer, samples_per_epoch=35)
     trainer.predict(callback)
     trainer.now += 500 * MS
     trainer.predict(callback)
@@ -715,7 +715,7 @@ def test_a_stop_ends_inference_after_the_current_batch(build_inference):
     assert (epoch.steps, epoch.whole) == (3, False)
 
 
-def test_several_batches_an_execution_of_inference_are_told_one_by_one(build_inference):
+def test_several_batches_an_execution_of_inference_are_reported_one_by_one(build_inference):
     trainer = Trainer(steps=10, steps_per_execution=4)
     emitter, callback = build_inference(trainer)
     trainer.predict(callback)

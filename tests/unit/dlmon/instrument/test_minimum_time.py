@@ -63,7 +63,7 @@ def test_an_estimate_that_was_too_low_is_mended_by_what_epochs_have_added():
     assert training.reported == [(ASKED, 3), (ASKED + 1, 28)]
 
 
-def test_estimates_that_hardly_differ_are_not_told():
+def test_estimates_that_hardly_differ_are_not_reported():
     training = Training()
     training.steady_left_us = lambda steady_us: max(0, 200 - training.trained) * 990_000
     assert training.run(200) == 200

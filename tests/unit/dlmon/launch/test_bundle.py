@@ -276,7 +276,7 @@ def test_a_bundle_for_which_there_is_no_room_leaves_nothing_behind(tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told_in_one_sentence(tmp_path):
+def test_a_cache_that_cannot_be_written_is_reported_in_one_sentence(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
     with pytest.raises(BundleError, match=f"a copy of dlmon in {taken}, which can't be written: "):

@@ -127,7 +127,7 @@ def test_a_gpu_that_is_not_there_is_refused_with_the_reason(asked, facts, reason
         (NO_GPU, False),
     ],
 )
-def test_a_gpu_that_was_not_told_of_may_be_there_another_time(facts, may_be_there):
+def test_a_gpu_that_was_not_reported_may_be_there_another_time(facts, may_be_there):
     with pytest.raises(DeviceError) as refused:
         choose_device("gpu:0", facts, {})
     assert isinstance(refused.value, DeviceUnknown) == may_be_there
@@ -142,7 +142,7 @@ def test_a_gpu_number_that_is_not_there_is_refused_with_those_that_are():
 @pytest.mark.parametrize(
     ("own", "index"), [("1", None), ("", None), ("-1", None), ("GPU-bbbb", 1), ("GPU-", None)]
 )
-def test_a_users_own_choice_is_left_as_it_is_and_told(asked, own, index):
+def test_a_users_own_choice_is_left_as_it_is_and_reported(asked, own, index):
     choice = choose_device(asked, TWO_GPUS, {VISIBLE: own})
     assert (choice.wanted, choice.environment, choice.gpu_index) == (asked, {}, index)
     assert choice.notice == f"{VISIBLE}={own} is set and was left as it is"

@@ -50,7 +50,7 @@ async def refusal(command, backend="tensorflow", deadline_s=10.0):
     return str(refused.value)
 
 
-async def test_our_own_tells_what_it_has_and_imports_nothing_for_it():
+async def test_our_own_reports_what_it_has_and_imports_nothing_for_it():
     began = time.monotonic()
     found = await examine_interpreter(sys.executable, "tensorflow")
     assert time.monotonic() - began < 10
@@ -91,19 +91,19 @@ async def test_a_keras_folder_in_the_working_directory_is_not_taken_for_keras(
     assert found.keras == installed_versions("tensorflow")["keras"]
 
 
-async def test_what_is_not_there_is_told(tmp_path):
+async def test_what_is_not_there_is_reported(tmp_path):
     nowhere = str(tmp_path / "nowhere")
     assert (await refusal(nowhere)).startswith(f"{nowhere} is not there; name a Python interpreter")
     assert "is not there" in await refusal("no-such-python-anywhere")
 
 
-async def test_what_may_not_be_run_is_told(tmp_path):
+async def test_what_may_not_be_run_is_reported(tmp_path):
     path = tmp_path / "text"
     path.write_text("x")
     assert "can't be run: Permission denied" in await refusal(str(path))
 
 
-async def test_a_file_that_is_no_program_is_told(tmp_path):
+async def test_a_file_that_is_no_program_is_reported(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(b"\x7fELF but not really")
     path.chmod(0o755)
@@ -135,7 +135,7 @@ async def test_a_folder_names_the_interpreter_in_it(tmp_path):
     ],
     ids=lambda lines: lines[0][:30],
 )
-async def test_a_program_that_is_no_python_is_told(script, lines):
+async def test_a_program_that_is_no_python_is_reported(script, lines):
     command = script(*lines)
     assert (await refusal(command)).startswith(f"{command} is not a Python interpreter; name one")
 
@@ -178,7 +178,7 @@ def is_running(pid):
 
 
 @pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 9), (3, 9, 21)])
-async def test_a_python_that_is_too_old_is_told(answering, version):
+async def test_a_python_that_is_too_old_is_reported(answering, version):
     command = answering(version, keras="3.9.0", tensorflow="2.19.0")
     python = ".".join(map(str, version))
     assert (
@@ -194,7 +194,7 @@ async def test_a_python_that_is_too_old_is_told(answering, version):
         ({"tensorflow": "2.19.0"}, "Keras", "keras"),
     ],
 )
-async def test_what_a_python_lacks_is_told_with_what_to_install(
+async def test_what_a_python_lacks_is_reported_with_what_to_install(
     answering, found, missing, packages
 ):
     command = answering(**found)
@@ -204,7 +204,7 @@ async def test_what_a_python_lacks_is_told_with_what_to_install(
     )
 
 
-async def test_keras_2_is_told(answering):
+async def test_keras_2_is_reported(answering):
     reported = await refusal(answering(keras="2.15.0", tensorflow="2.15.0"))
     assert "has Keras 2.15.0, and the workloads need Keras 3" in reported
 
@@ -224,7 +224,7 @@ def test_our_own_interpreter_has_tensorflow():
     check_own_backend("tensorflow")
 
 
-def test_a_backend_that_our_own_interpreter_lacks_is_told(monkeypatch):
+def test_a_backend_that_our_own_interpreter_lacks_is_reported(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
         InterpreterError, match=r"torch is not installed in .* -m pip install torch"

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
 from fakes.strategies import header
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
     find_session,
+    find_sessions,
     list_sessions,
-    log_directory,
     read_entry,
     stop_session,
 )
-from dlmon.log.folder import LOG_NAME
+from dlmon.log.folder import LOG_NAME, id_of, log_directory
+from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.records import Failure, Notice, Result, Status, encode
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
@@ -232,6 +235,15 @@ def test_what_means_no_session_or_several_is_said(tmp_path, three, name, complai
     assert complaint in str(error.value)
 
 
+def test_a_path_that_leads_nowhere_is_shown_in_part_where_it_is_long(tmp_path):
+    with pytest.raises(NoSuchLog) as error:
+        find_session("/" + "nowhere/" * 500, tmp_path)
+    sentence = str(error.value)
+    assert sentence.startswith("there is no log at /nowhere/nowhere/")
+    assert sentence.endswith("…")
+    assert len(sentence) < 250
+
+
 def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     for number in range(9):
         log_of(tmp_path, f"run-{number}")
@@ -243,6 +255,102 @@ def test_many_sessions_that_could_be_meant_are_not_all_listed(tmp_path):
     with pytest.raises(NoSuchLog) as error:
         find_session("run", tmp_path)
     assert str(error.value).endswith("any of 4 sessions: run-0, run-1, run-2, run-3")
+
+
+def test_a_session_is_found_by_its_name_behind_its_id_and_before_a_prefix(tmp_path, three):
+    first, _, third = three.values()
+    write_label(third, Label("20261120"))
+    assert find_session("20261120", tmp_path) == third
+    write_label(third, Label(id_of(first)))
+    assert find_session(id_of(first), tmp_path) == first
+    write_label(third, Label("2026"))
+    assert find_session("2026", tmp_path) == third
+    assert read_entry(third).label == Label("2026")
+    with pytest.raises(NoSuchLog):
+        find_session("202", tmp_path)
+
+
+def test_a_name_that_several_bear_means_none_of_them(tmp_path, three):
+    for path in three.values():
+        write_label(path, Label("base"))
+    with pytest.raises(NoSuchLog) as error:
+        find_session("base", tmp_path)
+    sentence = f'3 sessions are called "base": {", ".join(three)}'
+    assert str(error.value) == sentence
+
+
+@pytest.fixture
+def named(tmp_path):
+    """Return five logs by their ids, the oldest first; three of them have names."""
+    paths = {name: log_of(tmp_path, name, wall=float(n)) for n, name in enumerate("edcba")}
+    for name, label in (("e", "base one"), ("c", "base"), ("a", "base")):
+        write_label(paths[name], Label(label))
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("b", "b"),
+        ("b,e,d", "edb"),
+        ("b, e ,b", "eb"),
+        ("base", "ca"),
+        ("base one", "e"),
+        ("base*", "eca"),
+        ("base,last,d", "dca"),
+        ("[bd]", "db"),
+        ("?", "edcba"),
+        ("last", "a"),
+    ],
+)
+def test_a_list_means_each_session_once_the_oldest_first(tmp_path, named, text, ids):
+    assert find_sessions(text, tmp_path) == [named[each] for each in ids]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", 'there is no session "" in '),
+        ("a,", 'there is no session "" in '),
+        ("a,nothing", 'there is no session "nothing" in '),
+        ("x*", 'no session in {directory} matches "x*"'),
+        ("a,/nowhere/x", "there is no log at /nowhere/x"),
+        ("[", 'matches "["'),
+    ],
+)
+def test_a_list_of_which_a_part_means_nothing_is_refused(tmp_path, named, text, complaint):
+    with pytest.raises(NoSuchLog) as error:
+        find_sessions(text, tmp_path)
+    assert complaint.format(directory=tmp_path) in str(error.value)
+
+
+def test_a_path_in_a_list_may_have_a_comma(tmp_path):
+    path = log_of(tmp_path / "a,b", "one")
+    assert find_sessions(str(path.parent), tmp_path) == [path]
+    other = log_of(tmp_path, "two", wall=1.0)
+    assert find_sessions(f"two,{other.parent}", tmp_path) == [other]
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda name: refuse_name(name) is None
+)
+
+
+@given(labels=st.lists(st.none() | NAMES | st.sampled_from(["a", "b"]), min_size=1, max_size=4))
+def test_every_name_finds_those_that_bear_it(tmp_path_factory, labels):
+    directory = tmp_path_factory.mktemp("logs")
+    paths = [log_of(directory, f"0-{n}", wall=float(n)) for n in range(len(labels))]
+    for path, name in zip(paths, labels, strict=True):
+        write_label(path, Label(name))
+    for name in filter(None, labels):
+        bear_it = [path for path, other in zip(paths, labels, strict=True) if other == name]
+        assert find_sessions(name, directory) == bear_it
+        if len(bear_it) == 1:
+            assert find_session(name, directory) == bear_it[0]
+        else:
+            with pytest.raises(NoSuchLog):
+                find_session(name, directory)
+    assert find_sessions(",".join(filter(None, labels)) or "*", directory)
 
 
 @on_linux

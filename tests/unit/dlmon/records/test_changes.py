@@ -31,7 +31,7 @@ def machine(t: int = 0, **parts) -> Machine:
     return Machine(t=t, wall=0.0, cost=Cost(0.0, 0.0), **parts)
 
 
-def test_a_slow_field_is_told_once_and_again_when_it_changes():
+def test_a_slow_field_is_reported_once_and_again_when_it_changes():
     changes = Changes()
     reported = [
         changes.only_changed(machine(cpu=Cpu(pct=50.0, mhz=mhz))).cpu
@@ -46,7 +46,7 @@ def test_a_slow_field_is_told_once_and_again_when_it_changes():
     ]
 
 
-def test_a_reason_is_told_once_and_again_when_it_changes():
+def test_a_reason_is_reported_once_and_again_when_it_changes():
     changes = Changes()
     denied, lost = Cpu(why={"pct": "denied"}), Cpu(why={"pct": "lost"})
     reported = [
@@ -56,14 +56,14 @@ def test_a_reason_is_told_once_and_again_when_it_changes():
     assert reported == [denied, None, lost, Cpu(pct=1.0), lost]
 
 
-def test_a_value_that_comes_back_unchanged_after_a_reason_is_told_again():
+def test_a_value_that_comes_back_unchanged_after_a_reason_is_reported_again():
     changes = Changes()
     known, unknown = Cpu(mhz=3000), Cpu(why={"mhz": "denied"})
     reported = [changes.only_changed(machine(cpu=cpu)).cpu for cpu in (known, unknown, known)]
     assert reported == [known, unknown, known]
 
 
-def test_a_part_that_was_unknown_as_a_whole_is_told_in_full_again():
+def test_a_part_that_was_unknown_as_a_whole_is_reported_in_full_again():
     changes = Changes()
     tree = ProcessTree(cpu_pct=1.0, processes=3)
     changes.only_changed(machine(process=tree))
@@ -82,12 +82,12 @@ def test_each_gpu_is_compared_with_itself():
     assert changes.only_changed(machine(gpus=second)).gpus == (Gpu(0), Gpu(1, power_limit_w=150.0))
 
 
-def test_no_gpus_at_all_is_told_each_time():
+def test_no_gpus_at_all_is_reported_each_time():
     changes = Changes()
     assert [changes.only_changed(machine(gpus=())).gpus for _ in range(2)] == [(), ()]
 
 
-def test_the_table_of_processes_is_told_with_every_row_when_it_changed():
+def test_the_table_of_processes_is_reported_with_every_row_when_it_changed():
     changes = Changes()
     table = (Process(10, cpu_pct=80, of_run=True), Process(20, gpus=(0,)))
     newer = (Process(10, cpu_pct=81, of_run=True), Process(20, gpus=(0,)))
@@ -98,7 +98,7 @@ def test_the_table_of_processes_is_told_with_every_row_when_it_changed():
     assert reported == [table, None, None, newer, None, ()]
 
 
-def test_who_a_process_is_is_told_again_only_when_it_is_another():
+def test_who_a_process_is_is_reported_again_only_when_it_is_another():
     changes = Changes()
     unseen = {"command": "it has ended", "user": "it has ended"}
     reported = [
@@ -233,6 +233,6 @@ def test_what_is_left_out_still_reads_as_a_record():
     assert set(json.loads(encode(news))["gpus"][0]) == ALWAYS_WRITTEN[Gpu]
 
 
-def test_what_is_always_told_names_fields_that_exist():
+def test_what_is_always_written_names_fields_that_exist():
     for record, names in ALWAYS_WRITTEN.items():
         assert names <= {spec.name for spec in fields(record)}

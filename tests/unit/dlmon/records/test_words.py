@@ -7,7 +7,14 @@ import json
 import pytest
 
 from dlmon.records import Result, decode
-from dlmon.records.words import FailureKind, GpuState, Requirement, Status
+from dlmon.records.words import (
+    AccountPart,
+    Doubt,
+    FailureKind,
+    GpuState,
+    Requirement,
+    Status,
+)
 
 RESULT = {
     "type": "result",
@@ -21,7 +28,7 @@ RESULT = {
 }
 
 
-@pytest.mark.parametrize("words", [Status, FailureKind, GpuState, Requirement])
+@pytest.mark.parametrize("words", [Status, FailureKind, GpuState, Requirement, AccountPart, Doubt])
 def test_a_word_of_a_newer_version_is_unknown(words):
     assert words("of 2030") is words.UNKNOWN
     assert words(words.UNKNOWN.value) is words.UNKNOWN

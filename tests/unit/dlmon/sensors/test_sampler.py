@@ -6,8 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Cost, Cpu, Disk, Gpu, MachineFacts, Memory, Process
-from dlmon.sensors.provider import GpuProcess, Reading, merge
+from dlmon.records import (
+    Cost,
+    Cpu,
+    Disk,
+    Facts,
+    Gpu,
+    GpuFacts,
+    MachineFacts,
+    Memory,
+    Notice,
+    Process,
+)
+from dlmon.sensors.provider import GpuProcess, Provider, Reading, merge
 from dlmon.sensors.sampler import Sampler
 from dlmon.sensors.schedule import LONGEST_LINE, LineSplitter, next_tick, watched_pid
 
@@ -48,7 +59,7 @@ def test_joining_with_nothing_changes_nothing():
     assert merge(Reading(), reading) == reading
 
 
-class FakeProvider:
+class FakeProvider(Provider):
     def __init__(self, facts=None, fast=None, slow=None):
         self.calls = []
         self._facts = facts or MachineFacts()
@@ -118,7 +129,7 @@ def test_the_slow_tier_is_read_every_five_seconds():
     assert sum(kind == "fast" for kind, _ in provider.calls) == 12
 
 
-def test_a_sample_tells_its_own_cost_and_lateness():
+def test_a_sample_reports_its_own_cost_and_lateness():
     clock = Clock()
     spent = iter([5_000_000, 7_500_000])
     sampler = sampler_of(FakeProvider(), clock=clock, cpu_clock=lambda: next(spent))
@@ -161,7 +172,7 @@ def test_the_table_is_made_in_the_slow_tier_of_what_all_providers_read():
     assert [reading.gpu_processes for _, reading in table.given] == [on_gpu] * 4
 
 
-def test_why_there_is_no_table_is_told():
+def test_why_there_is_no_table_is_reported():
     table = FakeTable([Reading(why={"processes": "denied"})])
     sampler = Sampler([], table, clock=Clock(), wall=lambda: 1.0, cpu_clock=lambda: 0)
     assert sampler.sample(0).why == {"processes": "denied"}
@@ -204,3 +215,47 @@ def test_a_line_without_end_takes_no_memory():
 )
 def test_only_a_whole_watch_names_a_pid(words, pid):
     assert watched_pid(words) == pid
+
+
+class Gpus(Provider):
+    def __init__(self, facts):
+        self._facts = facts
+        self.found = None
+        self.said = []
+
+    def facts(self):
+        return self._facts
+
+    def later_facts(self):
+        found, self.found = self.found, None
+        return found
+
+    def notices(self):
+        said, self.said = self.said, []
+        return said
+
+
+def sampler_that_began(clock, *providers):
+    sampler = sampler_of(*providers, clock=clock)
+    return sampler, sampler.facts(lambda seconds: None)
+
+
+def test_a_gpu_that_is_found_later_is_laid_over_what_was_reported_first():
+    clock = Clock()
+    gpus = Gpus(MachineFacts(cores=2, why={"gpus": "asleep", "cuda": "asleep"}))
+    sampler, first = sampler_that_began(clock, FakeProvider(), gpus)
+    assert list(sampler.events()) == []
+    clock.now += SECOND
+    gpus.found = MachineFacts(gpus=(GpuFacts(0, "A"),), cuda="12.4")
+    machine = MachineFacts(cores=2, gpus=(GpuFacts(0, "A"),), cuda="12.4")
+    assert list(sampler.events()) == [Facts(clock.now, 1.23, first.host, machine)]
+    assert list(sampler.events()) == []
+
+
+def test_a_loss_is_a_notice():
+    clock = Clock()
+    gpus = Gpus(MachineFacts())
+    sampler, _ = sampler_that_began(clock, gpus)
+    gpus.said = ["GPU 1: lost", "GPU 0: back"]
+    lost, back = sampler.events()
+    assert (lost, back) == (Notice(clock.now, "GPU 1: lost"), Notice(clock.now, "GPU 0: back"))

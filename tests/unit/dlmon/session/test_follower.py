@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fakes.recorded import BEGIN_NS, recorded_session, write_log
+from fakes.recorded import BEGIN_NS, recorded_machine, recorded_session, write_log
 
 from dlmon.host import boot_id, host_name
 from dlmon.log.folder import LogError
@@ -209,7 +209,19 @@ def test_a_full_disk_explains_the_silence(log, monkeypatch):
     assert follower.problem.startswith("the disk that holds the log is full")
 
 
-def test_a_disk_that_tells_nothing_is_not_called_full(log, monkeypatch):
+def test_of_a_machine_no_sample_is_kept_while_the_disk_is_full(tmp_path, monkeypatch):
+    log = Log(tmp_path, monkeypatch, recorded_machine(status=None))
+    follower = log.view()
+    log.clock.passes(5)
+    disk = SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(follower_module.os, "statvfs", lambda path: disk)
+    follower.poll()
+    assert follower.problem == (
+        "the disk that holds the log is full: make room on it; no sample is kept until then"
+    )
+
+
+def test_a_disk_that_reports_nothing_is_not_called_full(log, monkeypatch):
     def refuse(path):
         raise OSError(38, "function not implemented")
 
@@ -253,10 +265,6 @@ def test_another_machines_clock_is_not_compared_with_ours(tmp_path, monkeypatch,
     follower.poll()
     log.clock.passes(10_000)
     assert follower.now() == follower.session.last_t
-
-
-def test_the_pid_of_the_writer_is_told(log):
-    assert log.view().writer_pid == 4_711
 
 
 def test_what_is_no_log_has_no_viewer(tmp_path):
@@ -350,6 +358,69 @@ def test_a_log_that_was_cut_short_is_not_called_an_interruption(log):
     log.holder = None
     follower.poll()
     assert follower.problem == "the log was cut short by another program, and holds no result"
+
+
+def move_away(path):
+    path.rename(path.with_name("elsewhere"))
+
+
+def replace_by_a_copy(path):
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").rename(path)
+
+
+def remove_with_its_folder(path):
+    path.unlink()
+    path.parent.rmdir()
+
+
+LOSSES = [
+    (os.unlink, "was removed"),
+    (remove_with_its_folder, "was removed"),
+    (move_away, "was moved away"),
+    (replace_by_a_copy, "was replaced"),
+]
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["running", "over"])
+@pytest.mark.parametrize(("lose", "loss"), LOSSES)
+def test_a_log_that_is_lost_under_a_viewer_is_said_and_read_on(log, lose, loss, is_over):
+    follower = log.view()
+    *records, result = log.records[1:]
+    log.append(*records, *([result] if is_over else []))
+    follower.poll()
+    assert (follower.loss, follower.problem) == (None, None)
+    with log.path.open("ab") as file:
+        lose(log.path)
+        file.write(encode(records[-1]))
+        file.flush()
+        assert follower.poll() == [records[-1]]
+    assert follower.loss == loss
+    assert follower.problem == (
+        f"the log {loss} by another program: what it held until then is shown"
+    )
+    assert follower.status == ("completed" if is_over else "running")
+
+
+def test_why_a_lost_log_does_not_go_on_is_known_to_who_launched_it(log):
+    launch = Said()
+    follower = SessionFollower(log.path, log.clock, launch)
+    log.path.unlink()
+    launch.records = [Notice(BEGIN_NS, "the log was removed, and no other can be made beside it")]
+    follower.poll()
+    assert follower.problem == "the log was removed, and no other can be made beside it"
+
+
+def test_a_log_that_went_on_in_another_file_is_lost_no_more(log):
+    follower = log.view()
+    log.path.unlink()
+    follower.poll()
+    assert follower.loss == "was removed"
+    second = log.path.with_name("session-2.jsonl")
+    second.write_bytes(encode(log.records[0]))
+    follower.poll()
+    follower.poll()
+    assert (follower.path, follower.loss, follower.problem) == (second, None, None)
 
 
 class Said:

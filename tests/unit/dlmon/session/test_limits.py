@@ -297,7 +297,7 @@ def test_a_gpu_that_waits_is_not_limited_by_its_clock():
     assert reported(with_gpu(utilization_pct=30, throttle=("power cap",))).rule == "not-clear"
 
 
-def test_a_reason_counts_where_most_readings_tell_it_and_then_says_in_how_many():
+def test_a_reason_counts_where_most_readings_report_it_and_then_says_in_how_many():
     hot = with_gpu(throttle=("thermal slowdown", "hardware thermal slowdown"))
     cool = with_gpu()
     assert find_limit([hot] * 9 + [cool] * 21, FACTS, 0).rule == "gpu"
@@ -314,7 +314,7 @@ def test_a_busy_gpu_far_below_its_power_limit_says_what_busy_means():
     assert reported(with_gpu(power_w=None)).text == "GPU 0: busy 97 % of the time."
 
 
-def test_a_gpu_that_tells_no_utilisation_may_still_tell_what_slows_it():
+def test_a_gpu_that_reports_no_utilisation_may_still_report_what_slows_it():
     limit = reported(with_gpu(utilization_pct=None, throttle=("thermal slowdown",)))
     assert limit.text == "GPU 0: slowed by SW thermal slowdown at 61 °C, 90 of 120 W."
 

@@ -57,15 +57,15 @@ def test_the_table_of_processes_stands_until_a_newer_one_or_a_reason():
 
 def test_energy_since_the_begin_is_counted_for_each_gpu():
     history = MachineHistory()
-    assert history.gpu_energy_j_since_start == {}
+    assert history.energy.gpu_joules_since_start == {}
     history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2)))
-    assert history.gpu_energy_j_since_start == {0: 0.0, 1: 0.0}
+    assert history.energy.gpu_joules_since_start == {0: 0.0, 1: 0.0}
     history.fold(sample(2, Gpu(0, energy_j=1300.0), Gpu(1)))
     history.fold(sample(3, Gpu(0), Gpu(1, energy_j=75.5)))
-    assert history.gpu_energy_j_since_start == {0: 300.0, 1: 25.5}
+    assert history.energy.gpu_joules_since_start == {0: 300.0, 1: 25.5}
 
 
-def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
+def test_energy_is_not_reported_of_a_counter_that_began_again_or_was_lost():
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, energy_j=1000.0), Gpu(1, energy_j=50.0), Gpu(2, energy_j=1.0)))
     history.fold(
@@ -74,20 +74,20 @@ def test_energy_is_not_told_of_a_counter_that_began_again_or_was_lost():
         )
     )
     history.fold(sample(3, Gpu(0, energy_j=2000.0), Gpu(1, energy_j=90.0), Gpu(2, energy_j=6.0)))
-    assert history.gpu_energy_j_since_start == {2: 5.0}
+    assert history.energy.gpu_joules_since_start == {2: 5.0}
     history.fold(Machine(t=4 * SECOND_NS, wall=4.0, why={"gpus": "hangs"}))
     history.fold(sample(5, Gpu(2, energy_j=9.0)))
-    assert history.gpu_energy_j_since_start == {}
+    assert history.energy.gpu_joules_since_start == {}
 
 
 def test_a_counter_that_is_read_late_counts_from_then():
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, why={"energy_j": "asleep"}), cpu=Cpu(why={"energy_j": "denied"})))
-    assert history.cpu_energy_j_since_start is None
+    assert history.energy.cpu.joules_since_start is None
     history.fold(sample(2, Gpu(0, energy_j=10.0), cpu=Cpu(energy_j=5.0)))
     history.fold(sample(3, Gpu(0, energy_j=14.0), cpu=Cpu(energy_j=7.0)))
-    assert history.gpu_energy_j_since_start == {0: 4.0}
-    assert history.cpu_energy_j_since_start == 2.0
+    assert history.energy.gpu_joules_since_start == {0: 4.0}
+    assert history.energy.cpu.joules_since_start == 2.0
 
 
 @pytest.mark.parametrize("state", [GpuState.ASLEEP, GpuState.IDLE, GpuState.ANSWERS, None])
@@ -96,9 +96,9 @@ def test_a_counter_goes_on_while_its_gpu_is_left_alone_or_one_reading_fails(stat
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
     history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
-    assert history.gpu_energy_j_since_start == {0: 4.0}
+    assert history.energy.gpu_joules_since_start == {0: 4.0}
     history.fold(sample(4, Gpu(0, energy_j=2.0)))
-    assert history.gpu_energy_j_since_start == {}
+    assert history.energy.gpu_joules_since_start == {}
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_nothing_is_known_of_a_counter_across_a_loss(state):
     history.fold(sample(1, Gpu(0, energy_j=10.0)))
     history.fold(sample(2, Gpu(0, state=state, why={"energy_j": "timed out"})))
     history.fold(sample(3, Gpu(0, energy_j=14.0)))
-    assert history.gpu_energy_j_since_start == {}
+    assert history.energy.gpu_joules_since_start == {}
 
 
-def test_who_a_process_is_stands_until_it_is_told_anew():
+def test_who_a_process_is_stands_until_it_is_reported_anew():
     history = MachineHistory()
     whole = Process(1, "ada", "python", cpu_pct=5, why={"gpus": "denied"})
     reported = []
@@ -135,3 +135,27 @@ def test_who_a_process_is_stands_until_it_is_told_anew():
         Process(2),
         Process(1),
     ]
+
+
+def test_how_much_of_a_machine_was_used_is_the_mean_over_all_of_the_time():
+    history = MachineHistory()
+    for second in range(1, 10_001):
+        busy = 80.0 if second <= 2_500 else 0.0
+        reading = Gpu(0, busy, energy_j=50.0 * second)
+        history.fold(sample(second, reading, cpu=Cpu(pct=busy / 2, energy_j=10.0 * second)))
+    use = history.use()
+    assert (use.cpu_pct, use.gpu_pct) == (10.0, {"gpu:0": 20.0})
+    assert use.energy_j == {"cpu": 99_990.0, "gpu:0": 499_950.0}
+    assert use.why == {}
+
+
+def test_what_was_not_read_of_a_machine_has_its_reason():
+    history = MachineHistory()
+    assert history.use().why["cpu_pct"] == "it was not sampled"
+    history.fold(sample(1, Gpu(0, 50, why={"energy_j": "not supported"}), cpu=Cpu(pct=5.0)))
+    use = history.use()
+    assert (use.cpu_pct, use.gpu_pct, use.energy_j) == (5.0, {"gpu:0": 50.0}, {})
+    assert use.why == {
+        "energy_j.cpu": "its energy counter was not read",
+        "energy_j.gpu:0": "not supported",
+    }

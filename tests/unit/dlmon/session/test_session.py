@@ -3,7 +3,7 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 
 import pytest
-from fakes.recorded import BEGIN_NS, folded, recorded_session
+from fakes.recorded import BEGIN_NS, folded, recorded_machine, recorded_session
 from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -555,7 +555,7 @@ def test_the_build_is_known_however_many_phases_follow():
     assert made.snapshot().run_seconds.value == before
 
 
-def test_all_epochs_are_told_and_only_the_last_lines():
+def test_all_epochs_are_reported_and_only_the_last_lines():
     made = session()
     for number in range(2 * OUTPUT_LINES):
         made.fold(Epoch(number, number, number, number + 1, True, 1, {}))
@@ -651,7 +651,7 @@ def test_nothing_is_known_of_a_session_that_just_began():
     assert {name for name in FIGURES if snapshot.why.get(name)} == set(FIGURES)
 
 
-def test_a_stale_sample_tells_its_age():
+def test_a_stale_sample_reports_its_age():
     made = session(sample(5, cpu=Cpu(pct=1.0)))
     assert made.snapshot(9 * SECOND_NS).machine_age_s == 4
 
@@ -660,7 +660,7 @@ def told_facts(*gpus, t=2 * SECOND_NS, **changes):
     return Facts(t, 0.0, "box", MachineFacts(gpus=gpus or None, **changes))
 
 
-def test_the_facts_are_the_headers_until_newer_ones_are_told():
+def test_the_facts_are_the_headers_until_newer_ones_are_reported():
     first = MachineFacts(cores=2, why={"gpus": "asleep"})
     made = session(machine=first)
     assert made.facts == first
@@ -718,3 +718,11 @@ def test_a_run_that_was_too_short_for_a_figure_doesnt_promise_one():
     over = recorded_session(epochs=1, ended=0, samples=500, status="stopped")
     why = folded(over).snapshot().why["seconds_per_epoch"]
     assert why.startswith("the run was too short for a figure")
+
+
+def test_a_machine_that_is_recorded_in_another_file_is_known_there_as_it_was():
+    """What did not change since the first sample is in none of the later ones."""
+    header, *samples = recorded_machine(status=None)
+    session = folded([header, *samples[:20]])
+    onward = folded([header, *session.so_far(), *samples[20:]])
+    assert onward.machine.latest == folded([header, *samples]).machine.latest

@@ -1,6 +1,10 @@
-import pytest
+import math
 
-from dlmon.statistics.intervals import student_95
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.statistics.intervals import student_95, student_95_of, student_p
 
 
 # The two-sided 95 % column of any table of Student's t.
@@ -15,3 +19,25 @@ def test_quantiles_of_students_t(degrees, quantile):
 def test_students_t_never_grows_with_the_degrees_of_freedom():
     quantiles = [student_95(degrees) for degrees in range(1, 300)]
     assert quantiles == sorted(quantiles, reverse=True)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 5, 17, 30, 250])
+def test_quantiles_for_any_degrees_are_those_of_the_table(degrees):
+    assert student_95_of(degrees) == pytest.approx(student_95(degrees), abs=0.002)
+
+
+def test_degrees_needn_t_be_whole():
+    assert student_95_of(3) < student_95_of(2.5) < student_95_of(2)
+    assert student_95_of(0.2) == student_95_of(1)
+
+
+# Of one degree (Cauchy) and of two the distribution is known in closed form.
+@given(st.floats(-1e6, 1e6))
+def test_how_likely_a_t_is(t):
+    assert student_p(t, 1) == pytest.approx(1 - 2 / math.pi * math.atan(abs(t)), abs=1e-9)
+    assert student_p(t, 2) == pytest.approx(1 - abs(t) / math.sqrt(2 + t * t), abs=1e-9)
+
+
+@given(st.floats(0.5, 500), st.floats(0, 50), st.floats(0, 50))
+def test_a_larger_t_is_never_more_likely(degrees, a, b):
+    assert 0 <= student_p(max(a, b), degrees) <= student_p(min(a, b), degrees) + 1e-12 <= 1 + 1e-9

@@ -10,7 +10,6 @@ from dlmon.records import Validation
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.projection import (
     ValidationPasses,
-    ValidationTime,
     epoch_interval,
     project_epoch,
 )
@@ -163,7 +162,11 @@ def a_pass(steps, step_s, first_s, closing_s=0.0):
 
 
 def test_a_validation_pass_takes_its_opening_and_its_batches():
-    assert ValidationTime(fixed_s=0.5, step_s=0.02).seconds(100) == 2.5
+    passes = ValidationPasses()
+    for _ in range(2):
+        passes.add(a_pass(20, 0.02, first_s=0.52))
+    assert passes.seconds(100) == pytest.approx(2.5)
+    assert passes.seconds(0) == 0
 
 
 def test_the_first_validation_pass_compiles_and_counts_only_until_there_is_another():

@@ -55,7 +55,7 @@ def test_a_column_that_cuts_a_bucket_takes_its_part_of_it():
 def test_no_time_is_no_value(begin, end):
     series = Series()
     series.add(begin, end, 1.0)
-    assert (series.start_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
+    assert (series.end_ns, series.columns(-SECOND, SECOND, 3)) == (None, [None] * 3)
 
 
 @given(
@@ -192,3 +192,41 @@ def test_batches_without_a_duration_say_nothing():
     series.add_batches(0, [0, 0], [5, 5])
     series.add_batches(0, [], [])
     assert series.columns(0, SECOND, 1) == [None]
+
+
+def test_the_mean_is_of_the_time_that_is_covered():
+    series = Series()
+    assert series.mean is None
+    series.add(0, 3_000_000_000, 10.0)
+    series.add(60_000_000_000, 61_000_000_000, 30.0)
+    assert series.mean == 15.0
+
+
+def test_the_extremes_of_all_time_are_kept_though_its_seconds_are_forgotten():
+    series = Series()
+    seconds = 5 * FINE_BUCKETS
+    for second in range(seconds):
+        value = {100: 3.0, 200: 900.0}.get(second, 50.0)
+        series.add(second * SECOND, (second + 1) * SECOND, value)
+    assert series.extremes(0, seconds * SECOND) == (3.0, 900.0)
+    assert series.extremes(0, 150 * SECOND) == (3.0, 50.0)
+    assert series.extremes((seconds - 100) * SECOND, seconds * SECOND) == (50.0, 50.0)
+
+
+def test_the_extremes_of_a_short_time_long_ago_are_not_known():
+    series = Series()
+    for second in range(5 * FINE_BUCKETS):
+        series.add(second * SECOND, (second + 1) * SECOND, float(second))
+    assert series.extremes(100 * SECOND, 101 * SECOND) is None
+    assert Series().extremes(0, SECOND) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 900), st.floats(-1e6, 1e6)), min_size=1, max_size=40))
+def test_the_mean_of_any_time_lies_between_its_extremes(stretches):
+    series, at = Series(), 0
+    for took_s, value in stretches:
+        series.add(at, at + took_s * SECOND, value)
+        at += took_s * SECOND
+    low, high = series.extremes(0, at)
+    (mean,) = series.columns(0, at, 1)
+    assert low - 1e-6 * abs(low) - 1e-6 <= mean <= high + 1e-6 * abs(high) + 1e-6

@@ -138,7 +138,7 @@ def test_no_character_of_plain_text_is_lost(lines, size):
     assert lines_of(*chunks) == lines[:-1] + standing
 
 
-def test_a_prompt_is_told_once_it_has_stood_for_a_second():
+def test_a_prompt_is_reported_once_it_has_stood_for_a_second():
     lines = OutputLines()
     assert lines.feed(b"Continue? ", 0) == []
     assert lines.state(SECOND - 1) is None
@@ -151,7 +151,7 @@ def test_a_prompt_is_told_once_it_has_stood_for_a_second():
     assert lines.feed(b"yes\n", 13 * SECOND) == ["Continue? yes"]
 
 
-def test_a_bar_that_rewrites_itself_is_told_once_a_second():
+def test_a_bar_that_rewrites_itself_is_reported_once_a_second():
     lines = OutputLines()
     reported = []
     for tick in range(100):

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -5,9 +6,21 @@ from fakes.recorded import recorded_session
 
 from dlmon.comparison.peaks import Peak, calibration_path, write_peaks
 from dlmon.launch.job import Job
-from dlmon.records import WITHOUT_EPOCHS, Batches, Failure, FailureKind, Model, SessionHeader
+from dlmon.records import (
+    WITHOUT_EPOCHS,
+    Batches,
+    Failure,
+    FailureKind,
+    MachineFacts,
+    MachineUse,
+    Model,
+    SessionHeader,
+    decode,
+    encode,
+)
+from dlmon.session.measures import Measures
 from dlmon.session.session import Session
-from dlmon.supervisor.verdict import Ending, make_result, measure_session
+from dlmon.supervisor.verdict import Ending, make_machine_result, make_result, measure_session
 from workloads.__main__ import REFUSED
 
 JOB = Job("cifar10-cnn", ("true",), {"batch_size": 100}, "/tmp")
@@ -32,7 +45,7 @@ def result(
     for record in records[1:]:
         session.fold(record)
     snapshot, now_ns = session.snapshot(), header.t + 5_000_000_000
-    measures = measure_session(job, snapshot, session.energy, now_ns)
+    measures = measure_session(job, snapshot, session.machine.energy, now_ns)
     reported = None if failure is None else Failure(0, failure, FailureKind.EXCEPTION)
     ending = Ending(exit_code, stop_asked, reported, out_of_memory, last_output)
     return make_result(job, "log", snapshot, measures, ending, now_ns, 1.0)
@@ -135,7 +148,7 @@ def test_the_result_holds_the_figures_of_the_session():
     assert reported.device is not None
 
 
-def test_the_result_tells_what_the_run_cost_and_how_fast_it_computed():
+def test_the_result_reports_what_the_run_cost_and_how_fast_it_computed():
     job = replace(JOB, options={"batch_size": 100, "price": "0.36/cpu", "cpus": 2})
     reported = result(0, job=job)
     assert reported.cost_usd == pytest.approx(2 * 0.36 * 5.0 / 3600)
@@ -145,7 +158,7 @@ def test_the_result_tells_what_the_run_cost_and_how_fast_it_computed():
     assert "calibrate" in reported.why["peak_share"]
 
 
-def test_a_price_per_cpu_counts_all_that_the_machine_has_unless_told_otherwise():
+def test_a_price_per_cpu_counts_all_that_the_machine_has_unless_set_otherwise():
     reported = result(0, job=replace(JOB, options={"price": "0.36/cpu", "cpus": None}))
     assert reported.cost_usd == pytest.approx(8 * 0.36 * 5.0 / 3600)
 
@@ -182,14 +195,14 @@ def test_the_result_names_the_samples_that_were_read_and_the_mean_step():
     assert reported.step_ms.mean > 0
 
 
-def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
+def test_a_run_that_was_too_short_reports_about_how_long_its_batches_took():
     records = recorded_session("training")
     header, model = records[0], next(r for r in records if isinstance(r, Model))
     session = Session(header)
     session.fold(model)
     session.fold(Batches(epoch=0, first=0, samples=100, t=header.t, dt_us=(900_000, 2_000, 4_000)))
     snapshot = session.snapshot(header.t)
-    measures = measure_session(JOB, snapshot, session.energy, header.t)
+    measures = measure_session(JOB, snapshot, session.machine.energy, header.t)
     reported = make_result(
         JOB, "log", snapshot, measures, Ending(0, False, None, False), header.t, 1.0
     )
@@ -201,3 +214,38 @@ def test_a_run_that_was_too_short_tells_about_how_long_its_batches_took():
     stopped = Ending(75, True, None, False)
     reported = make_result(JOB, "log", snapshot, measures, stopped, header.t, 1.0)
     assert "--seconds" not in reported.why["step_ms"]
+
+
+def test_the_result_says_where_the_time_went_and_what_speaks_against_its_figures():
+    made = result(0)
+    assert made.valid is True
+    assert made.against == {}
+    assert list(made.account)[:4] == ["startup", "loading", "building", "compiling"]
+    assert made.account["training"] > 20
+    assert json.loads(encode(made))["account"] == made.account
+
+
+def test_what_speaks_against_them_stands_there_by_its_code():
+    snapshot = Session(replace(recorded_session()[0], machine=MachineFacts(cpu_pct=70.0)))
+    made = make_result(
+        JOB, "log", snapshot.snapshot(ended=True), Measures(), Ending(1, False, None, False), 0, 1.0
+    )
+    assert made.valid is False
+    assert made.against == {
+        "too_short": "too short: it was never steady",
+        "busy_at_start": "machine was busy at the start: CPU 70 %",
+    }
+
+
+@pytest.mark.parametrize(("stopped", "status"), [(False, "completed"), (True, "stopped")])
+def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopped, status):
+    header = replace(recorded_session()[0], workload="")
+    use = MachineUse({"gpu:0": 41.5}, {"cpu": 1_200.0}, 12.0, {"energy_j.gpu:0": "not supported"})
+    made = make_machine_result(
+        header, "log", use, stopped=stopped, now_ns=header.t + 5_000_000_000, wall=1.0
+    )
+    assert (made.status, made.wall_s, made.workload, made.machine) == (status, 5.0, "", use)
+    for name in ("device", "seconds_per_epoch", "samples_per_second", "step_ms", "batches"):
+        assert getattr(made, name) is None
+        assert made.why[name] == "no workload was run: the machine alone was recorded"
+    assert decode(encode(made)) == made

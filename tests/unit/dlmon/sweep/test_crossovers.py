@@ -13,13 +13,13 @@ def devices(times, sizes=(32, 64, 128), **plan):
     return rows_of(sweep_of(plan_of(vary, **plan), *reported))
 
 
-def test_where_one_device_overtakes_the_other_is_told():
+def test_where_one_device_overtakes_the_other_is_reported():
     rows = devices([(0.1, 0.3), (0.1, 0.2), (0.1, 0.05)])
     reported = lead_changes(rows, "device", "batch_size")
     assert reported == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
 
 
-def test_a_device_that_leads_throughout_is_told_once():
+def test_a_device_that_leads_throughout_is_reported_once():
     rows = devices([(0.3, 0.1), (0.3, 0.1), (0.3, 0.2)])
     reported = lead_changes(rows, "device", "batch_size")
     assert reported == [f"less time at every batch: gpu:0 {UNSURE}"]
@@ -31,7 +31,7 @@ def test_the_values_of_the_axis_are_put_in_order():
     assert reported == [f"less time: cpu up to batch 64, gpu:0 from batch 128 {UNSURE}"]
 
 
-def test_more_than_one_change_is_told_stretch_by_stretch():
+def test_more_than_one_change_is_reported_stretch_by_stretch():
     rows = devices([(0.1, 0.3), (0.3, 0.1), (0.1, 0.3)])
     reported = lead_changes(rows, "device", "batch_size")
     reported = [sentence.removesuffix(f" {UNSURE}") for sentence in reported]
@@ -43,7 +43,7 @@ def test_nothing_is_said_where_two_devices_meet_only_once():
     assert lead_changes(rows, "device", "batch_size") == []
 
 
-def test_where_repeats_cannot_tell_two_apart_neither_leads():
+def test_where_repeats_cannot_distinguish_two_neither_leads():
     times = [[0.2, 0.3, 0.4], [0.25, 0.35, 0.45]]
     plan = plan_of({"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}, repeats=3)
     reported = [[completed(t) for t in times[0]]] * 2 + [[completed(t) for t in times[1]]] * 2
@@ -57,7 +57,7 @@ def of_two_devices(cpu, gpu, repeats):
     return lead_changes(rows_of(sweep_of(plan, *reported)), "device", "batch_size")
 
 
-def test_a_lead_that_three_runs_show_is_told_without_a_doubt():
+def test_a_lead_that_three_runs_show_is_reported_without_a_doubt():
     reported = of_two_devices([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
     assert reported == ["less time at every batch: cpu"]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from fakes.recorded import recorded_session, write_log
 from fakes.sweeps import completed, plan_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 import dlmon.log.directory
 import dlmon.sweep.log
 from dlmon.log.directory import NoSuchLog, list_sessions
-from dlmon.log.folder import LogError
+from dlmon.log.folder import LOG_NAME, LogError
+from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import Began, Closed, Ended, Outcome, Resumed, RunStatus, Slot
 from dlmon.sweep.log import (
     SWEEP_NAME,
@@ -26,6 +28,7 @@ from dlmon.sweep.log import (
     new_header,
     read_sweep,
     refuse_another_sweep,
+    relabel,
 )
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import Sweep
@@ -98,7 +101,7 @@ EVENTS = (
 )
 
 
-def test_what_was_told_is_read_as_it_was(begin):
+def test_what_was_reported_is_read_as_it_was(begin):
     writer = begin()
     for event in EVENTS:
         writer.write(event)
@@ -190,13 +193,13 @@ def test_a_sweep_of_another_machine_is_not_resumed(begin, monkeypatch):
     assert writer.path.read_bytes() == before
 
 
-def test_a_directory_that_cannot_be_written_is_told(tmp_path):
+def test_a_directory_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LogError, match="can't be written"):
         SweepWriter.create(tmp_path / "file" / "below", new_header(PLAN, 7, 1.0))
 
 
-def test_a_disk_that_takes_nothing_is_told(begin, monkeypatch):
+def test_a_disk_that_takes_nothing_is_reported(begin, monkeypatch):
     writer = begin()
     monkeypatch.setattr(os, "write", lambda fd, line: len(line) - 1)
     with pytest.raises(LogError, match="can't be recorded any more: the disk is full"):
@@ -218,6 +221,28 @@ def test_a_sweep_is_found_by_its_id_a_prefix_a_path_or_as_the_last(begin, log_di
     assert find_sweep(str(older.path), log_dir) == older.path
     assert find_sweep(str(older.path.parent), log_dir) == older.path
     assert find_sweep("last", log_dir) == newer.path
+
+
+def test_the_runs_of_a_sweep_follow_its_name_and_nothing_outside_does(begin, log_dir):
+    writer = begin(plan_of({"batch_size": [32, 64]}))
+    outside = log_dir.parent / "outside"
+    names = {"followed": "grid", "of-its-own": "mine", "../outside": "grid"}
+    for run, name in names.items():
+        log = write_log(log_dir, recorded_session(samples=2_000), run)
+        write_label(log, Label(name, "a note"))
+    for run in (*names, str(outside)):
+        writer.write(Began(Slot(0, 0), run, 1.0))
+    write_label(writer.path, Label("grid"))
+    # This process holds its lock, and has still to hold it afterwards.
+    relabel(writer.path, Label("new"))
+    assert find_sweep("new", log_dir) == writer.path
+    labels = {entry.path.parent.name: entry.label for entry in list_sessions(log_dir)}
+    assert labels == {
+        "followed": Label("new", "a note"),
+        "of-its-own": Label("mine", "a note"),
+    }
+    assert read_label(outside / LOG_NAME) == Label("grid", "a note")
+    assert [entry.status for entry in list_sweeps(log_dir)] == ["running"]
 
 
 def test_a_sweep_that_is_not_there_is_one_sentence(begin, log_dir):
@@ -303,7 +328,7 @@ def test_a_newer_schema_names_itself(begin):
         "null",
     ],
 )
-def test_a_line_that_tells_nothing_is_passed_over(begin, line):
+def test_a_line_that_reports_nothing_is_passed_over(begin, line):
     writer = begin()
     writer.close()
     with writer.path.open("a") as file:

@@ -147,7 +147,7 @@ def test_two_rounds_favour_no_combination(variations, pairs, seed):
 
 
 @given(variations, st.integers(1, 4), st.integers(0, 2**32))
-def test_the_seed_tells_the_order(variations, repeats, seed):
+def test_the_seed_decides_the_order(variations, repeats, seed):
     combinations = combinations_of(["only"], variations)
     assert fair_order(combinations, repeats, seed) == fair_order(combinations, repeats, seed)
 

@@ -95,7 +95,7 @@ def test_a_run_that_the_plan_does_not_know_is_passed_over():
     assert (sweep.running, sweep.outcomes) == (None, {})
 
 
-def test_nothing_is_told_of_the_time_left_before_a_run_has_completed():
+def test_no_time_left_is_shown_before_a_run_has_completed():
     plan = plan_of({"batch_size": [1, 2]})
     sweep = Sweep(plan, {plan.order[0]: Outcome(RunStatus.FAILED, "why", took_s=3.0)})
     assert sweep.seconds_left() is None

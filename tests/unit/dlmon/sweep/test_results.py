@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from fakes.sweeps import completed, plan_of, sweep_of
 
-from dlmon.records import Outcome, RunStatus
-from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of, speedup_over
+from dlmon.records import Outcome, RunStatus, Variation
+from dlmon.statistics.repeats import faster
+from dlmon.sweep.results import axis_of, best_of, label, of_workload, rows_of
 
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 64", "s", None, 2.0)
 BROKEN = Outcome(RunStatus.FAILED, "ValueError: on purpose", "s", None, 2.0)
 
 
-def test_three_runs_are_told_by_their_mean_which_their_interval_is_about():
+def test_three_runs_are_represented_by_their_mean_which_their_interval_is_about():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     (row,) = rows_of(sweep_of(plan, [completed(t) for t in (0.9, 0.3, 0.4)]))
     assert row.value == pytest.approx(1.6 / 3)
@@ -21,7 +22,7 @@ def test_three_runs_are_told_by_their_mean_which_their_interval_is_about():
     assert row.value - row.spread.low == pytest.approx(row.spread.high - row.value)
 
 
-def test_two_completed_runs_of_three_are_told_by_their_median():
+def test_two_completed_runs_of_three_are_represented_by_their_median():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), completed(0.5), BROKEN]))
     assert (row.value, row.spread.low) == (pytest.approx(0.4), None)
@@ -41,7 +42,7 @@ def test_what_was_not_run_has_a_row_too():
     assert (second.value, second.reason, second.outcomes) == (None, None, (None,))
 
 
-def test_a_run_that_failed_beside_others_that_did_not_is_told():
+def test_a_run_that_failed_beside_others_that_did_not_is_reported():
     plan = plan_of({"batch_size": [32]}, repeats=2)
     (row,) = rows_of(sweep_of(plan, [completed(0.3), BROKEN]))
     assert (row.status, row.completed, row.value) == (RunStatus.COMPLETED, 1, pytest.approx(0.3))
@@ -75,13 +76,13 @@ def test_the_plan_says_what_is_compared(metric, value):
     assert (row.metric, row.value) == (metric, pytest.approx(value))
 
 
-def test_a_projected_epoch_is_told_as_one():
+def test_a_projected_epoch_is_reported_as_one():
     plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch")
     reported = [[completed(0.5, seconds=9.0, projected=p)] for p in (True, False)]
     assert [row.projected for row in rows_of(sweep_of(plan, *reported))] == [True, False]
 
 
-def test_the_cost_of_a_run_is_the_median_of_what_was_told():
+def test_the_cost_of_a_run_is_the_median_of_what_was_reported():
     plan = plan_of({"threads": [1, 2]}, repeats=3)
     reported = [completed(0.5, cost_usd=cost) for cost in (0.01, 0.04, 0.02)]
     priced, free = rows_of(sweep_of(plan, reported, [completed(0.5)] * 3))
@@ -109,13 +110,17 @@ def test_of_one_combination_none_is_the_best():
     assert best_of(rows_with([None], [None])) is None
 
 
+def lead(rows):
+    return faster(rows[0].spread, rows[1].spread)
+
+
 def test_it_leads_only_where_three_runs_of_both_show_it():
     apart = rows_with([0.20, 0.21, 0.22], [0.40, 0.41, 0.42], repeats=3)
-    assert speedup_over(apart[0], apart[1]).times == pytest.approx(0.41 / 0.21)
+    assert lead(apart).times == pytest.approx(0.41 / 0.21)
     overlapping = rows_with([0.2, 0.3, 0.4], [0.25, 0.35, 0.45], repeats=3)
-    assert speedup_over(overlapping[0], overlapping[1]) is None
+    assert lead(overlapping) is None
     once = rows_with([0.2], [0.9])
-    assert speedup_over(once[0], once[1]) is None
+    assert lead(once) is None
 
 
 # ---- names ----
@@ -130,12 +135,12 @@ def test_a_combination_is_named_by_what_is_varied_in_it():
 
 
 def test_the_axis_is_the_first_option_of_several_numbers():
-    assert axis_of({"device": ("cpu", "gpu"), "batch_size": (1, 2), "threads": (1, 2)}) == (
-        "batch_size"
-    )
-    assert axis_of({"batch_size": (1,), "threads": (1, 2)}) == "threads"
-    assert axis_of({"device": ("cpu", "gpu")}) is None
-    assert axis_of({}) is None
+    device, batch_size = Variation("device", ("cpu", "gpu")), Variation("batch_size", (1, 2))
+    threads = Variation("threads", (1, 2))
+    assert axis_of([device, batch_size, threads]) == "batch_size"
+    assert axis_of([Variation("batch_size", (1,)), threads]) == "threads"
+    assert axis_of([device]) is None
+    assert axis_of([]) is None
 
 
 def test_the_rows_of_a_workload_are_its_own():

@@ -9,9 +9,11 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.exit_codes import DONE, WRONG_ARGUMENTS
+from dlmon.log.label import Label, write_label
 from dlmon.sweep.log import SWEEP_NAME
+from tui.commands.command_line import COMMANDS, command_line
 from tui.commands.completion import complete
-from tui.commands.main import COMMANDS, _run, command_line
+from tui.commands.main import _run
 from tui.options.run import OPTIONS, VARIED
 from workloads.catalog import WORKLOADS
 
@@ -129,7 +131,7 @@ def recorded(tmp_path):
     return record
 
 
-@pytest.mark.parametrize("command", ["attach", "stop"])
+@pytest.mark.parametrize("command", ["attach", "replay", "stop"])
 def test_sessions_are_offered_the_newest_first(ask, recorded, tmp_path, command):
     usual = recorded(tmp_path / "state" / "dlmon" / "sessions", "20200101-a", "20200102-b")
     assert ask(command, "") == ["last", "20200102-b", "20200101-a"]
@@ -142,6 +144,19 @@ def test_sessions_are_offered_the_newest_first(ask, recorded, tmp_path, command)
 def test_a_true_log_is_offered(ask, tmp_path):
     path = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
     assert ask("attach", "") == ["last", path.parent.name]
+
+
+@pytest.mark.parametrize("command", ["attach", "stop", "name"])
+def test_names_are_offered_but_none_that_a_shell_could_run(ask, tmp_path, command):
+    names = ["batch 256", "base", "base", "$(rm -rf x)", "`x`", "a;b", "a'b", 'a"b', "a&b", "a>b"]
+    for number, name in enumerate(names):
+        records = recorded_session(session_id=f"2020010{number}")
+        path = write_log(tmp_path / "state" / "dlmon" / "sessions", records)
+        write_label(path, Label(name))
+    assert ask(command, "")[:4] == ["last", "base", "batch 256", "20200109"]
+    assert ask(command, "ba") == ["base", "batch 256"]
+    assert ask(command, "ba", shell="bash") == ["base", "batch\\ 256"]
+    assert ask(command, "$") == ask(command, "`") == ask(command, "a") == []
 
 
 def test_the_chosen_directory_wins_over_the_configured_one(ask, recorded, tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_a_part_is_filled_and_the_rest_above_it_striped_up_to_its_top():
     ]
 
 
-def test_a_part_is_told_apart_with_plain_characters_too():
+def test_a_part_is_distinguished_with_plain_characters_too():
     whole, part = (7, 7, 7, 6, None, None, 2, 2), (3, 3, 0, None, 3, 3, 2, 2)
     assert [text for text, _ in split_rows(whole, part, 4, 4, 7, glyphs=ASCII)] == [
         "::  ",

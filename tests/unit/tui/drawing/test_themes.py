@@ -77,7 +77,7 @@ def test_every_colour_of_text_can_be_read_on_the_background(name, role):
 
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("name", [DARK, LIGHT])
-def test_this_run_and_earlier_ones_and_what_is_shaded_can_be_told_apart(name, sight):
+def test_this_run_and_earlier_ones_and_what_is_shaded_can_be_distinguished(name, sight):
     """A difference of 10 in CIE Lab is seen at a glance."""
     theme = THEMES[name]
     roles = ("primary", "accent", "secondary")
@@ -87,7 +87,7 @@ def test_this_run_and_earlier_ones_and_what_is_shaded_can_be_told_apart(name, si
 
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize("name", [DARK, LIGHT])
-def test_good_and_bad_can_be_told_apart(name, sight):
+def test_good_and_bad_can_be_distinguished(name, sight):
     theme = THEMES[name]
     assert difference(theme.success, theme.error, sight) > 15
     assert difference(theme.success, theme.warning, sight) > 15

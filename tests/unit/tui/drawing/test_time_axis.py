@@ -145,7 +145,7 @@ def test_a_wide_axis_moves_by_an_eighth_at_a_time():
     assert sorted(moves) == [0, 12, 24, 36, 48, 60, 72, 84, 96]
 
 
-def test_a_cell_is_over_when_what_tells_of_it_has_arrived():
+def test_a_cell_is_over_when_what_reports_it_has_arrived():
     end = 106 * S
     assert latest(100 * S, end + SETTLED_NS - 1, S, 10).known == 4
     assert latest(100 * S, end + SETTLED_NS, S, 10).known == 6

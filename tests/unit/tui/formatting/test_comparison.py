@@ -117,7 +117,7 @@ def computed(entry, cores=None, **options):
         ({"backend": {}, "threads": "x", "jit": 1, "python": 3, "cpus": "many"}, ""),
     ],
 )
-def test_an_earlier_session_tells_what_computed_otherwise(utc, options, told):
+def test_an_earlier_session_shows_what_computed_otherwise(utc, options, told):
     earlier = computed(entry(step_us=80_000), **options)
     snapshot = session()
     (row,) = rows_of_kind(comparison_rows(snapshot, [earlier]), "earlier")
@@ -128,7 +128,7 @@ def test_an_earlier_session_tells_what_computed_otherwise(utc, options, told):
     assert before([earlier]) == f"4.44× as fast as the run before{told}"
 
 
-def test_what_both_sessions_have_is_not_told():
+def test_what_both_sessions_have_is_not_shown():
     records = recorded_session()
     records = change(records, SessionHeader, options={**records[0].options, "backend": "jax"})
     same, usual = computed(entry("same"), backend="jax"), entry("usual")
@@ -192,7 +192,7 @@ def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
     assert badges == {session(epochs=1).header.id: (badge,), "earlier": (badge,), "longer": ()}
 
 
-def test_what_differs_from_all_published_numbers_is_told_instead():
+def test_what_differs_from_all_published_numbers_is_shown_instead():
     records = change(recorded_session(), Model, batch_size=32)
     rows = comparison_rows(folded(records).snapshot(), [])
     assert factor_of_nearest(rows, True) == "published: batch 100; here: 32"
@@ -254,7 +254,7 @@ def test_where_the_one_before_is_unlike_it_is_compared_with_an_older_one(utc):
 # ---- why there is no time to compare ----
 
 
-def test_while_a_session_runs_its_own_reason_is_told():
+def test_while_a_session_runs_its_own_reason_is_shown():
     snapshot = session(reached="importing")
     assert why_no_time(snapshot, "running") == "the model is not built yet"
 
@@ -343,7 +343,7 @@ def test_the_batch_size_that_was_built_counts_more_than_the_one_that_was_asked_f
         assert row.badges[0] == "batch 100, not 32"
 
 
-def test_before_the_model_is_built_the_options_tell_what_will_be_compared():
+def test_before_the_model_is_built_the_options_show_what_will_be_compared():
     records = recorded_session("importing")
     asked = change(records, SessionHeader, options={"batch_size": 32})
     (badge, *_), *_ = [row.badges for row in comparison_rows(folded(asked).snapshot(), [])]
@@ -437,7 +437,7 @@ def test_a_run_in_another_precision_is_not_alike():
 
 
 @pytest.mark.parametrize(("price", "cost"), [("3.6", 0.001), ("0.9/cpu", 0.002), ("free", None)])
-def test_a_price_tells_what_an_epoch_costs(price, cost):
+def test_a_price_shows_what_an_epoch_costs(price, cost):
     records = recorded_session(cores=8)
     records = change(records, SessionHeader, options={**records[0].options, "price": price})
     (this,) = rows_of_kind(comparison_rows(folded(records).snapshot(), []), "this")
@@ -465,7 +465,7 @@ def test_a_price_tells_what_an_epoch_costs(price, cost):
         ({"mode": 3, "precision": ["[/x]"], "jit": None, "backend": {}}, []),
     ],
 )
-def test_settings_are_told_where_they_are_not_the_default(options, told):
+def test_settings_are_shown_where_they_are_not_the_default(options, told):
     assert unusual_settings(options) == told
 
 

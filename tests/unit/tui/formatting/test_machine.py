@@ -49,7 +49,7 @@ def machine(**readings):
     return Machine(t=0, wall=0.0, **readings)
 
 
-def test_a_gpu_tells_its_figures_with_their_limits():
+def test_a_gpu_shows_its_figures_with_their_limits():
     gpu = Gpu(
         0,
         98,
@@ -100,7 +100,7 @@ def test_a_gpu_is_hot_by_its_own_threshold(degrees, text, level):
         (97, None, None, None),
     ],
 )
-def test_a_link_is_told_where_it_is_less_than_it_should_be(
+def test_a_link_is_shown_where_it_is_less_than_it_should_be(
     utilization_pct, generation, width, text
 ):
     gpu = Gpu(0, utilization_pct, pcie_generation=generation, pcie_width=width)
@@ -121,12 +121,12 @@ def test_a_link_is_told_where_it_is_less_than_it_should_be(
         (Gpu(0, mig=True), "MIG on", ""),
     ],
 )
-def test_what_is_seldom_so_is_told_when_it_is(gpu, brief, level):
+def test_what_is_seldom_so_is_shown_when_it_is(gpu, brief, level):
     (figure,) = gpu_figures(gpu, CARD)
     assert (figure.brief, figure.level) == (brief, level)
 
 
-def test_what_is_as_it_should_be_is_not_told():
+def test_what_is_as_it_should_be_is_not_shown():
     quiet = Gpu(
         0,
         ecc_corrected=0,
@@ -142,7 +142,7 @@ def test_what_is_as_it_should_be_is_not_told():
     assert gpu_figures(quiet, CARD) == []
 
 
-def test_what_a_gpu_took_is_told_since_the_run_began():
+def test_what_a_gpu_took_is_shown_since_the_run_began():
     (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
     assert energy == Figure("energy", "2.06 kJ")
 
@@ -158,7 +158,7 @@ def test_what_a_gpu_took_is_told_since_the_run_began():
         (Gpu(0, temperature_c=34, state=GpuState.LOST), True),
     ],
 )
-def test_a_gpu_of_which_nothing_is_known_is_told_apart(gpu, nothing):
+def test_a_gpu_of_which_nothing_is_known_is_distinguished(gpu, nothing):
     assert has_no_readings(gpu) is nothing
 
 
@@ -178,7 +178,7 @@ def test_a_hot_gpu_says_so_in_a_word(degrees, text, level):
 
 
 @pytest.mark.parametrize(("throttle", "level"), [("power cap", ""), ("thermal slowdown", "high")])
-def test_only_a_throttle_that_tells_of_trouble_stands_out(throttle, level):
+def test_only_a_throttle_that_means_trouble_stands_out(throttle, level):
     (held,) = gpu_figures(Gpu(0, throttle=(throttle,)), None)
     assert (held.text, held.level) == (throttle, level)
 
@@ -207,7 +207,7 @@ def test_a_gpu_whose_memory_is_taken_whole_is_in_no_trouble():
     assert (memory.text, memory.level) == ("6.0 of 6.0 GiB full", "high")
 
 
-def test_the_cpu_tells_how_many_cores_work():
+def test_the_cpu_shows_how_many_cores_work():
     reading = machine(cpu=Cpu(pct=42.0, cores=(42,) * 8, mhz=4_600, temperature_c=58.0))
     assert told(cpu_figures(reading, FACTS)) == {
         "busy": "3.4 of 8 cores",
@@ -228,7 +228,7 @@ def test_a_cpu_held_at_its_quota_says_for_how_long():
     assert told(cpu_figures(reading, FACTS))["limited"] == "30 % of the time"
 
 
-def test_the_cpu_tells_its_load_its_power_and_what_the_run_takes():
+def test_the_cpu_shows_its_load_its_power_and_what_the_run_takes():
     tree = ProcessTree(cpu_pct=281.0, rss_mib=1_900, processes=3, threads=42, major_faults_s=12.0)
     reading = machine(cpu=Cpu(load_1m=3.2, power_w=64.4), process=tree)
     assert told(cpu_figures(reading, MachineFacts(cpu_limit=2.5))) == {
@@ -241,7 +241,7 @@ def test_the_cpu_tells_its_load_its_power_and_what_the_run_takes():
     }
 
 
-def test_major_faults_of_the_machine_are_told_where_the_run_has_none():
+def test_major_faults_of_the_machine_are_shown_where_the_run_has_none():
     memory = Memory(major_faults_s=7.0)
     tree = ProcessTree(major_faults_s=0.0)
     reading = machine(cpu=Cpu(), memory=memory, process=tree)
@@ -259,11 +259,11 @@ def test_major_faults_of_the_machine_are_told_where_the_run_has_none():
         (Disk(why={"read_mib_s": "no physical disk was found"}), "no physical disk was found"),
     ],
 )
-def test_rates_are_told_in_one_unit_or_with_their_reason(disk, text):
+def test_rates_are_shown_in_one_unit_or_with_their_reason(disk, text):
     assert told(machine_meters(machine(disk=disk), FACTS))["disk"] == text
 
 
-def test_memory_swap_disk_and_network_are_told():
+def test_memory_swap_disk_and_network_are_shown():
     reading = machine(
         memory=Memory(used_mib=8_192, swap_used_mib=512), disk=Disk(1.0, 2.0), network=Network(3, 4)
     )
@@ -283,7 +283,7 @@ def test_a_reason_loses_its_details_first(width, text):
     assert without_detail(NO_DRIVER, width) == text
 
 
-def test_a_machine_is_told_in_parts_and_equal_gpus_are_counted():
+def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
     gpus = tuple(GpuFacts(n, "NVIDIA GeForce RTX 3090") for n in range(2))
     facts = MachineFacts(
         cpu_model="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz",
@@ -317,7 +317,7 @@ def test_a_machine_is_told_in_parts_and_equal_gpus_are_counted():
         (4.0, 48.0, {"limited": "4 % of the time", "allowed": "48 % of 6 cores"}),
     ],
 )
-def test_a_limited_cpu_tells_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
+def test_a_limited_cpu_shows_how_much_it_uses_of_that(throttled_pct, used_pct, expected):
     reading = machine(cpu=Cpu(throttled_pct=throttled_pct, limit_used_pct=used_pct))
     found = cpu_figures(reading, MachineFacts(cpu_limit=6.0))
     assert told(found) == expected

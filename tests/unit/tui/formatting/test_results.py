@@ -15,11 +15,11 @@ def told(**changes):
     return dict(result_figures(replace(RESULT, **changes)))
 
 
-def test_what_was_not_measured_is_not_told():
+def test_what_was_not_measured_is_not_shown():
     assert told(why={"cost_usd": NO_PRICE, "effective_flop_s": "no operation was counted"}) == {}
 
 
-def test_what_was_measured_is_told():
+def test_what_was_measured_is_shown():
     assert told(
         cost_usd=0.5, energy_j_per_epoch={"cpu": 85.2}, effective_flop_s=5.3e10, peak_share=0.266
     ) == {

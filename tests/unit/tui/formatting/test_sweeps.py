@@ -42,7 +42,7 @@ def cells(sweep, glyphs=UNICODE):
 # ---- the table ----
 
 
-def test_a_row_tells_what_is_varied_how_it_stands_and_how_fast_it_was():
+def test_a_row_shows_what_is_varied_how_it_stands_and_how_fast_it_was():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [OOM])
     assert headings(sweep) == ["batch", "status", "ms per sample", "samples/s"]
     assert cells(sweep) == [
@@ -82,7 +82,7 @@ def test_what_may_be_as_fast_has_no_factor():
     assert [row[-1] for row in cells(sweep)] == ["best", "", "3.03×"]
 
 
-def test_a_run_that_is_being_made_is_told():
+def test_a_run_that_is_being_made_is_shown():
     sweep = once(0.5)
     sweep.fold(Began(Slot(1, 0), "session", 0.0))
     assert cells(sweep)[1][1] == "running"
@@ -120,6 +120,19 @@ def test_a_projected_time_is_marked():
     assert table_of(sweep)[1][0].note == "projected"
 
 
+def test_what_speaks_against_its_runs_is_named_beside_a_row():
+    plan = plan_of({"threads": [1, 2]}, metric="seconds_per_epoch", repeats=2)
+    doubts = ({"steal": "why", "stalls": "why"}, {"stalls": "why"})
+    outcomes = [completed(0.5, seconds=9.0, projected=True) for _ in doubts]
+    doubted = [
+        replace(outcome, result=replace(outcome.result, against=against))
+        for outcome, against in zip(outcomes, doubts, strict=True)
+    ]
+    first, second = table_of(sweep_of(plan, doubted, outcomes))[1]
+    assert first.note == "projected; in doubt: stalls, CPUs taken by the host"
+    assert second.note == "projected"
+
+
 def test_a_price_brings_a_column():
     sweep = sweep_of(plan_of({"threads": [1, 2]}), [completed(0.5, cost_usd=0.01234)])
     assert headings(sweep)[-1] == "USD/M samples"
@@ -147,7 +160,7 @@ def test_where_runs_do_not_show_it_nothing_is_said_to_be_faster():
     assert findings(sweep) == ["best: batch 32, 3,333 samples/s; batch 64 may be as fast"]
 
 
-def test_where_memory_ran_out_is_told():
+def test_where_memory_ran_out_is_shown():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
     assert "memory ran out at batch 128" in findings(sweep)
 
@@ -217,14 +230,14 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     assert findings(unfinished) == []
 
 
-def test_where_one_device_overtakes_the_other_is_told():
+def test_where_one_device_overtakes_the_other_is_shown():
     vary = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64]}
     told = findings(once(0.1, 0.4, 0.3, 0.2, vary=vary))
     unsure = "(single runs; --repeat 3 would show)"
     assert f"less time: cpu up to batch 32, gpu:0 from batch 64 {unsure}" in told
 
 
-def test_which_workload_is_for_which_device_is_told():
+def test_which_workload_is_for_which_device_is_shown():
     names = ("mnist-mlp-small", "mnist-mlp-wide")
     sweep = once(0.1, 0.4, 0.9, 0.2, vary={"device": ["cpu", "gpu"]}, workloads=names)
     told = findings(sweep)
@@ -240,7 +253,7 @@ def test_a_sweep_that_has_just_begun_has_found_nothing():
 # ---- a run, and a plan ----
 
 
-def test_a_plan_is_told_in_one_line():
+def test_a_plan_is_shown_in_one_line():
     plan = plan_of({"batch_size": [32, 64], "device": ["cpu"]}, repeats=3)
     assert plan_text(plan) == "6 runs: mnist-mlp-small × batch 32, 64 × device cpu; 3 times each"
     many = plan_of({"epochs": range(1, 21)}, workloads=("a", "b"))
@@ -250,7 +263,7 @@ def test_a_plan_is_told_in_one_line():
     )
 
 
-def test_a_run_is_named_by_what_tells_it_from_the_others():
+def test_a_run_is_named_by_what_distinguishes_it_from_the_others():
     plan = plan_of({"batch_size": [32]}, repeats=3)
     assert slot_text(plan, plan.combinations[0], 1) == "batch 32 (run 2 of 3)"
     alone = plan_of()
@@ -267,7 +280,7 @@ def test_a_run_is_named_by_what_tells_it_from_the_others():
         (Outcome(RunStatus.FAILED), "failed"),
     ],
 )
-def test_how_a_run_ended_is_told_in_one_line(outcome, told):
+def test_how_a_run_ended_is_shown_in_one_line(outcome, told):
     assert outcome_text(outcome, "ms_per_sample") == told
 
 

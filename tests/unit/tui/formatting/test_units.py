@@ -175,12 +175,12 @@ def test_a_day_and_time_or_none_that_can_be(utc, wall, text):
     [(0, "14:56"), (14 * 3600, "00:56"), (24 * 3600, "19 Nov 14:56"), (-3600, "15:56"),
      (319 * 86_400, "5 Jan 14:56"), (400 * 86_400, "2025-10-16")],
 )  # fmt: skip
-def test_a_moment_is_told_as_shortly_as_its_distance_allows(utc, ago_s, text):
+def test_a_moment_is_shown_as_shortly_as_its_distance_allows(utc, ago_s, text):
     assert units.moment(1_795_186_560.0 - ago_s, 1_795_186_560.0) == text
 
 
 @given(finite, finite)
-def test_any_moment_can_be_told(wall, now):
+def test_any_moment_can_be_shown(wall, now):
     assert units.moment(wall, now)
 
 
@@ -246,3 +246,28 @@ def test_stalls(count, at_openings, text):
 @pytest.mark.parametrize(("wall", "text"), [(1_795_186_563.0, "14:56:03"), (1e300, "–")])
 def test_a_time_of_day_or_none_that_can_be(utc, wall, text):
     assert units.time_of_day(wall) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (21_400, "21 kB"),
+        (999_600, "1.0 MB"),
+        (34_500_000, "34 MB"),
+        (2_150_000_000, "2.1 GB"),
+        (10**13, "10000.0 GB"),
+    ],
+)
+def test_a_size_is_written_with_its_unit(count, text):
+    assert units.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(1, "epoch", "1 epoch"), (2, "epoch", "2 epochs"), (2, "batch", "2 batches")],
+)
+def test_a_number_of_things_is_written_in_the_plural(number, noun, text):
+    assert units.counted(number, noun) == text

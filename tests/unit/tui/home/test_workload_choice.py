@@ -42,7 +42,7 @@ def test_without_workloads_there_are_no_headings():
     assert with_headings([]) == []
 
 
-def test_the_matching_parts_of_a_name_are_told():
+def test_the_matching_parts_of_a_name_are_shown():
     assert pieces("mnist-mlp-small", "SMALL m") == [
         ("m", True),
         ("nist-", False),
@@ -73,14 +73,14 @@ def test_the_newest_result_of_this_host_counts(tmp_path):
     assert last_results(ALL, entries, "another") == {}
 
 
-def test_a_workload_that_is_compared_whole_is_told_by_its_run(tmp_path):
+def test_a_workload_that_is_compared_whole_is_represented_by_its_run(tmp_path):
     write_log(tmp_path, recorded_session(workload="mnist-mlp-small", step_us=700))
     (entry,) = list_sessions(tmp_path)
     newest = last_results(ALL, [entry], HOST)
     assert newest["mnist-mlp-small"].timing == entry.result.run_seconds
 
 
-def test_a_network_without_epochs_is_told_by_its_batches(tmp_path):
+def test_a_network_without_epochs_is_represented_by_its_batches(tmp_path):
     header, *records = recorded_session()
     write_log(tmp_path, [replace(header, workload="resnet50"), *records])
     (entry,) = list_sessions(tmp_path)
@@ -89,7 +89,7 @@ def test_a_network_without_epochs_is_told_by_its_batches(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
-def test_a_run_that_learnt_nothing_tells_nothing_of_training(tmp_path, mode):
+def test_a_run_that_learnt_nothing_shows_nothing_of_training(tmp_path, mode):
     header, *records, result = recorded_session()
     options = {**header.options, "mode": mode}
     predicted = [replace(header, options=options), *records, replace(result, options=options)]
@@ -97,7 +97,7 @@ def test_a_run_that_learnt_nothing_tells_nothing_of_training(tmp_path, mode):
     assert last_results(ALL, list_sessions(tmp_path), HOST) == {}
 
 
-def test_a_run_that_was_cut_short_tells_its_time_only_where_no_other_did(tmp_path):
+def test_a_run_that_was_cut_short_shows_its_time_only_where_no_other_did(tmp_path):
     write_log(tmp_path, recorded_session(session_id="a"))
     stopped = recorded_session(status="stopped", session_id="b", begin_wall=BEGIN_WALL + 60)
     write_log(tmp_path, stopped)

@@ -89,7 +89,7 @@ def test_few_cores_take_more_rows_where_they_have_a_room_of_their_own():
     assert core_rows_wanted(0, 50, 10) == 1
 
 
-def test_without_a_reading_the_reason_is_told():
+def test_without_a_reading_the_reason_is_shown():
     widget = CoreRows()
     assert widget.draw(20, 1) == [(("no reading yet", ("lines--muted",)),)]
     widget.show(Cpu(why={"cores": "denied"}))

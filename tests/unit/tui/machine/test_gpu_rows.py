@@ -60,7 +60,7 @@ def test_a_history_of_no_room_has_no_columns():
     assert coarser(TimeAxis(0, SECOND_NS, 100, 100), 0).known == 0
 
 
-def test_rows_to_spare_tell_all_figures_of_the_gpu_that_trains():
+def test_rows_to_spare_show_all_figures_of_the_gpu_that_trains():
     first, *rows = drawn(38, 7)
     assert re.fullmatch("▸GPU 0 [⠀-⣿]{9} +96 %", first)
     assert rows[:2] == ["  61 °C  118 of 120 W  4.7 of 6.0 GiB", "  1860 MHz  power cap"]
@@ -81,7 +81,7 @@ def test_a_stale_gpu_has_no_figures():
     assert "°C" not in "".join(rows)
 
 
-def test_trouble_is_marked_where_there_is_no_room_to_tell_it():
+def test_trouble_is_marked_where_there_is_no_room_to_show_it():
     def marked(width):
         session = folded(recorded_session("training", gpus=4))
         machine = session.machine.latest
@@ -95,7 +95,7 @@ def test_trouble_is_marked_where_there_is_no_room_to_tell_it():
     assert [row[:6] for row in marked(60)] == ["GPU 0 ", "GPU 1 ", "GPU 2!", "GPU 3 "]
 
 
-def test_a_divided_gpu_says_so_and_tells_the_rest():
+def test_a_divided_gpu_says_so_and_shows_the_rest():
     session = folded(recorded_session("training", gpus=2))
     machine = session.machine.latest
     divided = replace(machine.gpus[0], utilization_pct=None, mig=True)

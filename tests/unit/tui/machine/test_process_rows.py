@@ -209,7 +209,7 @@ def test_gpus_that_are_unknown_come_last_either_way(by, reverse):
         ("[kworker/0:1]", "[kworker/0:1]"),
     ],
 )
-def test_a_command_is_told_without_the_folder_of_its_program(command, text):
+def test_a_command_is_shown_without_the_folder_of_its_program(command, text):
     process = Process(1, command=command)
     assert command_text(process) == text
     # It stands where one looks for what is seen, and is found by all of it.

@@ -111,21 +111,24 @@ def test_the_word_none_undoes_what_is_configured(name):
     assert typed.options == replace(configured, **{name: None})
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "log_dir"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "name", "log_dir"}))
 def test_what_has_to_be_something_can_not_be_none(name):
     assert problem(name, "none")
 
 
 def test_what_stands_on_a_command_line_is_read_and_what_does_not_stays():
-    configured = RunOptions(epochs=3, cpus=1)
-    texts = {"epochs": None, "cpus": "none", "steps": "1,000", "jit": "on"}
-    assert read_arguments(texts, configured) == RunOptions(epochs=3, steps=1000, jit="on")
+    configured = RunOptions(epochs=3, cpus=1, batch_size=16)
+    texts = {"epochs": None, "cpus": "none", "steps": "1,000", "jit": "on", "batch_size": "64"}
+    expected = RunOptions(epochs=3, steps=1000, jit="on", batch_size=64)
+    assert read_arguments(texts, configured) == expected
 
 
 @pytest.mark.parametrize(
     ("texts", "sentence"),
     [
         ({"batch_size": " "}, "--batch-size needs a value"),
+        ({"batch_size": "many"}, 'the batch size must be a whole number, not "many"'),
+        ({"interval": "x"}, "the interval must be a number of seconds"),
         ({"epochs": "2", "steps": "x"}, 'the number of steps must be a whole number, not "x"'),
     ],
 )

@@ -11,9 +11,11 @@ from fakes.recorded import recorded_session
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.log.directory import log_directory
+from dlmon.launch.job import Job
+from dlmon.log.folder import log_directory
+from dlmon.log.label import refuse_name
 from tui.commands import shared
-from tui.commands.main import command_line
+from tui.commands.command_line import command_line
 from tui.commands.shared import UserError
 from tui.options import checks, jobs
 from tui.options.checks import NO_KERAS
@@ -42,6 +44,7 @@ WRONG = {
     "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
     "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
+    "name": ("a,b", 'a name has no ",": "a,b" can\'t be one'),
     "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }
 POSITIVE = st.none() | st.integers(1, 4096)
@@ -68,13 +71,14 @@ OPTIONS = st.builds(
     pcie=st.booleans(),
     price=st.none() | st.sampled_from(["0.5", "0.00795/cpu"]),
     detach=st.booleans(),
+    name=st.none() | NAMES.filter(lambda name: refuse_name(name) is None),
     log_dir=st.none() | NAMES,
 )
 
 
 def configured_of(options):
     """Return what of these options a config.toml may hold."""
-    return replace(options, detach=False, log_dir=None)
+    return replace(options, detach=False, name=None, log_dir=None)
 
 
 # ---- what is refused ----
@@ -114,7 +118,7 @@ def test_where_a_process_cannot_be_kept_to_some_cpus_only_asking_for_some_is_ref
 def test_what_this_machine_lacks_another_may_have():
     elsewhere = RunOptions(cpus=100_000, python="/no/python")
     assert list(elsewhere.problems(CIFAR)) == ["cpus", "python"]
-    assert elsewhere.problem_anywhere(CIFAR) is None
+    assert elsewhere.problem(CIFAR, here=False) is None
 
 
 @pytest.mark.parametrize("python", ["", "/", __file__, "no\0python", "no-such-python"])
@@ -138,7 +142,7 @@ def test_without_keras_here_another_interpreter_is_asked_for(monkeypatch):
     assert RunOptions().problems(CIFAR) == {"python": NO_KERAS}
     assert RunOptions(python=sys.executable).problem(CIFAR) is None
     # Settings may be shared by machines.
-    assert RunOptions().problem_anywhere(CIFAR) is None
+    assert RunOptions().problem(CIFAR, here=False) is None
 
 
 def test_whether_keras_is_here_is_found_out_without_importing_it(monkeypatch):
@@ -267,7 +271,7 @@ def shlex_words(command):
 
 
 def test_a_job_fills_in_the_workloads_defaults(tmp_path):
-    job = make_job(CIFAR, tmp_path)
+    job = make_job(CIFAR, tmp_path, RunOptions())
     assert (job.workload, job.device, job.interval_s) == ("cifar10-cnn", "auto", 1.0)
     assert (job.options["batch_size"], job.options["epochs"], job.options["steps"]) == (
         100,
@@ -327,10 +331,18 @@ def test_the_log_directory_of_the_options_takes_the_place_of_the_usual_one(tmp_p
     assert job.log_dir == str(tmp_path / "mine")
 
 
-@pytest.mark.parametrize(("option", "word"), [(True, False), (False, True)])
-def test_a_detached_job_outlives_its_viewer(tmp_path, option, word):
-    job = make_job(CIFAR, tmp_path, RunOptions(detach=option), detach=word)
-    assert job.outlives_viewer
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_detached_job_outlives_its_viewer(tmp_path, detach):
+    job = make_job(CIFAR, tmp_path, RunOptions(detach=detach))
+    assert job.outlives_viewer is detach
+
+
+def test_a_job_is_called_as_its_options_say(tmp_path):
+    assert make_job(CIFAR, tmp_path, RunOptions()).name is None
+    job = make_job(CIFAR, tmp_path, RunOptions(name="batch 256"))
+    assert job.name == "batch 256"
+    assert "name" not in job.options
+    assert Job.from_line(job.to_line()) == job
 
 
 @given(options=OPTIONS)
@@ -342,11 +354,12 @@ def test_the_options_of_a_recorded_job_come_back(options):
         batch_size=options.batch_size or CIFAR.batch_size,
         epochs=options.epochs or CIFAR.epochs,
         detach=False,
+        name=None,
         log_dir=None,
     )
     assert recorded_options(header) == expected
 
 
 @pytest.mark.parametrize("told", [{"epochs": "[/x]"}, {"interval": None}, {"device": 3}])
-def test_a_log_that_tells_no_options_has_none(told):
+def test_a_log_that_records_no_options_has_none(told):
     assert recorded_options(replace(recorded_session()[0], options=told)) is None

@@ -168,13 +168,22 @@ def test_another_place_can_be_named(tmp_path, monkeypatch):
     assert read_settings().bell
 
 
-def test_a_named_file_that_is_missing_is_told(tmp_path, monkeypatch):
+def test_a_named_file_that_is_missing_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "gone.toml"))
     with pytest.raises(SettingsError, match=r"gone\.toml, which does not exist"):
         read_settings()
 
 
-def test_a_folder_in_its_place_is_told(config):
+@pytest.mark.parametrize("name", ["nowhere/" * 200, "x" * 4000])
+def test_a_long_path_of_a_file_that_is_missing_is_shown_in_part(monkeypatch, name):
+    monkeypatch.setenv("DLMON_CONFIG", f"/{name}")
+    with pytest.raises(SettingsError) as error:
+        read_settings()
+    assert "…" in str(error.value)
+    assert len(str(error.value)) < 300
+
+
+def test_a_folder_in_its_place_is_shown(config):
     path = config("")
     path.unlink()
     path.mkdir()
@@ -182,7 +191,7 @@ def test_a_folder_in_its_place_is_told(config):
         read_settings()
 
 
-def test_bytes_that_are_no_text_are_told(config):
+def test_bytes_that_are_no_text_are_shown(config):
     config("").write_bytes(b"theme = '\xff'")
     with pytest.raises(SettingsError, match="can't be read"):
         read_settings()

@@ -10,18 +10,19 @@ from dataclasses import fields, replace
 import pytest
 from click.testing import CliRunner
 
+from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import Variation
 from dlmon.sweep.plan import SweepError
-from tui.commands.main import command_line
+from tui.commands.command_line import command_line
 from tui.commands.sweep import HELP, sweep
 from tui.options.run import LEAST_TIME_IN_SWEEP_S, RunOptions
 from tui.options.sweep import (
     ALL,
     VARIED,
+    begin_sweep,
     check_plan,
     job_of,
     make_plan,
-    read_shared_options,
     refusal,
     refuse_shared_and_varied,
     run_options,
@@ -147,7 +148,7 @@ def test_how_long_is_varied_where_it_is():
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
-def test_the_help_tells_how_long_a_run_of_a_sweep_lasts_at_least(command):
+def test_the_help_shows_how_long_a_run_of_a_sweep_lasts_at_least(command):
     told = CliRunner().invoke(command_line, [command, "--help"], env={"COLUMNS": "500"}).output
     assert f"in a sweep {LEAST_TIME_IN_SWEEP_S:g}]" in " ".join(told.split())
     if command == "sweep":
@@ -186,10 +187,23 @@ def test_each_run_of_any_sweep_lasts_long_enough_for_a_figure(vary, options, sec
 
 def test_a_job_has_the_options_of_its_combination(tmp_path):
     told = plan("batch_size=32,64", "device=cpu,gpu:0", workload=CNN, steps=10)
-    job = job_of(told, told.combinations[3], tmp_path)
+    sweep = tmp_path / "a-sweep" / "sweep.jsonl"
+    job = job_of(told, told.combinations[3], sweep)
     assert (job.workload, job.device, job.log_dir) == (CNN, "gpu:0", str(tmp_path))
     assert (job.options["batch_size"], job.options["steps"]) == (64, 10)
     assert not job.outlives_viewer
+    assert job.name is None
+
+
+def test_the_runs_of_a_sweep_are_called_as_it_is_by_then(tmp_path):
+    told = plan("batch_size=32,64")
+    run = begin_sweep(tmp_path, told, 1, 0.0, "base")
+    run.writer.close()
+    path = run.writer.path
+    assert read_label(path) == Label("base")
+    assert [job_of(told, each, path).name for each in told.combinations] == ["base"] * 2
+    write_label(path, Label("renamed"))
+    assert job_of(told, told.combinations[1], path).name == "renamed"
 
 
 @pytest.mark.parametrize(
@@ -211,22 +225,6 @@ def test_what_is_compared_follows_from_the_workload_and_what_is_varied(workload,
 def test_runs_that_learn_nothing_are_compared_by_the_time_of_a_batch(mode):
     told = plan("threads=1,2", workload=CNN, mode=mode)
     assert told.metrics == {CNN: "step_ms"}
-
-
-# ---- the options that all runs share ----
-
-
-def test_options_are_read_from_text_over_the_configured_ones():
-    told = read_shared_options(
-        {"batch_size": "64", "epochs": None}, RunOptions(epochs=3, batch_size=16)
-    )
-    assert told == RunOptions(epochs=3, batch_size=64)
-
-
-@pytest.mark.parametrize("texts", [{"batch_size": "many"}, {"batch_size": " "}, {"interval": "x"}])
-def test_what_cannot_be_read_is_one_sentence(texts):
-    with pytest.raises(SweepError):
-        read_shared_options(texts, RunOptions())
 
 
 # ---- a plan that comes from a file ----

@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
 
 import tui.plain.follow
-from dlmon.records import Batches, Model, Phase
+from dlmon.records import Batches, Facts, Model, Notice, Phase
 from tui.plain.follow import follow
 
 
@@ -19,7 +19,7 @@ def followed(tmp_path, capsys, records):
 
 
 @pytest.mark.parametrize("mode", ["gradients", "inference"])
-def test_a_mode_that_learns_nothing_tells_of_passes_and_of_batches(tmp_path, capsys, mode):
+def test_a_mode_that_learns_nothing_shows_passes_and_batches(tmp_path, capsys, mode):
     header, *records, result = recorded_session()
     options = {**header.options, "mode": mode}
     records = [replace(r, mode=mode) if isinstance(r, Model) else r for r in records]
@@ -66,7 +66,7 @@ def opening_late(records, epoch):
     return told
 
 
-def test_a_long_opening_is_told_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
+def test_a_long_opening_is_shown_with_its_epoch_and_counted_as_a_stall(tmp_path, capsys):
     told = followed(tmp_path, capsys, opening_late(recorded_session(epochs=4), 2))
     assert re.findall("  (opening.*)$", told, re.MULTILINE) == ["opening epoch 3"]
     assert re.search("^stalls +the start of 1 epoch took over ten times", told, re.MULTILINE)
@@ -124,7 +124,7 @@ def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
 
 
-def test_each_own_run_of_the_comparison_has_a_row_that_tells_it_from_the_others(
+def test_each_own_run_of_the_comparison_has_a_row_that_distinguishes_it_from_the_others(
     utc, tmp_path, capsys
 ):
     for seconds, session in ((600, "20261120-a1b2"), (590, "20261120-c3d4"), (86_400, "older")):
@@ -136,3 +136,41 @@ def test_each_own_run_of_the_comparison_has_a_row_that_tells_it_from_the_others(
         ("run of 14:46 (c3d4)", "20261120-c3d4"),
         ("run of 19 Nov 14:56", "older"),
     }
+
+
+def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tmp_path, capsys):
+    header, *samples = recorded_machine(12)
+    later = replace(header.machine, cpu_model="AMD EPYC")
+    notice = Notice(samples[5].t, "the sensors ended; they are started again")
+    facts = Facts(samples[5].t, 0.0, "tower", later)
+    told = followed(tmp_path, capsys, [header, *samples[:6], notice, facts, *samples[6:]])
+    lines = told.splitlines()
+    assert lines[0].endswith(f"session {header.id}")
+    assert lines[2].startswith("tower: Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz, 8 cores, 32.0 GiB")
+    sampled = [line for line in lines if re.match(r"\d\d:\d\d:\d\d  CPU", line)]
+    assert len(sampled) == 12
+    # Its memory is reported once.
+    assert all(" 4.7 GiB " in line for line in sampled), sampled
+    assert lines[9].endswith("notice: the sensors ended; they are started again")
+    assert lines[10].startswith("tower: AMD EPYC")
+    assert lines.index("") == 3 + 12 + 2
+
+
+def test_the_summary_of_a_recorded_machine_says_how_long_and_how_it_was_used(tmp_path, capsys):
+    told = followed(tmp_path, capsys, recorded_machine(energy=True))
+    rows = dict(re.findall(r"^(mean \w+(?: 0)?|\w+)  +(.*?) *$", told, re.MULTILINE))
+    assert rows["recorded"] == "the machine tower"
+    assert (rows["status"], rows["wall"]) == ("completed", "00:29")
+    assert re.fullmatch(r"\d\d %", rows["mean CPU"])
+    assert re.fullmatch(r"\d\d %", rows["mean GPU 0"])
+    assert rows["energy"] == "CPU 1.16 kJ, GPU 0 2.61 kJ"
+    for word in ("epoch", "throughput", "workload", "published"):
+        assert word not in told
+
+
+def test_a_recording_that_was_interrupted_is_summed_up_from_its_samples(tmp_path, capsys):
+    write_log(tmp_path, recorded_machine(30, status=None), "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 1
+    told = capsys.readouterr().out
+    assert re.search(r"^mean CPU +\d\d % *$", told, re.MULTILINE)
+    assert re.search(r"^energy +– \(its energy counter was not read\) *$", told, re.MULTILINE)

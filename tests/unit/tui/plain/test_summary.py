@@ -4,9 +4,13 @@ import json
 import re
 from dataclasses import replace
 
-from fakes.recorded import recorded_session, write_log
+import pytest
+from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.screens import of_this_boot
 
+from dlmon.log.label import Label, write_label
 from dlmon.records import Model
+from dlmon.session.follower import SessionFollower
 from dlmon.session.session import NOT_IN_PROJECTION
 from tui.plain.follow import follow
 
@@ -18,7 +22,7 @@ def followed(tmp_path, capsys, records):
     return capsys.readouterr().out
 
 
-def test_the_summary_tells_what_a_run_cost_and_how_it_computed(tmp_path, capsys):
+def test_the_summary_shows_what_a_run_cost_and_how_it_computed(tmp_path, capsys):
     header, *records, result = recorded_session()
     options = {**header.options, "precision": "mixed_float16", "price": "0.5"}
     result = replace(
@@ -37,7 +41,19 @@ def test_the_summary_tells_what_a_run_cost_and_how_it_computed(tmp_path, capsys)
     assert re.search(r"^ +device +per epoch +USD +year", told, re.MULTILINE)
 
 
-def test_without_a_price_no_cost_is_told(tmp_path, capsys):
+def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
+    log = write_log(tmp_path, recorded_session(), "shown")
+    write_label(log, Label("base", "a <b>note</b> [/x]"))
+    assert follow(log, None) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^name +base *$", told, re.MULTILINE)
+    assert re.search(r"^note +a <b>note</b> \[/x\] *$", told, re.MULTILINE)
+    assert f"session {recorded_session()[0].id} (base)" in told
+    assert follow(log, None, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "base"
+
+
+def test_without_a_price_no_cost_is_shown(tmp_path, capsys):
     told = followed(tmp_path, capsys, recorded_session())
     assert "USD" not in told
     assert not re.search("^(cost|settings) ", told, re.MULTILINE)
@@ -75,3 +91,55 @@ def test_a_run_that_matches_no_published_number_names_the_options_that_would(tmp
     told = followed(tmp_path / "other", capsys, other)
     named = r"^published +none comparable; 6 with --batch-size 100 *$"
     assert re.search(named, told, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("status", "code"), [("completed", 0), (None, 1)])
+def test_a_log_that_was_lost_under_the_viewer_is_said(tmp_path, capsys, monkeypatch, status, code):
+    records = recorded_machine(status=status)
+    path = write_log(tmp_path, of_this_boot(records))
+    poll = SessionFollower.poll
+
+    def removed_meanwhile(follower, *arguments):
+        path.unlink(missing_ok=True)
+        return poll(follower, *arguments)
+
+    monkeypatch.setattr(SessionFollower, "poll", removed_meanwhile)
+    assert follow(path, None) == code
+    *_, said = capsys.readouterr().err.splitlines()
+    assert "the log was removed by another program" in said
+    assert "holds what was recorded" not in said
+    assert ("interrupted" in said) == (status is None)
+
+
+def test_a_session_of_another_host_says_that_it_can_not_be_seen(tmp_path, capsys):
+    path = write_log(tmp_path, recorded_session("training"))
+    assert follow(path, None) == 1
+    assert capsys.readouterr().err == (
+        "dlmon: recorded on tower: whether it still runs can't be seen from here; "
+        f"{path} holds what was recorded\n"
+    )
+
+
+def test_a_reference_figure_of_one_s_own_has_its_mark(tmp_path, capsys, monkeypatch):
+    own = tmp_path / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
+    columns = "workload,device,metric,value,batch_size\n"
+    own.write_text(f"{columns}cifar10-cnn,My box,seconds_per_epoch,7.5,100\n")
+    told = followed(tmp_path, capsys, recorded_session())
+    assert re.search(r"^\+ +My box +7\.50 s", told, re.MULTILINE)
+
+
+def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
+    tmp_path, capsys, monkeypatch
+):
+    own = tmp_path / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(own))
+    own.write_text("nonsense\n")
+    write_log(tmp_path, recorded_session(), "shown")
+    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    said = capsys.readouterr()
+    assert "GTX 1080 Ti" in said.out
+    assert said.err == (
+        f"dlmon: {own}, line 1: the column workload is missing in its first line; "
+        "no own figure is shown\n"
+    )

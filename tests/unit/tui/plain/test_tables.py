@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dlmon.doctor.finding import Finding
 from dlmon.log.directory import list_sessions
+from dlmon.log.label import Label, write_label
 from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from tui.formatting.sessions import runs_of_sweeps
@@ -58,7 +59,7 @@ def test_every_workload_has_a_row_with_its_figures(capsys):
     assert "1,337,002" in told
 
 
-def test_a_workload_tells_how_long_a_run_of_it_is(capsys):
+def test_a_workload_shows_how_long_a_run_of_it_is(capsys):
     print_workloads(tuple(WORKLOADS.values()))
     rows = {row[0]: row for row in cells(capsys.readouterr().out) if row}
     assert rows["cifar10-cnn"][5:] == ["10 epochs", "[1]"]
@@ -66,7 +67,7 @@ def test_a_workload_tells_how_long_a_run_of_it_is(capsys):
 
 
 @pytest.mark.parametrize("width", [20, 60, 80, 139, 140, 200])
-def test_the_workloads_are_told_whole_at_any_width(capsys, monkeypatch, width):
+def test_the_workloads_are_shown_whole_at_any_width(capsys, monkeypatch, width):
     console = Console(width=width, highlight=False, force_terminal=True, color_system=None)
     monkeypatch.setattr("tui.plain.tables.table_console", lambda: console)
     print_workloads(tuple(WORKLOADS.values()))
@@ -110,7 +111,7 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
     ]  # fmt: skip
 
 
-def test_a_workload_that_is_compared_whole_tells_the_time_of_a_run(table):
+def test_a_workload_that_is_compared_whole_shows_the_time_of_a_run(table):
     _, row = table(recorded_session(workload="mnist-mlp-small", step_us=700))
     assert row[-1] == "5.66 s per run"
 
@@ -147,6 +148,18 @@ def test_a_session_as_json_holds_its_result_and_where_it_is(log_dir):
     assert Path(told["log"]) == path
     assert told["result"]["seconds_per_epoch"]["epochs"] == 2
     assert told["options"]["epochs"] == 3
+
+
+def test_a_name_has_a_column_where_there_is_one_and_stands_in_json(log_dir, table):
+    heading, row = table(recorded_session())
+    assert "name" not in heading
+    write_label(list_sessions(log_dir)[0].path, Label("batch 256", "after the fix"))
+    heading, row = table()
+    assert (heading[2], row[2]) == ("name", "batch 256")
+    (entry,) = list_sessions(log_dir)
+    told = session_json(entry)
+    assert (told["name"], told["note"]) == ("batch 256", "after the fix")
+    assert told["result"]["name"] == "batch 256"
 
 
 def test_a_session_without_a_result_is_null_in_json(log_dir):

@@ -103,7 +103,7 @@ def test_the_band_of_several_runs_is_drawn_through_the_point():
     assert min(band) < at[1] < max(band)
 
 
-def test_several_series_are_told_apart_without_colour():
+def test_several_series_are_distinguished_without_colour():
     drawn = [series(3, 2, label="cpu"), series(1, 2.5, label="gpu:0")]
     told = text(plot_rows(drawn, 40, 10))
     assert told[0] == "● cpu  ◆ gpu:0"

@@ -30,7 +30,7 @@ def texts(section):
     return {figure.label: figure.text for figure in section.figures}
 
 
-def test_a_gpu_tells_every_reading_that_there_is():
+def test_a_gpu_shows_every_reading_that_there_is():
     gpu, *_ = sections(view_of("in-depth"))
     assert gpu.title == "GPU 0"
     assert gpu.about == ("NVIDIA GTX 1060 6GB", "trains", "0000:41:00.0", "GPU-00000000-0000")
@@ -82,7 +82,7 @@ PAIRS = (
 )
 
 
-def test_what_is_unknown_for_one_reason_is_told_together():
+def test_what_is_unknown_for_one_reason_is_shown_together():
     why = dict.fromkeys(("fan_pct", "ecc_corrected", "ecc_uncorrected"), "not supported")
     section = told(Gpu(0, 50, why={**why, "nvlinks": "denied"}))
     unknown = dict(section.unknown)
@@ -100,14 +100,14 @@ def test_what_is_unknown_for_one_reason_is_told_together():
         ("no-gpu", f"no GPU: {NO_DRIVER}"),
     ],
 )
-def test_a_gpu_that_tells_nothing_has_its_reason_alone(state, problem):
+def test_a_gpu_that_shows_nothing_has_its_reason_alone(state, problem):
     section, *_ = sections(view_of(state))
     assert section.problem == problem
     assert section.unknown == ()
     assert not {figure.label for figure in section.figures} - {"energy"}
 
 
-def test_a_divided_gpu_tells_the_rest():
+def test_a_divided_gpu_shows_the_rest():
     section, *_ = sections(view_of("mig"))
     assert texts(section)["MIG"] == "on"
     assert texts(section)["memory"] == "4.7 of 6.0 GiB"
@@ -179,7 +179,7 @@ def part(title, machine, facts=None):
     ("cores", "physical", "text"),
     [(8, 4, "8 cores, 4 physical"), (8, 8, "8 cores"), (2, 16, "2 cores"), (1, None, "1 core")],
 )
-def test_the_cores_are_those_that_the_first_line_tells(cores, physical, text):
+def test_the_cores_are_those_that_the_first_line_shows(cores, physical, text):
     facts = MachineFacts(cores=cores, physical_cores=physical)
     assert part("CPU", Machine(1, 0.0, cpu=Cpu(5.0), gpus=()), facts).about == (text,)
 
@@ -193,7 +193,7 @@ def test_the_cores_are_those_that_the_first_line_tells(cores, physical, text):
         (6.0, 99.0, "6 cores, 99 % of it used", "high"),
     ],
 )
-def test_of_a_limited_cpu_the_share_that_is_used_is_told(limit, used_pct, text, level):
+def test_of_a_limited_cpu_the_share_that_is_used_is_shown(limit, used_pct, text, level):
     cpu = Cpu(5.0, limit_used_pct=used_pct)
     section = part("CPU", Machine(1, 0.0, cpu=cpu, gpus=()), MachineFacts(cpu_limit=limit))
     (allowed,) = (figure for figure in section.figures if figure.label == "allowed")
@@ -225,7 +225,7 @@ UNTOLD = dict.fromkeys(("gpus", "gpu_memory_mib"), "denied")
         ),
     ],
 )
-def test_how_many_use_gpus_is_told_of_now_where_it_is_read(processes, expected):
+def test_how_many_use_gpus_is_shown_as_of_now_where_it_is_read(processes, expected):
     machine = Machine(1, 0.0, gpus=(Gpu(0, 5),), processes=processes)
     facts = MachineFacts(gpus=(GpuFacts(0, "T4"),), foreign_gpu_processes=0)
     section = part("Driver and sensors", machine, facts)

@@ -223,7 +223,7 @@ def test_a_fetch_that_leaves_nothing_is_an_error(datasets):
         load("mnist", "real", fetch=lambda dataset: None)
 
 
-def test_a_failed_fetch_is_told_in_one_line(datasets, monkeypatch):
+def test_a_failed_fetch_is_reported_in_one_line(datasets, monkeypatch):
     def load_data():
         raise Exception("URL fetch failure on https://somewhere:\nNone -- no route")
 

@@ -123,7 +123,8 @@ def test_any_reviews_get_the_bigrams_that_a_plain_loop_gives(train, test, length
     ]
     labels = [np.zeros(len(part), np.uint8) for part in (train, test)]
 
-    data = Imdb(length, bigrams=True)._data(whole[0], labels[0], whole[1], labels[1], "real")
+    parts = zip(whole, labels, strict=True)
+    data = Imdb(length, bigrams=True)._data(*parts, "real")
 
     assert data.x_train.tolist() == [padded(with_bigrams(r, known), length) for r in numbered_train]
     assert data.x_test.tolist() == [padded(with_bigrams(r, known), length) for r in numbered_test]

@@ -12,15 +12,13 @@ from dlmon.sensors.linux.cgroup import (
     MACHINE_ONLY,
     UNIFIED,
     CgroupProvider,
-    cpu_limit_v1,
-    cpu_limit_v2,
+    cpu_limit,
     find_group,
-    memory_limit_v1,
-    memory_limit_v2,
+    memory_limit,
     memory_used,
     parse_membership,
     parse_mounts,
-    swap_limit_v1,
+    swap_limit,
     throttled_pct,
     throttled_periods,
 )
@@ -64,7 +62,7 @@ def hybrid_machine(root: Path, files: dict[str, str]) -> Path:
     return write(root, base | {f"sys/fs/cgroup/{name}": text for name, text in files.items()})
 
 
-def test_mounts_of_a_hybrid_machine_are_told_apart():
+def test_mounts_of_a_hybrid_machine_are_distinguished():
     mounts = parse_mounts(HYBRID_MOUNTS)
     assert [mount.point.rsplit("/", 1)[1] for mount in mounts] == [
         "cpu,cpuacct",
@@ -133,32 +131,32 @@ def test_no_hierarchy_is_said_so():
 )
 def test_cpu_quota_of_version_2(tmp_path: Path, text: str, cores: float | None):
     (tmp_path / "cpu.max").write_text(text)
-    assert cpu_limit_v2(tmp_path) == cores
+    assert cpu_limit(2, tmp_path) == cores
 
 
 @pytest.mark.parametrize("text", ["", "lots 100000", "100000 0"])
 def test_a_cpu_quota_that_makes_no_sense_is_refused(tmp_path: Path, text: str):
     (tmp_path / "cpu.max").write_text(text)
     with pytest.raises(ValueError):  # noqa: PT011 - the words are int()'s
-        cpu_limit_v2(tmp_path)
+        cpu_limit(2, tmp_path)
 
 
 def test_cpu_quota_of_version_1(tmp_path: Path):
-    assert cpu_limit_v1(tmp_path) is None
+    assert cpu_limit(1, tmp_path) is None
     write(tmp_path, {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"})
-    assert cpu_limit_v1(tmp_path) is None
+    assert cpu_limit(1, tmp_path) is None
     write(tmp_path, {"cpu.cfs_quota_us": "350000\n"})
-    assert cpu_limit_v1(tmp_path) == 3.5
+    assert cpu_limit(1, tmp_path) == 3.5
 
 
 def test_memory_limits(tmp_path: Path):
-    assert memory_limit_v2(tmp_path) is None
+    assert memory_limit(2, tmp_path) is None
     write(tmp_path, {"memory.max": "max\n", "memory.limit_in_bytes": "9223372036854771712\n"})
-    assert memory_limit_v2(tmp_path) is None
-    assert memory_limit_v1(tmp_path) is None
+    assert memory_limit(2, tmp_path) is None
+    assert memory_limit(1, tmp_path) is None
     write(tmp_path, {"memory.max": f"{MIB}\n", "memory.limit_in_bytes": f"{2 * MIB}\n"})
-    assert memory_limit_v2(tmp_path) == MIB
-    assert memory_limit_v1(tmp_path) == 2 * MIB
+    assert memory_limit(2, tmp_path) == MIB
+    assert memory_limit(1, tmp_path) == 2 * MIB
 
 
 def test_reclaimable_file_cache_is_not_in_use(tmp_path: Path):
@@ -269,7 +267,7 @@ def test_limits_of_a_hybrid_machine(tmp_path: Path):
     assert cpu.limit_used_pct == 50.0
 
 
-def test_a_group_whose_time_is_not_told_says_so(tmp_path: Path):
+def test_a_group_whose_time_is_not_reported_says_so(tmp_path: Path):
     root = v2_machine(
         tmp_path,
         {
@@ -389,7 +387,7 @@ def test_swap_limits_of_version_1_hold_for_memory_and_swap_together(
     write(tmp_path, {"memory.limit_in_bytes": memory})
     if with_swap is not None:
         write(tmp_path, {"memory.memsw.limit_in_bytes": with_swap})
-    assert swap_limit_v1(tmp_path) == swap
+    assert swap_limit(1, tmp_path) == swap
 
 
 def test_a_machine_without_proc_says_so(tmp_path: Path):

@@ -170,7 +170,7 @@ def test_what_is_not_there_has_its_reason(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_a_sensor_that_tells_nonsense_has_its_reason(tmp_path: Path):
+def test_a_sensor_that_reports_nonsense_has_its_reason(tmp_path: Path):
     provider = CpuProvider(cpu_tree(tmp_path))
     provider.facts()
     (tmp_path / "sys/class/hwmon/hwmon2/temp1_input").write_text("hot\n")

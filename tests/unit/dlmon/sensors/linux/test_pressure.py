@@ -62,6 +62,6 @@ def test_a_system_without_pressure_says_so_for_each(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["", "some avg10=0.00\n", "full avg10=0.00 total=5\n", "\n"])
-def test_a_pressure_file_that_tells_nothing_is_no_zero(text):
+def test_a_pressure_file_that_reports_nothing_is_no_zero(text):
     with pytest.raises(ValueError, match="not reported"):
         waited_us(text + "some avg10=1\n")

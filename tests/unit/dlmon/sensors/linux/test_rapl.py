@@ -81,14 +81,14 @@ def test_however_often_it_begins_again_nothing_is_lost(range_uj, shares, start):
         assert value == grown
 
 
-def test_no_counter_is_told_as_such(tmp_path: Path):
+def test_no_counter_is_reported_as_such(tmp_path: Path):
     assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
     zone(tmp_path, "intel-rapl:2", "psys")
     assert opened(tmp_path).fast(0).cpu == unknown(NO_COUNTER)
     assert why_no_cpu_energy(tmp_path) == (NO_COUNTER, False)
 
 
-def test_a_counter_that_only_root_may_read_is_told_as_such(
+def test_a_counter_that_only_root_may_read_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     counter = zone(tmp_path, "intel-rapl:0", "package-0")

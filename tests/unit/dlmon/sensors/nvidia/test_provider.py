@@ -438,7 +438,7 @@ def test_a_gpu_that_cannot_be_divided_says_so_and_is_asked_once():
     assert gpus(provider)[0].utilization_pct == 97
 
 
-def test_who_computes_and_who_draws_on_each_gpu_is_told():
+def test_who_computes_and_who_draws_on_each_gpu_is_reported():
     module = Module("a", "b")
     module.computing = [process(7, 100), process(8, None)]
     module.drawing = [process(9, 5), process(7, None)]
@@ -467,7 +467,7 @@ def test_a_process_on_two_instances_holds_the_memory_of_both():
     assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 150),)
 
 
-def test_the_instances_are_asked_where_only_root_is_told_of_the_whole_gpu():
+def test_the_instances_are_asked_where_only_root_learns_of_the_whole_gpu():
     module = Module("a")
     module.values["mig"] = 1
     module.errors |= {"compute": NO_PERMISSION, "graphics": NOT_SUPPORTED}
@@ -477,7 +477,7 @@ def test_the_instances_are_asked_where_only_root_is_told_of_the_whole_gpu():
     assert provider.slow(0).gpu_processes == (GpuProcess(0, 7, 100), GpuProcess(0, 8, 50))
 
 
-def test_processes_that_are_not_told_have_the_reason():
+def test_processes_that_are_not_reported_have_the_reason():
     module = Module("a")
     module.errors |= {"compute": NO_PERMISSION, "graphics": NO_PERMISSION}
     provider, _ = opened(module)
@@ -487,7 +487,7 @@ def test_processes_that_are_not_told_have_the_reason():
     assert module.calls.count(("compute", "a")) == 1
 
 
-def test_an_older_driver_tells_its_processes_by_the_older_call():
+def test_an_older_driver_reports_its_processes_by_the_older_call():
     module = Module("a")
     module.errors["compute"] = FUNCTION_NOT_FOUND
     provider, facts = opened(module)
@@ -558,7 +558,7 @@ def test_a_gpu_that_is_lost_while_it_is_introduced_is_introduced_again():
     assert provider.notices() == ["GPU 0: lost; it is tried again", "GPU 0: back"]
 
 
-def test_what_is_lost_between_two_samples_is_told():
+def test_what_is_lost_between_two_samples_is_reported():
     module = Module("a")
     provider, _ = opened(module)
     gpus(provider, 0)

@@ -93,7 +93,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_a_row_tells_who_runs_what_and_what_it_takes(machine: Machine):
+def test_a_row_reports_who_runs_what_and_what_it_takes(machine: Machine):
     machine.process(10, command=b"python\0-m\0train\0")
     machine.tree.watch(10, 0)
     machine.look()
@@ -280,7 +280,7 @@ def test_who_may_hide_processes_is_windows_in_wsl(tmp_path: Path):
     assert kernel_files.who_hides_processes(tmp_path) == "Windows may hide other processes"
 
 
-def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
+def test_gpu_memory_that_the_driver_does_not_report_is_a_reason(machine: Machine):
     machine.process(20)
     row = machine.rows(GpuProcess(0, 20, 300), GpuProcess(1, 20, None))[20]
     assert row.gpus == (0, 1)
@@ -288,7 +288,7 @@ def test_gpu_memory_that_the_driver_does_not_tell_is_a_reason(machine: Machine):
     assert row.why["gpu_memory_mib"] == NOT_REPORTED
 
 
-def test_where_a_driver_will_not_tell_its_processes_no_row_claims_to_be_on_no_gpu(
+def test_where_a_driver_will_not_report_its_processes_no_row_claims_to_be_on_no_gpu(
     machine: Machine,
 ):
     machine.process(10)
@@ -357,7 +357,7 @@ def test_a_process_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, mon
         answers.set()
 
 
-def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
+def test_a_user_whose_name_is_not_known_in_time_is_a_number(tmp_path: Path):
     never = threading.Event()
     tree = ProcessProvider(tmp_path)
     table = ProcessTableReader(tree, same_pids=True, user_name=lambda uid: str(never.wait(60)))
@@ -371,7 +371,7 @@ def test_a_user_whose_name_is_not_told_in_time_is_a_number(tmp_path: Path):
     assert reported[0].user == str(tmp_path.stat().st_uid)
 
 
-def test_an_answer_that_comes_late_is_told_from_then_on():
+def test_an_answer_that_comes_late_is_reported_from_then_on():
     answer = threading.Event()
     answers = TimedLookups(lambda key: answer.wait(60) and key * 2, patience_s=0.001)
     assert answers.get([4]) == {}
@@ -449,7 +449,7 @@ def test_the_percent_of_one_that_was_not_read_for_long_is_of_all_that_time(tmp_p
         unique_by=lambda reported: (reported.gpu_index, reported.pid),
     )
 )
-def test_all_memory_that_is_told_is_shared_out_once(reported):
+def test_all_memory_that_is_reported_is_shared_out_once(reported):
     held = memory_by_gpu(reported)
     assert sum(len(gpus) for gpus in held.values()) == len(reported)
     for pid, gpus in held.items():

@@ -108,7 +108,7 @@ def test_descendants_end_for_any_parents_and_hold_all_children(parents):
     assert found == {pid for pid in parents if parents[pid] == 1 or parents[pid] in found}
 
 
-def test_before_a_watch_nothing_is_told(proc: Proc):
+def test_before_a_watch_nothing_is_reported(proc: Proc):
     reading = ProcessProvider(proc.folder).fast(0)
     assert reading.process is None
     assert reading.why == {}
@@ -235,7 +235,7 @@ def test_this_process_is_found_in_the_real_proc():
     assert 0 < (busiest.busiest_thread_pct or 0) <= 100
 
 
-def test_after_unwatch_the_reason_is_told(proc: Proc):
+def test_after_unwatch_the_reason_is_reported(proc: Proc):
     proc.stat(10)
     provider = watching(proc, 10)
     provider.unwatch()

@@ -1,0 +1,377 @@
+"""Put two sides of runs beside each other: what each took, how sure the difference is. Pure.
+
+A side is one run or several. Unlike runs don't compare: `SidesComparison.unlike` says what
+differs in their work. What differs in how they computed is what a person compares: it is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlmon.records import MachineFacts, Status
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
+from dlmon.statistics.claims import Claim
+from dlmon.statistics.ratios import (
+    Ratio,
+    Windows,
+    geometric_mean,
+    ratio_of,
+    run_spread,
+    window_error,
+)
+from dlmon.statistics.series import Series
+
+THROUGHPUT = "samples_per_second"
+ACCOUNT = "account."
+"""What the name of a part of the account begins with."""
+
+# What is compared, in this order. The parts of the account follow.
+FIGURES = (
+    THROUGHPUT,
+    "seconds_per_epoch",
+    "step_ms.median",
+    "step_ms.p95",
+    "compile_s",
+    "gpu_pct",
+    "cpu_pct",
+    "gpu_power_w",
+    "cpu_power_w",
+    "energy_j_per_epoch.gpu",
+    "energy_j_per_epoch.cpu",
+    "memory_mib",
+    "gpu_memory_mib",
+    "cost_usd_per_epoch",
+    "cost_usd",
+)
+MORE_IS_BETTER = frozenset({THROUGHPUT})
+NEITHER_IS_BETTER = frozenset({"gpu_pct", "cpu_pct", "gpu_power_w", "cpu_power_w"})
+
+# Where the log is kept and how a run is watched changes nothing of it.
+_OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
+_PRICE = "price"
+_LONGEST_LIST = 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The throughput of a run over time."""
+
+    series: Series
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        return max(0, self.end_ns - self.start_ns) / 1e9
+
+    def columns(self, span_s: float, count: int) -> list[float | None]:
+        """Return `count` columns over the first `span_s` seconds; None where nothing ran."""
+        return self.series.columns(self.start_ns, int(span_s * 1e9 / max(1, count)), count)
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What one run gives for comparing.
+
+    Attributes:
+        name: what a person called it.
+        log: the path of its log.
+        wall: when it began.
+        device: what it ran on: cpu, or gpu:N.
+        samples: of a whole epoch.
+        values: its figures by their names, those of `FIGURES` and of the account.
+        windows: samples and microseconds of consecutive windows of steady training.
+        curve: its throughput over time; None where only its result was read.
+        is_projected: whether its seconds per epoch are a projection.
+        why: why it has no throughput.
+        valid: whether its figures can be relied on; None where that wasn't judged.
+        against: sentences against them, by the doubt.
+    """
+
+    session: str
+    host: str
+    wall: float
+    status: Status
+    workload: str
+    options: Mapping[str, Any]
+    versions: Mapping[str, Any]
+    machine: MachineFacts
+    name: str | None = None
+    log: str | None = None
+    device: str | None = None
+    device_name: str | None = None
+    batch_size: int | None = None
+    precision: str | None = None
+    mode: str | None = None
+    data: str | None = None
+    samples: int | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    windows: Windows = ()
+    curve: Curve | None = None
+    is_projected: bool | None = None
+    why: str | None = None
+    valid: bool | None = None
+    against: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SidesFigure:
+    """One figure of both sides.
+
+    Attributes:
+        base, new: the geometric mean of each side; None where no run has it.
+        ratio: new over base; None where it can't be compared.
+        runs: how many runs of each side have it.
+        why: why it isn't compared though both sides have it.
+    """
+
+    name: str
+    base: float | None
+    new: float | None
+    ratio: Ratio | None
+    runs: tuple[int, int]
+    why: str | None = None
+
+    @property
+    def is_better(self) -> bool | None:
+        """Whether new is the better side; None where that is unclear, or neither would be."""
+        if self.ratio is None or not self.ratio.is_significant or self.name in NEITHER_IS_BETTER:
+            return None
+        return (self.ratio.value > 1) == (self.name in MORE_IS_BETTER)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What both sides have otherwise: its name, and what each has."""
+
+    name: str
+    base: str
+    new: str
+
+
+@dataclass(frozen=True)
+class SidesComparison:
+    """Two sides, figure by figure.
+
+    Attributes:
+        unlike: what differs in their work, so that they don't compare.
+        options, environment: what differs in how they computed, and on what.
+        left_out: runs that have no throughput, with the reason.
+    """
+
+    base: tuple[RunFigures, ...]
+    new: tuple[RunFigures, ...]
+    figures: tuple[SidesFigure, ...]
+    unlike: tuple[str, ...] = ()
+    options: tuple[Difference, ...] = ()
+    environment: tuple[Difference, ...] = ()
+    left_out: tuple[RunFigures, ...] = ()
+
+    @property
+    def throughput(self) -> SidesFigure:
+        return self.figures[0]
+
+    @property
+    def claim(self) -> Claim:
+        """What may be said of the new side beside the base; only its interval decides."""
+        ratio = self.throughput.ratio
+        if ratio is None or ratio.p is None:
+            return Claim.UNKNOWN
+        if not ratio.is_significant:
+            return Claim.UNCLEAR
+        return Claim.FASTER if ratio.value > 1 else Claim.SLOWER
+
+
+class NotComparable(Exception):
+    """Two sides can't be compared at all; the message is a sentence for a person."""
+
+
+def compare_sides(
+    base: Sequence[RunFigures], new: Sequence[RunFigures], earlier: Sequence[RunFigures] = ()
+) -> SidesComparison:
+    """Return two sides beside each other.
+
+    Args:
+        base: the runs of one side.
+        new: those of the other.
+        earlier: other runs; those of the same conditions on the same machine say how far runs
+            differ, where a side has one run only.
+
+    Raises:
+        NotComparable: a run stands on both sides, or a side has none with a throughput.
+    """
+    both = {run.session for run in base} & {run.session for run in new}
+    if both:
+        raise NotComparable(f"{min(both)} is on both sides: a run can't be compared with itself")
+    left_out = tuple(run for run in (*base, *new) if THROUGHPUT not in run.values)
+    base, new = _measured(base), _measured(new)
+    repeats = _repeats((*base, *new), earlier)
+    names = [*FIGURES, *_account_names((*base, *new))]
+    figures = (_figure(name, base, new, repeats) for name in names)
+    return SidesComparison(
+        base=tuple(base),
+        new=tuple(new),
+        figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
+        unlike=_unlike(base, new),
+        options=_differences(base, new, _options_of),
+        environment=_differences(base, new, _environment_of),
+        left_out=left_out,
+    )
+
+
+def is_slower_by(comparison: SidesComparison, share: float) -> bool:
+    """Return whether the new side is slower by more than a share (0 to 1) beyond its interval."""
+    ratio = comparison.throughput.ratio
+    if ratio is None or ratio.high is None or not ratio.is_significant:
+        return False
+    return ratio.high < 1 - share
+
+
+def _measured(side: Sequence[RunFigures]) -> list[RunFigures]:
+    measured = [run for run in side if THROUGHPUT in run.values]
+    if measured:
+        return measured
+    which = side[0].session if len(side) == 1 else f"none of these {len(side)} runs"
+    lacks = "has no" if len(side) == 1 else "has a"
+    reason = f": {side[0].why}" if side[0].why else ""
+    raise NotComparable(f"{which} {lacks} throughput to compare{reason}")
+
+
+def _figure(
+    name: str,
+    base: Sequence[RunFigures],
+    new: Sequence[RunFigures],
+    repeats: Sequence[Sequence[RunFigures]],
+) -> SidesFigure:
+    ours, theirs = _values(name, base), _values(name, new)
+    why = _why_unlike(name, (*base, *new)) if ours and theirs else None
+    ratio = None
+    if why is None:
+        groups = (_values(name, group) for group in (*repeats, base, new))
+        spread = run_spread(group for group in groups if min(group, default=0) > 0)
+        single = [side for side in (base, new) if len(side) == 1] if name == THROUGHPUT else []
+        within = [window_error(side[0].windows) for side in single]
+        ratio = ratio_of(ours, theirs, spread, within)
+    return SidesFigure(name, _center(ours), _center(theirs), ratio, (len(ours), len(theirs)), why)
+
+
+def _values(name: str, runs: Iterable[RunFigures]) -> list[float]:
+    return [run.values[name] for run in runs if name in run.values]
+
+
+def _center(values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    if min(values) > 0:
+        return geometric_mean(values)
+    return sum(values) / len(values)
+
+
+def _account_names(runs: Iterable[RunFigures]) -> list[str]:
+    names = (name for run in runs for name in run.values if name.startswith(ACCOUNT))
+    return list(dict.fromkeys(names))
+
+
+def _why_unlike(name: str, runs: Sequence[RunFigures]) -> str | None:
+    """Say why a figure of an epoch doesn't compare though the throughput does."""
+    if "epoch" not in name:
+        return None
+    if len({run.samples for run in runs}) > 1:
+        return "their epochs differ in length"
+    if name == "seconds_per_epoch" and len({run.is_projected for run in runs}) > 1:
+        return "one is measured, the other a projection"
+    return None
+
+
+def _repeats(runs: Sequence[RunFigures], earlier: Iterable[RunFigures]) -> list[list[RunFigures]]:
+    """Return earlier runs in groups of the same conditions, those of one of the sides' runs."""
+    sessions = {run.session for run in runs}
+    groups: dict[tuple[Any, ...], list[RunFigures]] = defaultdict(list)
+    for run in earlier:
+        if run.session not in sessions and THROUGHPUT in run.values:
+            groups[_conditions(run)].append(run)
+    wanted = {_conditions(run)[:-1] for run in runs}
+    return [group for conditions, group in groups.items() if conditions[:-1] in wanted]
+
+
+def _conditions(run: RunFigures) -> tuple[Any, ...]:
+    """Return what repeats have in common; the last of it, the versions, may be any."""
+    options = {name: value for name, value in _options_of(run).items() if name != _PRICE}
+    return (run.host, run.workload, run.device, repr(options), repr(run.versions))
+
+
+# ---- what differs ----
+
+
+def _unlike(base: Sequence[RunFigures], new: Sequence[RunFigures]) -> tuple[str, ...]:
+    """Say what differs in the work of any two of the runs."""
+    work: dict[str, Callable[[RunFigures], object]] = {
+        "network": lambda run: run.workload,
+        "batch size": lambda run: run.batch_size,
+        "precision": lambda run: run.precision,
+        "mode": lambda run: run.mode,
+        "data": lambda run: run.data,
+    }
+    found = []
+    for name, value_of in work.items():
+        ours, theirs = ({value_of(run): None for run in side} for side in (base, new))
+        if len({**ours, **theirs}) > 1:
+            found.append(f"{name} {_listed(ours)}, not {_listed(theirs)}")
+    return tuple(found)
+
+
+def _differences(
+    base: Sequence[RunFigures],
+    new: Sequence[RunFigures],
+    read: Callable[[RunFigures], Mapping[str, object]],
+) -> tuple[Difference, ...]:
+    sides = [[read(run) for run in side] for side in (base, new)]
+    names = dict.fromkeys(name for side in sides for of_run in side for name in of_run)
+    found = []
+    for name in names:
+        texts = [_listed([of_run.get(name) for of_run in side]) for side in sides]
+        if texts[0] != texts[1]:
+            found.append(Difference(clean(name, SHOWN_LENGTH), *texts))
+    return tuple(found)
+
+
+def _options_of(run: RunFigures) -> dict[str, object]:
+    return {
+        name: value
+        for name, value in sorted(run.options.items())
+        if name not in _OF_NO_EFFECT and value is not None
+    }
+
+
+def _environment_of(run: RunFigures) -> dict[str, object]:
+    machine = run.machine
+    return {
+        "host": run.host,
+        "device": run.device_name or run.device,
+        "CPU": machine.cpu_model,
+        "cores": machine.cores,
+        "CPU limit": machine.cpu_limit,
+        "memory (MiB)": machine.memory_mib,
+        "driver": machine.driver,
+        "governor": machine.governor,
+        "on battery": machine.on_battery,
+        **{f"version of {name}": value for name, value in run.versions.items()},
+    }
+
+
+def _listed(values: Iterable[object]) -> str:
+    """Write what the runs of a side have: one value, or all that there are."""
+    texts = sorted({_text(value) for value in values})
+    shown = ", ".join(texts[:_LONGEST_LIST])
+    return f"{shown}, …" if len(texts) > _LONGEST_LIST else shown
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return clean(str(value), SHOWN_LENGTH)

@@ -1,0 +1,100 @@
+"""What a person calls a session or a sweep, in a file beside its log, so that it can change.
+
+The log itself has one writer, its supervisor; anybody may rename a session at any time.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dlmon.files import read_regular
+from dlmon.log.folder import LogError, is_log, reason_of
+from dlmon.private_files import replace_private
+from dlmon.records.record import record
+from dlmon.records.sanitize import clean, quoted
+
+LABEL_NAME = "label.json"
+LONGEST_NAME, LONGEST_NOTE = 60, 1_000
+
+# What parts a list of sessions, makes a glob of a word, or a path.
+_MEANS_MORE = (*",*?[/", ".jsonl")
+_LAST = "last"
+_MAX_BYTES = 64 * 1024
+
+
+@record(frozen=True)
+class Label:
+    """A name, which several sessions may bear, and a note."""
+
+    name: str | None = None
+    note: str | None = None
+
+
+def refuse_name(name: str) -> str | None:
+    """Say in one sentence why nothing can be called that; None where it can."""
+    if not name.strip() or len(name) > LONGEST_NAME:
+        return f"a name has 1 to {LONGEST_NAME} characters, not {len(name.strip()):,}"
+    if name != clean(name):
+        return "a name has no control characters and no invisible ones"
+    if name != name.strip():
+        return f"leave out the blanks around {quoted(name.strip())}"
+    for part in _MEANS_MORE:
+        if part in name:
+            return f'a name has no "{part}": {quoted(name)} can\'t be one'
+    if name.startswith("-"):
+        return f"a name can't start with a hyphen, as {quoted(name)} does"
+    if name == _LAST:
+        return f'"{_LAST}" means the session that began last: choose another name'
+    return None
+
+
+def refuse_note(note: str) -> str | None:
+    """Say in one sentence why something can't be noted; None where it can."""
+    if len(note) > LONGEST_NOTE:
+        return f"a note has {LONGEST_NOTE:,} characters at most, not {len(note):,}"
+    if note != clean(note):
+        return "a note is one line, without control characters and invisible ones"
+    return None
+
+
+def read_label(log: Path) -> Label:
+    """Return what the session or sweep of a log is called; what nobody could call it is left out.
+
+    Anybody may have written the file: its texts are clean and short, whatever it holds.
+    """
+    if not is_log(log):
+        return Label()
+    try:
+        fields = json.loads(read_regular(log.with_name(LABEL_NAME), _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return Label()
+    if not isinstance(fields, dict):
+        return Label()
+    name, note = (
+        clean(value, longest).strip() if isinstance(value, str) else ""
+        for value, longest in (
+            (fields.get("name"), LONGEST_NAME),
+            (fields.get("note"), LONGEST_NOTE),
+        )
+    )
+    return Label(None if refuse_name(name) else name, note or None)
+
+
+def write_label(log: Path, label: Label) -> None:
+    """Keep what the session or sweep of a log is called.
+
+    Raises:
+        LogError: it can't be called that, or the file can't be written.
+    """
+    problem = None if label.name is None else refuse_name(label.name)
+    problem = problem or (None if label.note is None else refuse_note(label.note))
+    if problem is None and not is_log(log):
+        problem = f"{log} is no log that dlmon wrote: only sessions and sweeps have names"
+    if problem is not None:
+        raise LogError(problem)
+    fields = {"name": label.name, "note": label.note}
+    try:
+        replace_private(log.with_name(LABEL_NAME), json.dumps(fields).encode() + b"\n")
+    except OSError as error:
+        raise LogError(f"the name can't be kept in {log.parent}: {reason_of(error)}") from None

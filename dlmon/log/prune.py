@@ -1,0 +1,180 @@
+"""Remove recorded sessions and sweeps: which of them a rule means, and then their files.
+
+What runs, or may run elsewhere, is never removed; nor is anything that dlmon did not make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dlmon.log.folder import LogError, id_of, log_directory_of, reason_of
+from dlmon.records import Status
+from dlmon.records.record import record
+
+_LOG = re.compile(r"(?:session(?:-\d{1,6})?|sweep)\.jsonl")
+_BESIDE = re.compile(
+    r"\.(?:session(?:-\d{1,6})?|sweep)\.jsonl"
+    r"|session(?:-\d{1,6})?\.index\.jsonl"
+    r"|label\.json|\.label\.json\.\d{1,10}\.[0-9a-f]{8}"
+)
+_MAY_RUN = (Status.RUNNING, Status.UNKNOWN)
+
+
+@record(frozen=True)
+class Recording:
+    """A session or a sweep, as far as a rule asks.
+
+    Attributes:
+        path: its log.
+        began: the wall time at which it began.
+        status: how it stands.
+        is_named: whether a person has named it.
+        runs: of a sweep, the ids of the sessions that it made.
+    """
+
+    path: Path
+    began: float
+    status: Status
+    is_named: bool
+    runs: frozenset[str] = frozenset()
+
+    @property
+    def may_run(self) -> bool:
+        """Whether it runs, or could on another machine."""
+        return self.status in _MAY_RUN
+
+
+def removable(
+    sessions: Sequence[Recording],
+    sweeps: Sequence[Recording],
+    *,
+    keep: int | None = None,
+    before: float | None = None,
+    named: bool = False,
+) -> list[Recording]:
+    """Return what a rule removes, the oldest first.
+
+    The runs of a sweep that may be running stay. A sweep goes once none of its sessions is left,
+    where it is as old as they are: its log holds their results.
+
+    Args:
+        sessions: all sessions of a directory.
+        sweeps: all its sweeps.
+        keep: remove all but so many, the newest.
+        before: remove what began before that wall time; this or `keep`.
+        named: remove what has a name as well.
+    """
+    oldest_first = sorted(sessions, key=lambda session: session.began)
+    if keep is not None:
+        kept = oldest_first[max(0, len(oldest_first) - keep) :]
+        meant = oldest_first[: len(oldest_first) - len(kept)]
+        before = kept[0].began if kept else float("inf")
+    else:
+        assert before is not None
+        meant = [session for session in oldest_first if session.began < before]
+    in_use = {run for sweep in sweeps if sweep.may_run for run in sweep.runs}
+    going = [
+        session
+        for session in meant
+        if _may_go(session, named) and id_of(session.path) not in in_use
+    ]
+    left = {id_of(session.path) for session in sessions} - {id_of(each.path) for each in going}
+    going += [
+        sweep
+        for sweep in sweeps
+        if sweep.began < before and _may_go(sweep, named) and not sweep.runs & left
+    ]
+    return sorted(going, key=lambda recording: recording.began)
+
+
+def _may_go(recording: Recording, named: bool) -> bool:
+    return not recording.may_run and (named or not recording.is_named)
+
+
+def is_link(log: Path) -> bool:
+    """Return whether a log or its folder is a link: what it leads to is not ours to remove."""
+    return log.is_symlink() or log.parent.is_symlink()
+
+
+def size_bytes(log: Path) -> int:
+    """Return how many bytes go with a log; 0 where nobody knows."""
+    try:
+        with _folder_of(log) as (_, folder):
+            return sum(size for _, size in _made_by_us(folder))
+    except OSError:
+        return 0
+
+
+def remove(log: Path) -> None:
+    """Remove a log with what dlmon made beside it, and then its folder, if nothing else is there.
+
+    Links are not followed, and what else lies there stays.
+
+    Raises:
+        LogError: it runs, it can't be removed, or not the whole folder; says which.
+    """
+    name = id_of(log)
+    try:
+        with _folder_of(log) as (directory, folder), contextlib.ExitStack() as stack:
+            files = [file for file, _ in _made_by_us(folder)]
+            for file in filter(_LOG.fullmatch, files):
+                stack.callback(os.close, _locked(file, folder, name))
+            # The first log is what makes the folder a recording: it goes last.
+            for file in sorted(
+                files, key=lambda file: (_LOG.fullmatch(file) is not None, -len(file))
+            ):
+                os.unlink(file, dir_fd=folder)
+            if os.listdir(folder):  # noqa: PTH208 - of an open folder
+                raise LogError(f"the folder of {name} stays: it holds files that dlmon didn't make")
+            os.rmdir(name, dir_fd=directory)
+    except OSError as error:
+        raise LogError(f"{name} can't be removed: {reason_of(error)}") from None
+
+
+@contextlib.contextmanager
+def _folder_of(log: Path) -> Iterator[tuple[int, int]]:
+    """Open the log directory, and in it the folder of a log, unless that is a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with contextlib.ExitStack() as stack:
+        directory = os.open(log_directory_of(log), flags)
+        stack.callback(os.close, directory)
+        folder = os.open(id_of(log), flags | os.O_NOFOLLOW, dir_fd=directory)
+        stack.callback(os.close, folder)
+        yield directory, folder
+
+
+def _made_by_us(folder: int) -> list[tuple[str, int]]:
+    """Return the names and sizes of the files that dlmon made in an open folder."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _LOG.fullmatch(entry.name) or _BESIDE.fullmatch(entry.name):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    found.append((entry.name, status.st_size))
+    return found
+
+
+def _locked(file: str, folder: int, name: str) -> int:
+    """Return the descriptor of a log that nobody writes, and nobody can take up while it is open.
+
+    Raises:
+        LogError: somebody writes it.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(file, flags, dir_fd=folder)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        os.close(fd)
+        raise LogError(f"{name} is running: it is not removed") from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,195 @@
+"""Where the time of a session went.
+
+Pure. Every moment between a session's start and now belongs to one part: the records are swept in
+order, and each one says what the time since the one before it was. So the parts add up to the
+wall time, whatever a log lacks, repeats or has in the wrong order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dlmon.records import (
+    GRADIENTS_PHASE,
+    AccountPart,
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Phase,
+)
+from dlmon.session.gaps import GapKind, Gaps
+from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
+
+# What is known of batches comes a few times a second: only what is later than that is a stall.
+OVERDUE_NS = 2_000_000_000
+
+# All other phases, "closing" among them, are gaps between what is measured.
+_PART_OF_PHASE = {
+    "importing": AccountPart.STARTUP,
+    "loading": AccountPart.LOADING,
+    "building": AccountPart.BUILDING,
+    "compiling": AccountPart.COMPILING,
+    "training": AccountPart.TRAINING,
+    "predicting": AccountPart.TRAINING,
+    GRADIENTS_PHASE: AccountPart.TRAINING,
+    "validating": AccountPart.VALIDATION,
+    "evaluating": AccountPart.EVALUATION,
+    "opening": AccountPart.OPENINGS,
+}
+_GAP_KINDS = {AccountPart.OPENINGS: GapKind.OPENING, AccountPart.GAPS: GapKind.BETWEEN}
+
+
+class AccountState(NamedTuple):
+    """What a `TimeAccount` has come to.
+
+    Attributes:
+        until_ns: all time before is in the account.
+        part: what the time from there on goes into, until a record says otherwise.
+        closing: whether that is the end of the workload.
+        epoch: the one that it is in.
+        spent_ns: nanoseconds of each part, in the order of `AccountPart`.
+    """
+
+    until_ns: int
+    part: AccountPart
+    closing: bool
+    epoch: int | None
+    spent_ns: tuple[int, ...]
+
+
+class TimeAccount:
+    """Folds the records of a workload, and says what every second since `start_ns` went into.
+
+    What had no batch for over a second is noted in `gaps`.
+    """
+
+    def __init__(self, start_ns: int, gaps: Gaps) -> None:
+        self._gaps = gaps
+        self._until_ns = start_ns
+        """All time before is in the account."""
+        self._part = AccountPart.STARTUP
+        """What the time from there on goes into, until a record says otherwise."""
+        self._closing = False
+        self._epoch: int | None = None
+        self._spent_ns = dict.fromkeys(AccountPart, 0)
+
+    def fold(self, record: Phase | Batches | BatchSummary | Epoch | Evaluation) -> None:
+        """Take the next record of the workload."""
+        if isinstance(record, Phase):
+            self._enter(record)
+        elif isinstance(record, Batches):
+            self._take_batches(record, record.t - record.dt_us[0] * 1000, sum(record.dt_us))
+        elif isinstance(record, BatchSummary):
+            self._take_batches(record, record.t_last - record.time_us * 1000, record.time_us)
+        elif isinstance(record, Epoch):
+            self._end_epoch(record)
+        else:
+            self._spend(min(record.begin, record.end), self._part, "evaluating")
+            self._spend(record.end, AccountPart.EVALUATION)
+            self._part = AccountPart.GAPS
+
+    @property
+    def state(self) -> AccountState:
+        """What it has come to."""
+        spent_ns = tuple(self._spent_ns.values())
+        return AccountState(self._until_ns, self._part, self._closing, self._epoch, spent_ns)
+
+    @state.setter
+    def state(self, state: AccountState) -> None:
+        self._until_ns, self._part, self._closing, self._epoch, spent_ns = state
+        self._spent_ns = dict(zip(AccountPart, spent_ns))  # noqa: B905 - Python 3.10
+
+    def parts(
+        self, now_ns: int, heard_ns: int, steady: SteadyState, ended: bool
+    ) -> dict[AccountPart, float]:
+        """Return the seconds of each part that took any, in their order; they add up to the time.
+
+        Args:
+            now_ns: until when.
+            heard_ns: when the last record of any kind came: in silence no batch is missed.
+            steady: has folded the same batches.
+            ended: whether nothing more will come.
+        """
+        seconds = {part: spent_ns / 1e9 for part, spent_ns in self._spent_ns.items()}
+        open_ns = max(0, now_ns - self._until_ns)
+        heard_for_ns = min(heard_ns, now_ns) - self._until_ns
+        seconds[self._open_part(heard_for_ns, steady, ended)] += open_ns / 1e9
+        _divide_steps(seconds, steady)
+        return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
+
+    def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> AccountPart:
+        """Return what the time goes into that no record of the workload accounts for yet."""
+        in_pass = self._part is AccountPart.TRAINING
+        if self._closing or (ended and (in_pass or self._part is AccountPart.GAPS)):
+            return AccountPart.CLOSING
+        usual_us = steady.usual_step_us
+        if in_pass and usual_us and heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000):
+            return AccountPart.STALLS
+        return self._part
+
+    def _enter(self, phase: Phase) -> None:
+        self._spend(phase.t, self._part, phase.name)
+        self._part = _PART_OF_PHASE.get(phase.name, AccountPart.GAPS)
+        self._closing = phase.name == "closing"
+        if phase.epoch is not None:
+            self._epoch = phase.epoch
+
+    def _take_batches(self, record: Batches | BatchSummary, start: int, took_us: int) -> None:
+        before = self._part
+        if before is AccountPart.GAPS and record.first > 0:
+            # Batches of this epoch came before these, and were not recorded.
+            before = AccountPart.TRAINING
+        self._spend(start - (record.opening_us or 0) * 1000, before, "training")
+        self._epoch = record.epoch
+        self._spend(start, AccountPart.OPENINGS)
+        self._spend(start + took_us * 1000, AccountPart.TRAINING)
+        self._part, self._closing = AccountPart.TRAINING, False
+
+    def _end_epoch(self, epoch: Epoch) -> None:
+        self._epoch = epoch.epoch
+        self._spend(min(epoch.begin, epoch.end), self._part)
+        # As a rule its batches came before: else these were not recorded.
+        self._spend(min(epoch.train_end, epoch.end), AccountPart.TRAINING)
+        rest = AccountPart.GAPS if self._part is AccountPart.TRAINING else self._part
+        if epoch.validation is not None:
+            self._spend(min(epoch.validation.end, epoch.end), AccountPart.VALIDATION)
+            rest = AccountPart.GAPS
+        self._spend(epoch.end, rest)
+        self._part = AccountPart.GAPS
+
+    def _spend(self, until_ns: int, part: AccountPart, before: str = "") -> None:
+        """Put the time until then into a part, as far as it isn't in the account."""
+        start_ns = self._until_ns
+        if until_ns <= start_ns:
+            return
+        self._spent_ns[part] += until_ns - start_ns
+        self._until_ns = until_ns
+        kind = _GAP_KINDS.get(part)
+        if kind is not None:
+            self._gaps.add(kind, start_ns, until_ns, self._epoch, before=before)
+
+
+def _divide_steps(seconds: dict[AccountPart, float], steady: SteadyState) -> None:
+    """Take out of the steps what compiled, or stalled, and give them their share of what compiled.
+
+    The first batch of a run is in the phase that compiles, and those of other sizes are steps.
+    """
+    usual_us = steady.usual_step_us
+    if usual_us is None:
+        return
+    for number, (took_us, steps) in enumerate(steady.first_batches):
+        usual_s, took_s = steps * usual_us / 1e6, took_us / 1e6
+        if number == 0 and seconds[AccountPart.COMPILING] > 0:
+            _move(seconds, AccountPart.COMPILING, AccountPart.TRAINING, min(usual_s, took_s))
+        else:
+            _move(seconds, AccountPart.TRAINING, AccountPart.COMPILING, took_s - usual_s)
+    _move(seconds, AccountPart.TRAINING, AccountPart.STALLS, steady.stalled_us() / 1e6)
+
+
+def _move(
+    seconds: dict[AccountPart, float], source: AccountPart, target: AccountPart, moved_s: float
+) -> None:
+    moved_s = min(max(0.0, moved_s), seconds[source])
+    seconds[source] -= moved_s
+    seconds[target] += moved_s

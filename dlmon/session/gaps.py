@@ -1,0 +1,252 @@
+"""Stalls and gaps: times of over a second without a batch, and what the machine did meanwhile.
+
+Pure. A reading of the machine stands for the time since the one before it, and counts for a gap
+only where that time lies in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from dlmon.records import Batches, BatchSummary, Machine
+from dlmon.records.record import record
+from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
+
+MIN_GAP_NS = 1_000_000_000
+# So many are kept: the longest.
+MAX_GAPS = 1000
+# So many readings are kept for a gap that may have begun with the oldest of them.
+MAX_READINGS = 600
+WITHIN = 0.8
+"""So much of a reading's time lies in a gap that it counts for."""
+
+
+class GapKind(str, Enum):
+    """What was without a batch."""
+
+    STALL = "stall"
+    """One step, or one execution of several."""
+    OPENING = "opening"
+    """The start of an epoch."""
+    BETWEEN = "between"
+    """What lies between an epoch, or the evaluation, and what follows it."""
+
+
+@record(frozen=True)
+class Meanwhile:
+    """The mean of what a machine did; each is None where it was not measured.
+
+    Attributes:
+        cpu_pct: utilisation of all cores.
+        busy_cores: the same in cores.
+        run_cores: CPU time of the run, in cores.
+        disk_mib_s: bytes read and written.
+        swap_mib_s: what moved to and from swap.
+        throttled_pct: the share of periods in which the control group was stopped.
+        steal_pct: what the host of a virtual machine gave to others.
+        cpu_wait_pct: the share of time in which a program waited for a CPU.
+        memory_wait_pct: the share in which one waited for memory.
+        io_wait_pct: the share in which one waited for a disk.
+    """
+
+    cpu_pct: float | None = None
+    busy_cores: float | None = None
+    run_cores: float | None = None
+    disk_mib_s: float | None = None
+    swap_mib_s: float | None = None
+    throttled_pct: float | None = None
+    steal_pct: float | None = None
+    cpu_wait_pct: float | None = None
+    memory_wait_pct: float | None = None
+    io_wait_pct: float | None = None
+
+
+@record(frozen=True)
+class Gap:
+    """A time of over a second without a batch.
+
+    Attributes:
+        start: when it began.
+        end: when it ended.
+        kind: what it was.
+        epoch: the epoch, from 0, that it is in, opens or follows; None where none is known.
+        step: the index in that epoch of the batch that took so long.
+        steps: how many batches ended together.
+        before: the phase that follows what lies between.
+        meanwhile: what the machine did; None where no reading lies within the gap.
+    """
+
+    start: int
+    end: int
+    kind: GapKind
+    epoch: int | None = None
+    step: int | None = None
+    steps: int = 1
+    before: str = ""
+    meanwhile: Meanwhile | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1e9
+
+
+class _Reading(NamedTuple):
+    start: int
+    end: int
+    values: tuple[float | None, ...]
+    """Those of `Meanwhile`, in their order."""
+
+
+class Gaps:
+    """Collects the gaps of a session, and the readings of its machine that lie in them."""
+
+    def __init__(self, interval_s: float = 1.0) -> None:
+        self._interval_ns = int(interval_s * 1e9)
+        self._gaps: list[Gap] = []
+        self._last: Gap | None = None
+        self._readings: deque[_Reading] = deque(maxlen=MAX_READINGS)
+        self._sizes: set[int] = set()
+
+    def add(
+        self,
+        kind: GapKind,
+        start: int,
+        end: int,
+        epoch: int | None = None,
+        step: int | None = None,
+        steps: int = 1,
+        before: str = "",
+    ) -> None:
+        """Take a time without a batch; a short one is left out, but for one that goes on."""
+        piece = self._last
+        if kind is GapKind.BETWEEN and piece and (piece.kind, piece.end) == (kind, start):
+            # What lies between two passes may come in pieces.
+            start = piece.start
+            if self._gaps and self._gaps[-1].start == start:
+                self._gaps.pop()
+        gap = self._last = self._explained(Gap(start, end, kind, epoch, step, steps, before))
+        if end - start < MIN_GAP_NS:
+            return
+        self._gaps.append(gap)
+        if len(self._gaps) > MAX_GAPS:
+            self._gaps.remove(min(self._gaps, key=lambda gap: gap.end - gap.start))
+
+    def add_batches(self, record: Batches, steady: SteadyState) -> None:
+        """Take the batches that stalled for over a second; the first of each size compiles.
+
+        `steady` has folded those before them.
+        """
+        sizes = {record.samples} if isinstance(record.samples, int) else set(record.samples)
+        new, self._sizes = sizes - self._sizes, self._sizes | sizes
+        together = record.per_execution or 1
+        if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
+            return
+        limit_ns = max(MIN_GAP_NS, together * _stall_limit_ns(steady.usual_step_us))
+        end = record.t - record.dt_us[0] * 1000
+        for first in range(0, len(record.dt_us), together):
+            took_us = record.dt_us[first : first + together]
+            start, end = end, end + sum(took_us) * 1000
+            held = record.samples
+            held = (held,) if isinstance(held, int) else held[first : first + together]
+            compiles = new.intersection(held)
+            new -= compiles
+            if not compiles and end - start >= limit_ns:
+                self.add(
+                    GapKind.STALL, start, end, record.epoch, record.first + first, len(took_us)
+                )
+
+    def add_summary(self, record: BatchSummary) -> None:
+        """Take the longest of batches of which nothing else is known, as if it were their last."""
+        longest_ns = record.step_us[-1] * 1000
+        if record.stalls and longest_ns >= MIN_GAP_NS:
+            start = record.t_last - longest_ns
+            self.add(GapKind.STALL, start, record.t_last, record.epoch, record.first)
+
+    def fold(self, sample: Machine) -> None:
+        """Take a whole reading of the machine: nothing that did not change is left out."""
+        start = self._readings[-1].end if self._readings else sample.t - self._interval_ns
+        if sample.t <= start:
+            return
+        # Up to two missed ticks are lateness; of a longer time this reading says nothing.
+        if sample.t - start > 3 * self._interval_ns:
+            start = sample.t - self._interval_ns
+        self._readings.append(_Reading(start, sample.t, _values(sample)))
+        # What is known of batches may come before the reading of the same time.
+        for number in range(len(self._gaps) - 1, -1, -1):
+            if self._gaps[number].end <= start:
+                break
+            self._gaps[number] = self._explained(self._gaps[number])
+
+    def since(self, t: int) -> list[Gap]:
+        """Return the gaps that were not over at a moment, or came after it."""
+        return [gap for gap in self._gaps if gap.end > t]
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """The numbers of samples that batches had so far."""
+        return sorted(self._sizes)
+
+    @property
+    def last(self) -> Gap | None:
+        """The newest, be it ever so short: what comes next may be its other part."""
+        return self._last
+
+    def take_state(self, gaps: Iterable[Gap], last: Gap | None, batch_sizes: Iterable[int]) -> None:
+        """Go on from what another one found, and from what it knows of batches."""
+        self._gaps, self._last, self._sizes = list(gaps), last, set(batch_sizes)
+
+    def found(self, usual_us: float | None) -> tuple[Gap, ...]:
+        """Return the gaps so far, in order; steps of `usual_us` stall from ten times that on."""
+        limit_ns = _stall_limit_ns(usual_us)
+        found = [
+            gap
+            for gap in self._gaps
+            if gap.kind is not GapKind.STALL or gap.end - gap.start > gap.steps * limit_ns
+        ]
+        return tuple(sorted(found, key=lambda gap: gap.start))
+
+    def _explained(self, gap: Gap) -> Gap:
+        """Return a gap with the mean of the readings that lie in it."""
+        within: list[_Reading] = []
+        for reading in reversed(self._readings):
+            if reading.end <= gap.start:
+                break
+            inside_ns = min(reading.end, gap.end) - max(reading.start, gap.start)
+            if inside_ns >= WITHIN * (reading.end - reading.start):
+                within.append(reading)
+        if not within:
+            return gap
+        means = [_mean(values) for values in zip(*(r.values for r in within), strict=True)]
+        return replace(gap, meanwhile=Meanwhile(*means))
+
+
+def _stall_limit_ns(usual_us: float | None) -> float:
+    return STALL_FACTOR * (usual_us or 0.0) * 1000
+
+
+def _values(sample: Machine) -> tuple[float | None, ...]:
+    cpu, memory, disk, pressure = sample.cpu, sample.memory, sample.disk, sample.pressure
+    run_pct = sample.process.cpu_pct if sample.process else None
+    moved = [disk.read_mib_s, disk.write_mib_s] if disk else []
+    known = [mib_s for mib_s in moved if mib_s is not None]
+    return (
+        cpu.pct if cpu else None,
+        cpu.pct * len(cpu.cores) / 100 if cpu and cpu.pct is not None and cpu.cores else None,
+        None if run_pct is None else run_pct / 100,
+        sum(known) if known else None,
+        memory.swap_mib_s if memory else None,
+        cpu.throttled_pct if cpu else None,
+        cpu.steal_pct if cpu else None,
+        pressure.cpu_pct if pressure else None,
+        pressure.memory_pct if pressure else None,
+        pressure.io_pct if pressure else None,
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

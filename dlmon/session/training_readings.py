@@ -1,0 +1,122 @@
+"""What the machine did during steady training: means, peaks, and who else was on the GPU. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from dlmon.records import Machine
+from dlmon.session.limits import MIN_SAMPLES, SHARED_GPU_MIB, program_name
+
+# Not the power cap: a GPU at the limit that it is set to runs as it always does.
+_SLOWED_BY = {
+    "thermal slowdown": "heat",
+    "hardware thermal slowdown": "heat",
+    "power brake": "the power brake",
+    "hardware slowdown": "a hardware slowdown",
+}
+
+
+class OnGpu(NamedTuple):
+    """The program that had the most memory of the GPU beside the run."""
+
+    memory_mib: float
+    pid: int
+    name: str
+
+
+class ReadingsState(NamedTuple):
+    """What `TrainingReadings` have come to.
+
+    Attributes:
+        sums: of each quantity.
+        counts: how many readings of it there were.
+        most: the greatest of each quantity of which that counts.
+        slowed: how many readings named each cause.
+        on_gpu: see `OnGpu`.
+    """
+
+    sums: dict[str, float]
+    counts: dict[str, int]
+    most: dict[str, float]
+    slowed: dict[str, int]
+    on_gpu: OnGpu | None
+
+
+class TrainingReadings:
+    """Folds the readings of a machine during steady training."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: Counter[str] = Counter()
+        self._most: dict[str, float] = {}
+        self._slowed: Counter[str] = Counter()
+        self.on_gpu: OnGpu | None = None
+
+    @property
+    def state(self) -> ReadingsState:
+        """What they have come to."""
+        sums, counts, slowed = dict(self._sums), dict(self._counts), dict(self._slowed)
+        return ReadingsState(sums, counts, dict(self._most), slowed, self.on_gpu)
+
+    @state.setter
+    def state(self, state: ReadingsState) -> None:
+        self._sums = defaultdict(float, state.sums)
+        self._counts, self._slowed = Counter(state.counts), Counter(state.slowed)
+        self._most, self.on_gpu = dict(state.most), state.on_gpu
+
+    def fold(self, sample: Machine, gpu_index: int | None) -> None:
+        """Take a whole reading; `gpu_index` is the GPU that is trained on."""
+        if sample.cpu is not None:
+            self._add("cpu_pct", sample.cpu.pct)
+            self._add("cpu_power_w", sample.cpu.power_w)
+            self._add("steal_pct", sample.cpu.steal_pct)
+            self._add("stopped_pct", sample.cpu.throttled_pct)
+        if sample.process is not None:
+            self._keep_most("memory_mib", sample.process.rss_mib)
+        for gpu in sample.gpus or ():
+            if gpu.index != gpu_index:
+                continue
+            self._add("gpu_pct", gpu.utilization_pct)
+            self._add("gpu_power_w", gpu.power_w)
+            self._keep_most("gpu_memory_mib", gpu.memory_used_mib)
+            if gpu.throttle is not None:
+                slowed = {_SLOWED_BY[reason] for reason in gpu.throttle if reason in _SLOWED_BY}
+                self._add("slowed_pct", 100.0 if slowed else 0.0)
+                self._slowed.update(slowed)
+        for row in sample.processes or ():
+            shares = row.of_run is False and gpu_index is not None and gpu_index in row.gpus
+            memory_mib = row.gpu_memory_mib or 0.0
+            most_mib = SHARED_GPU_MIB if self.on_gpu is None else self.on_gpu.memory_mib
+            if shares and memory_mib >= most_mib:
+                name = program_name(row.command) or "unnamed"
+                self.on_gpu = OnGpu(memory_mib, row.pid, name)
+
+    def _add(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self._sums[name] += value
+            self._counts[name] += 1
+
+    def _keep_most(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self._most[name] = max(self._most.get(name, 0.0), value)
+
+    def mean_or_zero(self, name: str) -> float:
+        """Return a mean; 0 where too few readings stand for the run."""
+        count = self._counts[name]
+        return self._sums[name] / count if count >= MIN_SAMPLES else 0.0
+
+    @property
+    def slowed_by(self) -> list[str]:
+        """What slowed the GPU that is trained on, the most frequent first."""
+        return [cause for cause, _ in self._slowed.most_common()]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of each quantity that was read at all."""
+        return {name: total / self._counts[name] for name, total in self._sums.items()}
+
+    @property
+    def most(self) -> dict[str, float]:
+        """The greatest of each quantity of which that counts."""
+        return dict(self._most)

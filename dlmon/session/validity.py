@@ -1,0 +1,111 @@
+"""Whether a session's figures may be compared by, and what speaks against it.
+
+Pure. Each sentence states what was measured of this run; what was not measured speaks against
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlmon.comparison.conditions import busy_at_start
+from dlmon.records import AccountPart, Doubt, MachineFacts, Model
+from dlmon.records.record import record
+from dlmon.session.training_readings import TrainingReadings
+from dlmon.statistics.steady_state import SteadyState
+
+MIN_STEADY_S = 5.0
+"""So long a sweep trains at the least, too."""
+DRIFT = 0.02
+STALLED = 0.02
+THROTTLED_PCT = 5.0
+STEAL_PCT = 2.0
+
+
+@record(frozen=True)
+class Validity:
+    """What speaks against comparing by a session's figures, a sentence each without its period."""
+
+    against: dict[Doubt, str]
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.against
+
+
+def find_doubts(
+    steady: SteadyState,
+    account: Mapping[AccountPart, float],
+    readings: TrainingReadings,
+    machine: MachineFacts,
+    model: Model | None,
+    ended: bool,
+) -> Validity | None:
+    """Return what speaks against a session's figures; None before anything of it was steady.
+
+    Args:
+        steady: has folded its batches.
+        account: where its time went.
+        readings: of its steady training.
+        machine: what was known of the machine at the start.
+        model: what runs.
+        ended: whether it is over: until then it may yet last long enough.
+    """
+    if not steady.steady and not ended:
+        return None
+    against: dict[Doubt, str] = {}
+    if ended and steady.seconds < MIN_STEADY_S:
+        against[Doubt.TOO_SHORT] = _too_short(steady.seconds)
+    drift = steady.drift()
+    if drift is not None and abs(drift) >= DRIFT:
+        how = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
+        against[Doubt.NOT_STEADY] = f"not steady: its second half was {how} than its first"
+    stalled_s = account.get(AccountPart.STALLS, 0.0)
+    training_s = stalled_s + account.get(AccountPart.TRAINING, 0.0)
+    if stalled_s > STALLED * training_s:
+        share = 100 * stalled_s / training_s
+        against[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
+    of_readings = _doubts_of(readings, model.gpu_index if model is not None else None)
+    busy = busy_at_start(machine, model.device if model is not None else None)
+    at_start = {
+        Doubt.BUSY_AT_START: busy,
+        Doubt.ON_BATTERY: "the machine ran on its battery" if machine.on_battery else None,
+    }
+    against |= of_readings
+    against |= {doubt: text for doubt, text in at_start.items() if text is not None}
+    return Validity({doubt: against[doubt] for doubt in Doubt if doubt in against})
+
+
+def _doubts_of(readings: TrainingReadings, gpu_index: int | None) -> dict[Doubt, str]:
+    """Return what the readings of steady training say against its figures."""
+    found: dict[Doubt, str] = {}
+    throttled = []
+    slowed_pct, stopped_pct = (
+        readings.mean_or_zero("slowed_pct"),
+        readings.mean_or_zero("stopped_pct"),
+    )
+    if slowed_pct > THROTTLED_PCT:
+        causes = " and ".join(readings.slowed_by)
+        throttled.append(
+            f"GPU {gpu_index} was slowed by {causes} in {slowed_pct:.0f} % of readings"
+        )
+    if stopped_pct > THROTTLED_PCT:
+        throttled.append(f"the CPU limit stopped the run in {stopped_pct:.0f} % of periods")
+    if throttled:
+        found[Doubt.THROTTLED] = ", ".join(throttled)
+    if readings.on_gpu is not None:
+        memory_mib, pid, name = readings.on_gpu
+        found[Doubt.GPU_SHARED] = (
+            f"another program had {memory_mib / 1024:.1f} GiB on GPU {gpu_index} "
+            f"({name}, pid {pid})"
+        )
+    steal_pct = readings.mean_or_zero("steal_pct")
+    if steal_pct > STEAL_PCT:
+        found[Doubt.STEAL] = f"the host took {steal_pct:.1f} % of this virtual machine's CPUs"
+    return found
+
+
+def _too_short(steady_s: float) -> str:
+    if steady_s <= 0:
+        return "too short: it was never steady"
+    return f"too short: {steady_s:.1f} s of steady batches, {MIN_STEADY_S:.0f} s are the least"

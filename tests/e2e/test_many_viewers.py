@@ -1,0 +1,257 @@
+"""Many viewers of one session at once: each sees all of it, and none of them changes anything."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from fakes.sessions import DEADLINE_S, Log, eventually, resume, suspend
+from fakes.terminal import PseudoTerminal
+
+from dlmon.records import Epoch
+
+EPOCHS, STEPS = 6, 20
+MANY = 100_000
+SMALLEST_PIPE = 4096
+ESCAPES = re.compile(rb"\x1b(\[[0-9;?]*[A-Za-z]|\].*?\x07)")
+
+
+class Plain:
+    """`dlmon attach --plain`, whose lines go to a file."""
+
+    def __init__(self, command, folder, number):
+        self._out, self._errors = folder / f"out-{number}", folder / f"errors-{number}"
+        with self._out.open("wb") as out, self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            )
+
+    @property
+    def out(self):
+        return self._out.read_text()
+
+    @property
+    def errors(self):
+        return self._errors.read_text()
+
+    def wait_for(self, part):
+        eventually(lambda: part in self.out + self.errors, f"{part!r} in what a viewer prints")
+
+    def exit_code(self):
+        return self.process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def attach(dlmon_command, log_dir, tmp_path):
+    """Return a function that attaches a viewer to the last session, which ends with the test."""
+    viewers = []
+
+    def begin():
+        command = [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)]
+        viewers.append(Plain(command, tmp_path, len(viewers)))
+        return viewers[-1]
+
+    yield begin
+    for viewer in viewers:
+        viewer.process.kill()
+        viewer.process.wait()
+
+
+@pytest.fixture
+def screen(dlmon_command, log_dir):
+    """Return a function that attaches a screen to the last session."""
+    terminals = []
+
+    def begin():
+        command = [dlmon_command, "attach", "last", "--log-dir", log_dir]
+        terminals.append(PseudoTerminal(command).__enter__())
+        return terminals[-1]
+
+    yield begin
+    for terminal in terminals:
+        if terminal.process.poll() is None:
+            resume(terminal.process.pid)
+        terminal.__exit__()
+
+
+def shows(terminal, text):
+    """Wait until a screen has shown a text since it was last asked."""
+    eventually(
+        lambda: text in ESCAPES.sub(b"", terminal.written).decode("utf-8", "replace"),
+        f"{text!r} on a screen",
+    )
+
+
+def assert_saw_all(viewer):
+    for epoch in range(1, EPOCHS + 1):
+        assert viewer.out.count(f"epoch {epoch}/{EPOCHS} took") == 1
+    assert "status             completed" in viewer.out
+    assert viewer.errors == ""
+
+
+def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
+    start, attach, screen, dlmon_command, log_dir, files
+):
+    """One is killed, two are suspended, and what one prints is not read."""
+    first, second = files(), files()
+    script = {"epoch 1": [["wait_for", first]], "epoch 3": [["wait_for", second]]}
+    session = start(detached=True, epochs=EPOCHS, steps=STEPS, script=script)
+    session.release()
+    session.wait_for(Epoch)
+    plain = [attach() for _ in range(3)]
+    screens = [screen(), screen()]
+    killed, suspended = attach(), attach()
+    command = [dlmon_command, "attach", "last", "--plain", "--log-dir", str(log_dir)]
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
+    os.write(writes, b"x" * SMALLEST_PIPE)
+    with subprocess.Popen(command, stdout=writes, stderr=subprocess.DEVNULL) as unread:
+        os.close(writes)
+        for viewer in (*plain, killed, suspended):
+            viewer.wait_for(f"epoch 1/{EPOCHS} took")
+        for terminal in screens:
+            shows(terminal, "fake")
+        suspend(suspended.process.pid)
+        suspend(screens[0].process.pid)
+        killed.process.kill()
+        begin = time.monotonic()
+        Path(first).touch()
+        session.wait_for(Epoch, lambda epoch: epoch.epoch == 2)
+        # As many more may come while it runs.
+        late = attach()
+        late.wait_for(f"epoch 3/{EPOCHS} took")
+        Path(second).touch()
+        result = session.wait_for_end()
+        assert result.status == "completed"
+        assert time.monotonic() - begin < DEADLINE_S / 2
+        assert session.count_batches() == EPOCHS * STEPS
+        assert session.notices() == []
+        for viewer in (*plain, late):
+            assert viewer.exit_code() == 0
+            assert_saw_all(viewer)
+        shows(screens[1], "completed")
+        assert f"epoch 2/{EPOCHS}" not in suspended.out
+        resume(suspended.process.pid)
+        resume(screens[0].process.pid)
+        assert suspended.exit_code() == 0
+        assert_saw_all(suspended)
+        shows(screens[0], "completed")
+        assert unread.poll() is None
+        with open(reads, "rb") as pipe:  # noqa: PTH123 - it is no path
+            text = pipe.read().decode()
+        assert unread.wait(DEADLINE_S) == 0
+        assert text.count(f"epoch {EPOCHS}/{EPOCHS} took") == 1
+    for terminal in screens:
+        terminal.press("q")
+        assert terminal.process.wait(DEADLINE_S) == 0
+
+
+@pytest.mark.parametrize("stopped_by", ["a screen", "dlmon stop"])
+def test_a_stop_by_one_is_seen_by_all(start, attach, screen, dlmon, log_dir, stopped_by):
+    session = start(detached=True, epochs=MANY)
+    session.release()
+    session.wait_for(Epoch)
+    plain, screens = [attach(), attach()], [screen(), screen()]
+    for viewer in plain:
+        viewer.wait_for("epoch 1/")
+    for terminal in screens:
+        shows(terminal, "fake")
+    if stopped_by == "a screen":
+        screens[0].press("s")
+        shows(screens[0], "Stop this run?")
+        screens[0].press("s")
+        reason = "stopping: asked from another live screen"
+    else:
+        assert dlmon("stop", "last", "--log-dir", str(log_dir)).returncode == 0
+        reason = "stopping: asked with dlmon stop"
+    assert session.wait_for_end().status == "stopped"
+    assert session.notices() == [reason]
+    for viewer in plain:
+        assert viewer.exit_code() == 1
+        assert f"notice: {reason}" in viewer.out
+        assert "status             stopped" in viewer.out
+    codes = []
+    for terminal in screens:
+        shows(terminal, "stopped")
+        terminal.press("q")
+        codes.append(terminal.process.wait(DEADLINE_S))
+    # Whoever stopped it was interrupted by its own user.
+    assert codes == ([130, 1] if stopped_by == "a screen" else [1, 1])
+
+
+def test_a_recording_is_shown_by_many_and_stopped_by_one(dlmon, attach, screen, log_dir):
+    ran = dlmon("watch", "--record", "--detach", "--interval", "0.2", "--log-dir", str(log_dir))
+    assert ran.returncode == 0
+    log = Log(next(log_dir.glob("*/session.jsonl")))
+    plain, screens = [attach(), attach()], [screen(), screen()]
+    try:
+        for viewer in plain:
+            viewer.wait_for("  CPU ")
+        for terminal in screens:
+            shows(terminal, "recording since")
+        plain[0].process.send_signal(signal.SIGINT)
+        assert plain[0].exit_code() == 130
+        screens[0].press("q")
+        assert screens[0].process.wait(DEADLINE_S) == 0
+        assert log.status == "running"
+        screens[1].press("s")
+        shows(screens[1], "Stop this recording?")
+        screens[1].press("s")
+        shows(screens[1], ", stopped")
+    finally:
+        if log.supervisor_pid is not None:
+            os.kill(log.supervisor_pid, signal.SIGTERM)
+    assert log.wait_for_end().status == "stopped"
+    assert log.notices() == ["stopping: asked from another live screen"]
+    assert plain[1].exit_code() == 1
+    assert "status    stopped" in plain[1].out
+
+
+LOSSES = {"was removed": Path.unlink, "was cut short": lambda path: os.truncate(path, 0)}
+
+
+@pytest.mark.parametrize(("reported", "lose"), LOSSES.items(), ids=LOSSES)
+def test_a_log_that_goes_on_in_another_file_is_followed_there_by_all(
+    start, attach, screen, files, reported, lose
+):
+    go_on = files()
+    session = start(epochs=EPOCHS, steps=STEPS, script={"epoch 2": [["wait_for", go_on]]})
+    session.wait_for(Epoch, lambda epoch: epoch.epoch == 1)
+    plain, terminal = [attach(), attach()], screen()
+    for viewer in plain:
+        viewer.wait_for(f"epoch 2/{EPOCHS} took")
+    shows(terminal, "fake")
+    lose(session.path)
+    sentence = f"session.jsonl {reported}: the rest is recorded in session-2.jsonl"
+    for viewer in plain:
+        viewer.wait_for(f"notice: {sentence}")
+    shows(terminal, sentence)
+    Path(go_on).touch()
+    for viewer in plain:
+        assert viewer.exit_code() == 0
+        for epoch in range(1, EPOCHS + 1):
+            assert viewer.out.count(f"epoch {epoch}/{EPOCHS} took") >= 1
+    shows(terminal, "completed")
+
+
+def test_a_log_that_is_gone_with_its_folder_is_said_by_all(start, attach, screen, log_dir, files):
+    go_on = files()
+    session = start(epochs=EPOCHS, steps=STEPS, script={"epoch 1": [["wait_for", go_on]]})
+    session.wait_for(Epoch)
+    viewer, terminal = attach(), screen()
+    viewer.wait_for(f"epoch 1/{EPOCHS} took")
+    shows(terminal, "fake")
+    shutil.rmtree(log_dir)
+    sentence = "the log was removed by another program: what it held until then is shown"
+    viewer.wait_for(f"dlmon: {sentence}")
+    shows(terminal, sentence)
+    Path(go_on).touch()
+    assert viewer.exit_code() == 0
+    assert viewer.out.count(f"epoch {EPOCHS}/{EPOCHS} took") == 1

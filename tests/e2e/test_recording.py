@@ -1,0 +1,178 @@
+"""A machine that is recorded without a workload, by real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from fakes.sessions import (
+    DEADLINE_S,
+    Log,
+    children_of,
+    eventually,
+    is_alive,
+    the_log_in,
+    wait_until_gone,
+)
+from fakes.terminal import PseudoTerminal
+
+from dlmon.records import Machine
+
+RECORD = ("watch", "--record", "--interval", "0.2")
+
+
+@pytest.fixture
+def record(dlmon, log_dir):
+    """Return a function that records in the background, and the log of that; it ends at last."""
+    pids = []
+
+    def begin(*options):
+        ran = dlmon(*RECORD, "--detach", "--log-dir", str(log_dir), *options)
+        assert ran.returncode == 0, ran.stderr
+        log = Log(the_log_in(log_dir))
+        pids.append(log.supervisor_pid)
+        assert ran.stdout == (
+            f"{log.header.id} is recording; dlmon attach {log.header.id} shows it, "
+            "dlmon stop ends it\n"
+        )
+        return log
+
+    yield begin
+    for pid in pids:
+        if pid is not None and is_alive(pid):
+            os.kill(pid, signal.SIGTERM)
+            wait_until_gone(pid)
+
+
+def test_a_machine_is_recorded_for_as_long_as_was_asked(dlmon, log_dir):
+    ran = dlmon(*RECORD, "--for", "2s", "--log-dir", str(log_dir))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    log = Log(the_log_in(log_dir))
+    assert log.header.workload == ""
+    assert log.header.id.partition("-machine-")[1]
+    assert log.header.options == {"interval": 0.2, "pcie": False, "for_s": 2.0}
+    assert set(log.header.versions) == {"python", "dlmon"}
+    assert log.header.machine.cores == os.cpu_count()
+    result = log.result
+    assert (result.status, result.workload) == ("completed", "")
+    assert 2.0 <= result.wall_s < 10
+    assert 0 <= result.machine.cpu_pct <= 100
+    samples = log.records(Machine)
+    assert len(samples) >= 3
+    assert log.records() == [*samples, result]
+    assert all(sample.process is None for sample in samples)
+    lines = ran.stdout.splitlines()
+    assert sum("  CPU " in line and "memory" in line for line in lines) == len(samples)
+    assert "status    completed" in ran.stdout
+
+
+def test_it_goes_on_without_its_command_is_listed_and_stopped(dlmon, log_dir, record):
+    log = record()
+    assert {p.name() for p in children_of(log.supervisor_pid)} == {"python"}
+    assert len(children_of(log.supervisor_pid)) == 1, "only sensors are started"
+    log.wait_for(Machine)
+    (listed,) = json.loads(dlmon("sessions", "--json", "--log-dir", str(log_dir)).stdout)
+    assert (listed["workload"], listed["status"], listed["result"]) == ("", "running", None)
+    table = dlmon("sessions", "--log-dir", str(log_dir)).stdout
+    assert "  machine   running " in table
+    stopped = dlmon("stop", "last", "--log-dir", str(log_dir))
+    assert (stopped.returncode, stopped.stdout) == (0, f"{log.header.id} is stopping\n")
+    assert log.wait_for_end().status == "stopped"
+    assert log.notices() == ["stopping: asked with dlmon stop"]
+
+
+def test_who_attaches_sees_it_from_its_first_sample(dlmon, log_dir, record):
+    log = record("--for", "3s")
+    eventually(lambda: len(log.records(Machine)) >= 5, "five samples")
+    shown = dlmon("attach", "last", "--log-dir", str(log_dir))
+    assert shown.returncode == 0
+    samples = log.records(Machine)
+    assert sum("  CPU " in line and "memory" in line for line in shown.stdout.splitlines()) == len(
+        samples
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 1)])
+def test_a_signal_to_its_viewer_stops_it_and_sums_it_up(dlmon_command, log_dir, number, code):
+    command = [dlmon_command, *RECORD, "--log-dir", str(log_dir)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as viewer:
+        log = Log(the_log_in(log_dir))
+        log.wait_for(Machine)
+        viewer.send_signal(number)
+        out, errors = viewer.communicate(timeout=DEADLINE_S)
+        assert viewer.returncode == code
+    assert log.wait_for_end().status == "stopped"
+    assert "status    stopped" in out
+    assert "batch" not in errors
+
+
+def test_its_sensors_are_replaced_when_they_die(record):
+    log = record()
+    log.wait_for(Machine)
+    pid = log.sensors_pid
+    os.kill(pid, signal.SIGKILL)
+    log.wait_for_notice("the sensors are back")
+    assert log.sensors_pid != pid
+
+
+def test_a_log_that_is_removed_goes_on_in_another_file_with_all_that_is_known(record, dlmon):
+    log = record()
+    eventually(lambda: len(log.records(Machine)) >= 3, "three samples")
+    log.path.unlink()
+    second = log.path.with_name("session-2.jsonl")
+    eventually(second.exists, "the log to go on")
+    rest = Log(second)
+    begin = rest.wait_for(Machine)
+    # Written once, with the first sample.
+    assert begin.cpu.why == log.records(Machine)[0].cpu.why
+    assert begin.processes
+    rest.wait_for(Machine, lambda sample: sample.t > begin.t)
+    assert dlmon("stop", str(second)).returncode == 0
+    assert rest.wait_for_end().status == "stopped"
+    notice = "session.jsonl was removed: the rest is recorded in session-2.jsonl"
+    assert rest.notices() == [notice, "stopping: asked with dlmon stop"]
+
+
+def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
+    command = [dlmon_command, *RECORD, "--log-dir", log_dir]
+    with PseudoTerminal(command) as terminal:
+        terminal.wait_for(b"recording since")
+        log = Log(the_log_in(log_dir))
+        log.wait_for(Machine)
+        terminal.press("d")
+        assert terminal.process.wait(DEADLINE_S) == 0
+    pid = log.supervisor_pid
+    assert pid is not None
+    os.kill(pid, signal.SIGTERM)
+    assert log.wait_for_end().status == "stopped"
+
+
+def test_an_unwritable_directory_is_refused(dlmon, tmp_path):
+    (tmp_path / "file").touch()
+    ran = dlmon(*RECORD, "--for", "1s", "--log-dir", str(tmp_path / "file"))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.count("\n") == 1
+    assert "choose another with --log-dir" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--record", "--for", "soon"], "--for needs a length of time such as 90s, 10m, 2h or 1d"),
+        (["--record", "--for", "0s"], "--for must be from 1s to 366d"),
+        (["--record", "--for", ""], "--for needs a length of time"),
+        (["--record", "--interval", "0"], "the interval must be from 0.1 to 3,600 seconds"),
+        (["--for", "2h"], "--for is for a recording: use it with --record"),
+        (["--detach"], "--detach is for a recording: use it with --record"),
+        (["--name", "x"], "--name is for a recording: use it with --record"),
+        (["--log-dir", "x"], "--log-dir is for a recording: use it with --record"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_and_exit_code_2(dlmon, log_dir, arguments, says):
+    ran = dlmon("watch", *arguments)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert says in ran.stderr

@@ -1,0 +1,98 @@
+"""The page of a report in a real browser: what it draws, what it asks for, what it complains of."""
+
+import pytest
+from fakes.browser import CHROMIUM, browser_in
+from fakes.hostile_log import hostile_log
+from fakes.recorded import recorded_session, write_log
+
+from tui.report.html import html_of
+from tui.report.report import make_report
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.xdist_group("browser"),
+]
+
+# Of each chart, how many pixels are not of the background, and which.
+PAINTED = """[...document.querySelectorAll("#charts canvas")].map((canvas) => {
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0, sum = 0;
+  for (let at = 3; at < data.length; at += 4)
+    if (data[at]) { count++; sum = (sum * 31 + at) % 1e9; }
+  return [count, sum];
+})"""
+READINGS = '[...document.querySelectorAll(".legend")].map((legend) => legend.textContent)'
+# Where the second chart lies, once it is in view.
+OVER = """(() => {
+  const over = document.querySelectorAll(".u-over")[1];
+  over.scrollIntoView({block: "center"});
+  const {x, y, width, height} = over.getBoundingClientRect();
+  return [x, y, width, height];
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browser_in(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(tmp_path):
+    path = tmp_path / "run.html"
+    path.write_text(html_of(make_report([write_log(tmp_path, recorded_session(gpus=2))], [])))
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 400])
+def test_every_chart_is_painted_and_nothing_is_asked_for(browser, page, width, scheme):
+    browser.complaints.clear()
+    browser.open(page, width, scheme)
+    painted = browser.value(PAINTED)
+    assert len(painted) == 5
+    assert all(count > 500 for count, _ in painted)
+    assert {url for url in browser.requests if not url.startswith("data:")} == {page.as_uri()}
+    assert browser.complaints == []
+    # Nothing is cut off, or has to be scrolled to from side to side.
+    assert browser.value("document.documentElement.scrollWidth <= innerWidth")
+    paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(18, 20, 22)")
+
+
+def test_a_drag_zooms_all_charts_and_a_button_shows_the_whole_run_again(browser, page):
+    browser.open(page, 1200)
+    before = browser.value(PAINTED)
+    x, y, width, height = browser.value(OVER)
+    middle = y + height / 2
+    browser.mouse("mouseMoved", x + width * 0.3, middle)
+    browser.mouse("mousePressed", x + width * 0.3, middle)
+    for share in (0.35, 0.4, 0.5):
+        browser.mouse("mouseMoved", x + width * share, middle, buttons=1)
+    browser.mouse("mouseReleased", x + width * 0.5, middle)
+    browser.until(lambda: all(a != b for a, b in zip(browser.value(PAINTED), before, strict=True)))
+    browser.value('document.getElementById("whole").click()')
+    browser.until(lambda: browser.value(PAINTED) == before)
+
+
+def test_the_cursor_reads_all_charts_at_one_time(browser, page):
+    browser.open(page, 1200)
+    x, y, width, height = browser.value(OVER)
+    browser.mouse("mouseMoved", x + width * 0.5, y + height / 2)
+    browser.until(lambda: all(text.startswith("00:") for text in browser.value(READINGS)))
+    readings = browser.value(READINGS)
+    assert len({text[:5] for text in readings}) == 1
+    assert "samples/s" in readings[0]
+    assert "GPU 0 9" in readings[2]
+
+
+def test_a_hostile_log_runs_nothing(browser, tmp_path):
+    path = tmp_path / "run.html"
+    path.write_text(html_of(make_report([hostile_log(tmp_path, every=True)], [], full=True)))
+    browser.complaints.clear()
+    browser.open(path, 1200)
+    assert browser.complaints == []
+    assert {url for url in browser.requests if not url.startswith("data:")} == {path.as_uri()}
+    foreign = 'document.querySelectorAll("img, a, iframe, object, b").length'
+    assert browser.value(foreign) == 0
+    assert all(count > 500 for count, _ in browser.value(PAINTED))

@@ -1,0 +1,200 @@
+"""The replay of a session: its keys, its last line, and what it offers."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.screens import Clock, OneScreen, screen_text, until
+from textual import events
+
+from dlmon.records import Notice
+from dlmon.session.replay import ReplaySource
+from tui.live.replay_screen import ReplayScreen
+
+RECORDS = recorded_session(epochs=3)
+
+
+class Played:
+    def __init__(self, app, screen, source, clock, pilot):
+        self.app, self.screen, self.source, self.clock = app, screen, source, clock
+        self.pilot = pilot
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    async def pass_s(self, seconds):
+        self.clock.advance(seconds)
+        self.screen.tick()
+        await self.pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def line(self):
+        return self.text.splitlines()[-2]
+
+    @property
+    def footer(self):
+        return self.text.splitlines()[-1]
+
+
+@pytest.fixture
+def play(tmp_path):
+    @asynccontextmanager
+    async def open_replay(records=RECORDS, size=(120, 40), ascii=False):
+        clock = Clock(10**12)
+        source = ReplaySource(write_log(tmp_path, records), clock)
+        screen = ReplayScreen(source)
+        app = OneScreen(screen, ascii)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            while source.ahead_share is not None:
+                await pilot.pause(0.01)
+            screen.tick()
+            await pilot.pause()
+            yield Played(app, screen, source, clock, pilot)
+
+    return open_replay
+
+
+async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
+    async with play() as played:
+        assert played.line.split()[:3] == ["replay", "1×", "00:00"]
+        assert played.line.endswith("00:32")
+        await played.pass_s(2.0)
+        assert "00:02" in played.line
+
+
+async def test_space_pauses_it_and_goes_on(play):
+    async with play() as played:
+        await played.press("space")
+        await played.pass_s(2.0)
+        assert played.line.split()[:3] == ["replay", "paused", "00:00"]
+        await played.press("space")
+        await played.pass_s(2.0)
+        assert played.line.split()[:3] == ["replay", "1×", "00:02"]
+
+
+async def test_brackets_play_slower_and_faster(play):
+    async with play() as played:
+        await played.press("right_square_bracket", "right_square_bracket")
+        assert "replay 5×" in played.line
+        await played.press(*["left_square_bracket"] * 9)
+        assert "replay 0.25×" in played.line
+
+
+async def test_n_and_p_go_from_mark_to_mark_and_say_what_each_is(play):
+    async with play() as played:
+        await played.press("space", "n", "n")
+        assert played.line.endswith("end of epoch 1")
+        assert "epoch 2/3" in played.text.splitlines()[0]
+        await played.press("n")
+        assert played.line.endswith("end of epoch 2")
+        await played.press("p")
+        assert played.line.endswith("end of epoch 1")
+        await played.press("p", "p")
+        assert played.line.endswith("no mark before this one")
+
+
+async def test_what_a_notice_says_is_shown_as_it_is(play):
+    begin = RECORDS[0].t
+    notice = Notice(begin + 1_000, "[red]the sensors[/] were lost")
+    async with play([*RECORDS[:1], notice, *RECORDS[1:]]) as played:
+        await played.press("space", "n")
+        assert played.line.endswith("[red]the sensors[/] were lost")
+
+
+@pytest.mark.parametrize("typed", ["0:19", "19s", "19", "0h0m19s"])
+async def test_a_time_is_gone_to(play, typed):
+    async with play() as played:
+        await played.press("space", "colon")
+        await played.press(*(":" if letter == "colon" else letter for letter in typed), "enter")
+        assert "00:19" in played.line
+
+
+async def test_a_time_that_is_typed_at_once_is_gone_to(play):
+    """Enter has priority: it must not overtake what was typed before."""
+    async with play() as played:
+        await played.press("space")
+        for key in ("colon", "1", "9", "s", "enter"):
+            character = {"colon": ":", "enter": "\r"}.get(key, key)
+            played.app.post_message(events.Key(key, character))
+        await until(played.pilot, lambda: "00:19" in played.line)
+
+
+@pytest.mark.parametrize("typed", ["abc", "", "1x", "1:2:3:4", "-5"])
+async def test_what_is_no_time_is_said_and_changes_nothing(play, typed):
+    async with play() as played:
+        await played.press("space", "n", "colon", *typed, "enter")
+        assert "say a time such as 12m30s" in played.text
+        assert played.screen.app.screen.query_one("#hint").has_class("-wrong")
+        before = played.source.position_ns
+        await played.press("escape")
+        assert played.source.position_ns == before
+
+
+async def test_the_end_is_how_it_ended_and_the_start_how_it_began(play):
+    async with play() as played:
+        await played.press("space", "end")
+        assert "completed" in played.text.splitlines()[0]
+        await played.press("home")
+        assert "00:00" in played.line
+        assert "completed" not in played.text
+
+
+async def test_nothing_is_offered_that_a_run_alone_can_do(play):
+    async with play(size=(200, 40)) as played:
+        offered = {active.binding.action for active in played.screen.active_bindings.values()}
+        assert not offered & {"stop", "detach", "again", "stop_and_again"}
+        for word in ("Pause", "Speed", "Mark", "Go to", "Quit"):
+            assert word in played.footer
+        await played.press("s", "d", "a")
+        assert played.app.screen is played.screen
+
+
+async def test_no_replay_key_is_one_of_a_session_that_is_followed(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        keys = set(shown.screen.active_bindings)
+        assert not keys & {"space", "n", "colon", "left_square_bracket", "right_square_bracket"}
+
+
+async def test_leaving_asks_nothing(play):
+    async with play() as played:
+        await played.press("q")
+        (left,) = played.app.asked
+        assert isinstance(left, ReplayScreen.Left)
+
+
+async def test_it_plays_on_under_another_screen(play):
+    async with play() as played:
+        await played.press("question_mark")
+        await played.pass_s(1.0)
+        await played.press("escape")
+        await played.pass_s(1.0)
+        assert "00:02" in played.line
+
+
+async def test_home_and_end_scroll_the_log_where_it_has_the_screen(play):
+    async with play() as played:
+        await played.press("space", "end", "l", "home")
+        assert played.source.at_end
+        await played.press("l", "home")
+        assert "00:00" in played.line
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_machine_alone_is_played_without_what_only_a_run_has(play, size):
+    async with play(recorded_machine(status="completed"), size) as played:
+        await played.press("space", "right_square_bracket")
+        await played.pass_s(5)
+        assert "recording" in played.text.splitlines()[0]
+        assert played.text.splitlines()[0].split()[:2] == ["dlmon", "machine"]
+        for word in ("CPU", "GPU 0", "replay"):
+            assert word in played.text
+        for word in ("Throughput", "starting", "epoch", "steady", "Output"):
+            assert word not in played.text
+        await played.press("end")
+        assert "completed" in played.text.splitlines()[0]

@@ -1,0 +1,237 @@
+"""The screen that puts two sides of recorded runs beside each other."""
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import FOREIGN_NAME, recorded_session, write_log
+from fakes.screens import OneScreen, screen_text, until
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from tui.app import DlmonApp
+from tui.navigation import Start
+from tui.screens.help import HelpScreen
+from tui.sessions.compare import CompareScreen
+from tui.sessions.curves import axis_ends
+from tui.sessions.screen import SessionsScreen
+
+SIZES = ((80, 24), (120, 40))
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+def side(log_dir, name, *steps_us, **options):
+    """Write a side's logs; return their paths."""
+    return [
+        write_log(
+            log_dir,
+            recorded_session(session_id=f"{name}-{number}", step_us=step_us, **options),
+            f"{name}-{number}",
+        )
+        for number, step_us in enumerate(steps_us)
+    ]
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Return two sides of three runs each; the new one is slower."""
+    return (
+        side(tmp_path, "base", 18_000, 18_020, 17_980),
+        side(tmp_path, "new", 20_000, 20_010, 19_950),
+    )
+
+
+async def begin(app, pilot):
+    await pilot.pause()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+    await pilot.pause()
+
+
+async def shown(sides, size=(120, 40), ascii=False, keys=()):
+    app = OneScreen(CompareScreen(*sides), ascii)
+    async with app.run_test(size=size) as pilot:
+        await begin(app, pilot)
+        if keys:
+            await pilot.press(*keys)
+            await pilot.pause()
+        return screen_text(app)
+
+
+# ---- what it shows ----
+
+
+async def test_the_verdict_stands_above_the_table(three):
+    text = await shown(three)
+    assert "% slower than base (" in text
+    (rate,) = (line for line in text.splitlines() if "samples/s" in line and "│" in line[:1])
+    assert "-10." in rate
+    assert "3+3" in rate
+    assert text.index("slower than base") < text.index("seconds per epoch")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_it_fits(three, size, ascii):
+    text = await shown(three, size, ascii)
+    rows = text.split("\n")
+    assert len(rows) == size[1]
+    assert max(map(cell_len, rows)) <= size[0]
+    if ascii:
+        # Borders and footer are the app's own.
+        assert not {c for row in rows[:-1] for c in row if not " " <= c <= "~"} - set("╭╮╰╯│─")
+
+
+async def test_it_looks_right(three, snapshot):
+    texts = [await shown(three, size, ascii) for size in SIZES for ascii in (False, True)]
+    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
+
+
+async def test_one_run_a_side_looks_right(tmp_path, snapshot):
+    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0)
+    texts = [await shown(sides, size) for size in SIZES]
+    assert "--repeat 3" in texts[1]
+    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
+
+
+async def test_the_curves_of_both_sides_lie_over_each_other(three):
+    lines = (await shown(three)).splitlines()
+    top = next(index for index, line in enumerate(lines) if "⠒ ⠒ base  ━━ new" in line)
+    drawn = "".join(line[8:-1] for line in lines[top + 1 : -2])
+    assert len({character for character in drawn if character > "\u2800"}) > 3
+
+
+async def test_unlike_runs_are_refused_until_enter(tmp_path):
+    sides = (
+        side(tmp_path, "base", 18_000),
+        side(tmp_path, "new", 2_000, workload="mnist-mlp-small"),
+    )
+    refused = await shown(sides)
+    assert "Not like with like: network cifar10-cnn, not mnist-mlp-small." in refused
+    assert "median step" not in refused
+    assert "Anyway" in refused.splitlines()[-1]
+    anyway = await shown(sides, keys=["enter"])
+    assert "median step" in anyway
+    assert "not like with like: network" in anyway
+    assert "Anyway" not in anyway.splitlines()[-1]
+
+
+@pytest.mark.parametrize("reached", ["compiling", "building"])
+async def test_why_nothing_can_be_compared_is_said(tmp_path, reached):
+    sides = (
+        side(tmp_path, "base", 18_000),
+        [write_log(tmp_path, recorded_session(reached, session_id="early"), "early")],
+    )
+    assert "early has no throughput to compare" in await shown(sides)
+
+
+async def test_a_log_that_is_gone_is_said(three):
+    for log in three[1]:
+        log.unlink()
+    assert "can't be read" in await shown(three)
+
+
+async def test_foreign_text_is_never_markup(tmp_path):
+    header, *rest = recorded_session(session_id="foreign", foreign=True)
+    header = replace(header, options=header.options | {FOREIGN_NAME: "[@click=app.bell]x[/]"})
+    foreign = [write_log(tmp_path, [header, *rest], "foreign")]
+    text = await shown((side(tmp_path, "base", 18_000), foreign), (200, 60))
+    assert "[@click=app.bell]x[/]" in text
+    assert "[/x] [b]GPU[/b]" in text
+
+
+# ---- how one gets there, about, and back ----
+
+
+async def test_the_table_scrolls_where_there_is_more(three):
+    before = await shown(three, (80, 24))
+    assert await shown(three, (80, 24), keys=["end"]) != before
+    assert await shown(three, (80, 24), keys=["end", "home"]) == before
+
+
+async def test_it_is_opened_from_the_sessions_and_left_to_them(three, tmp_path):
+    app = DlmonApp(Start(tmp_path, log=three[0][0]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        await app.run_action("sessions")
+        await pilot.pause()
+        app.screen.post_message(SessionsScreen.CompareRequested(*three))
+        await begin(app, pilot)
+        assert isinstance(app.screen, CompareScreen)
+        await begin(app, pilot)
+        assert "slower than base" in screen_text(app)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        assert "95 % interval" in screen_text(app)
+        await pilot.press("escape")
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, SessionsScreen)
+
+
+async def test_what_was_written_meanwhile_is_read_on_request(tmp_path):
+    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000)
+    app = OneScreen(CompareScreen(*sides))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        assert "--repeat 3" in screen_text(app)
+        side(tmp_path, "earlier", 18_000, 18_010, 17_990, 18_020)
+        await pilot.press("ctrl+l")
+        await begin(app, pilot)
+        assert "slower than base" in screen_text(app)
+
+
+# ---- the axis of the curves ----
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ends"),
+    [
+        (0.0, 5_500.0, (0.0, 6_000.0)),
+        (2_000.0, 5_500.0, (0.0, 6_000.0)),
+        (5_000.0, 5_500.0, (4_800.0, 5_700.0)),
+        (5_499.0, 5_500.0, (5_400.0, 5_700.0)),
+    ],
+)
+def test_the_axis_begins_at_zero_unless_all_lies_in_its_upper_half(least, most, ends):
+    assert axis_ends(least, most) == ends
+
+
+@given(st.floats(1e-3, 1e12), st.floats(1e-3, 1e12))
+def test_the_axis_holds_all_values(one, other):
+    bottom, top = axis_ends(min(one, other), max(one, other))
+    assert 0 <= bottom <= min(one, other) * (1 + 1e-9)
+    assert max(one, other) <= top * (1 + 1e-9)
+    assert bottom < top
+
+
+# ---- while it is read ----
+
+
+async def test_how_much_is_read_is_shown_and_leaving_ends_the_reading(three):
+    is_left, ended = threading.Event(), threading.Event()
+
+    def slowly(base, new, on_read):
+        on_read(0.43)
+        is_left.wait(30)
+        try:
+            on_read(0.5)
+        except BaseException:
+            ended.set()
+            raise
+
+    app = OneScreen(CompareScreen(*three, slowly))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "reading the sessions: 43 %" in screen_text(app))
+    is_left.set()
+    assert await asyncio.to_thread(ended.wait, 30)

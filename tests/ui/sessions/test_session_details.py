@@ -1,0 +1,33 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.recorded import FOREIGN_NAME, recorded_session
+from rich.cells import cell_len
+
+from dlmon.log.directory import SessionEntry
+from tui.sessions.session_details import SessionDetails
+
+SHORT, BUSY = "too short: it was never steady", "machine was busy at the start: CPU 71 %"
+
+
+def drawn(against, width=120, height=6):
+    header, *_, result = recorded_session()
+    details = SessionDetails()
+    result = replace(result, against=against)
+    details.show(SessionEntry(header, Path("session.jsonl"), result.status, result, None))
+    return ["".join(text for text, _ in row) for row in details.draw(width, height)]
+
+
+def test_the_details_say_in_full_what_speaks_against_a_time():
+    without = drawn({})
+    doubted = drawn({"too_short": SHORT, "busy_at_start": BUSY})
+    assert doubted[2] == f"{without[2]}, in doubt: {SHORT}; {BUSY}"
+    assert doubted[3:] == without[3:]
+
+
+@pytest.mark.parametrize(("width", "height"), [(20, 3), (40, 5), (80, 8), (200, 20)])
+def test_doubts_that_a_log_made_up_stay_in_their_room(width, height):
+    rows = drawn({"stalls": FOREIGN_NAME * 20, FOREIGN_NAME: "x" * 5000}, width, height)
+    assert len(rows) <= height
+    assert all(cell_len(row) <= width for row in rows)

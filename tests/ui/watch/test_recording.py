@@ -1,0 +1,280 @@
+"""The screen of a machine that is recorded: fed from its log, stopped and left like any session."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_machine
+from fakes.screens import FakeLaunch, OneScreen, of_this_boot, screen_text
+
+from dlmon.records import MachineFacts, Notice
+from dlmon.session.follower import SessionFollower
+from tui.machine.panel import MachinePanel
+from tui.watch.detail_screens import GpusScreen
+from tui.watch.recording import RecordingScreen
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 60)]
+SECOND = 1_000_000_000
+
+
+class Shown:
+    """The screen of a recording, and the log under it."""
+
+    def __init__(self, log, clock, launch, ascii=False):
+        self.log, self.launch = log, launch
+        self.follower = SessionFollower(log.path, clock, launch)
+        self.screen = RecordingScreen(self.follower, log.path.parent)
+        self.app = OneScreen(self.screen, ascii)
+
+    async def begin(self, pilot):
+        self.pilot = pilot
+        while self.screen._panel is None:
+            await pilot.pause(0.01)
+        await self.tick()
+
+    async def tick(self):
+        """Read what is new, twice: an end without a result shows when nothing new was read."""
+        for _ in range(3):
+            self.screen.query_one(MachinePanel).paint()
+            self.screen.tick()
+            await self.pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def line(self):
+        """The line above the keys."""
+        return self.text.splitlines()[-2].strip()
+
+    @property
+    def footer(self):
+        return self.text.splitlines()[-1].strip()
+
+    @property
+    def left(self):
+        return [isinstance(message, RecordingScreen.Left) for message in self.app.asked]
+
+
+@pytest.fixture
+def recording(growing_log, clock):
+    """Return what makes the screen of these records, and the log under it."""
+    made = []
+
+    def make(records, *, ours=True, ascii=False):
+        records = of_this_boot(records)
+        clock.now_ns = records[-1].t
+        made.append(Shown(growing_log(records), clock, FakeLaunch() if ours else None, ascii))
+        return made[-1]
+
+    yield make
+    for shown in made:
+        shown.follower.close()
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_shows_the_machine_and_since_when_and_where_it_is_recorded(recording, size, ascii):
+    shown = recording(recorded_machine(status=None), ascii=ascii)
+    async with shown.app.run_test(size=size) as pilot:
+        await shown.begin(pilot)
+        assert "Intel i7-9700K   8 cores" in shown.text
+        assert "61 °C" in shown.text
+        assert "recording since 14:56:00 " in shown.line
+        assert shown.line.endswith(shown.log.path.parent.name)
+        assert ascii is shown.text.isascii() or "°" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("for_s", "until"), [(7_200.0, "16:56:00"), (86_400.0, "2026-11-21 14:56")]
+)
+async def test_it_says_until_when_it_lasts(recording, for_s, until):
+    shown = recording(recorded_machine(status=None, for_s=for_s))
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert f"recording since 14:56:00, until {until} " in shown.line
+
+
+@pytest.mark.parametrize("for_s", ["2h", [2], {}, -1e300, 1e300, True])
+async def test_a_foreign_length_of_time_breaks_nothing(recording, for_s):
+    shown = recording(recorded_machine(status=None, for_s=for_s))
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert shown.line.startswith("recording since 14:56:00")
+
+
+async def test_what_is_recorded_meanwhile_is_shown_and_heard_of(recording):
+    header, *samples = recorded_machine(status=None)
+    shown = recording([header, *samples[:20]])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        late = replace(samples[20], memory=replace(samples[20].memory, used_mib=30_720))
+        shown.log.write(late, Notice(late.t, "the sensors [b]ended[/b]; they are started again"))
+        await shown.tick()
+        assert "30.0 of 32.0 GiB" in shown.text
+        await pilot.pause(0.1)
+        assert [toast.message for toast in shown.app._notifications] == [
+            "the sensors [b]ended[/b]; they are started again"
+        ]
+
+
+async def test_it_reads_on_under_the_screen_of_every_gpu(recording):
+    header, *samples = recorded_machine(status=None)
+    shown = recording([header, *samples[:20]])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await pilot.press("g")
+        await pilot.pause()
+        assert isinstance(shown.app.screen, GpusScreen)
+        shown.log.write(*samples[20:])
+        shown.screen.query_one(MachinePanel)._on_timer()
+        assert shown.follower.session.machine.latest.t == samples[-1].t
+
+
+async def test_at_its_end_it_says_from_when_to_when_it_was_recorded(recording):
+    header, *samples, result = recorded_machine()
+    shown = recording([header, *samples])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        assert shown.footer.startswith("s Stop  d Detach")
+        assert " now ─" in shown.text
+        shown.log.write(result)
+        await shown.tick()
+        assert "recorded 14:56:00 to 14:56:29 (00:29), completed " in shown.line
+        assert "Stop" not in shown.footer
+        assert "Detach" not in shown.footer
+        assert "stale" not in shown.text
+        assert " end ─" in shown.text
+        assert " now ─" not in shown.text
+        await pilot.press("q")
+        await pilot.pause()
+        assert shown.left == [True]
+
+
+async def test_one_that_was_interrupted_says_so(recording):
+    shown = recording(recorded_machine(status=None), ours=False)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        shown.log.drop_lock()
+        await shown.tick()
+        lines = shown.text.splitlines()
+        assert "(00:29), interrupted " in lines[-3]
+        assert "interrupted: its supervisor is gone and left no result" in lines[-2]
+
+
+async def test_a_log_that_was_cut_short_is_said(recording):
+    shown = recording(recorded_machine(status=None), ours=False)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        with shown.log.path.open("rb+") as log:
+            log.truncate(600)
+        await shown.tick()
+        await shown.tick()
+        assert "the log was cut short by another program" in shown.line
+
+
+@pytest.mark.parametrize(
+    ("lose", "loss"),
+    [(os.unlink, "was removed"), (lambda path: path.rename(f"{path}.old"), "was moved away")],
+)
+async def test_a_log_that_is_lost_is_said(recording, lose, loss):
+    shown = recording(recorded_machine(), ours=False)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        lose(shown.log.path)
+        await shown.tick()
+        assert shown.line == f"the log {loss} by another program: what it held until then is shown"
+
+
+async def test_silence_is_said_and_the_readings_are_stale(recording, clock):
+    shown = recording(recorded_machine(status=None), ours=False)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        clock.now_ns += 9 * SECOND
+        await shown.tick()
+        assert "no new record for 9 s" in shown.line
+        assert "stale 9 s" in shown.text
+
+
+async def test_s_asks_and_stops_it(recording):
+    header, *samples, notice, result = recorded_machine(status="stopped")
+    shown = recording([header, *samples])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        assert "Stop this recording?" in shown.text
+        await pilot.press("escape", "s", "s")
+        await pilot.pause()
+        assert shown.launch.words == ["stop"]
+        assert "stopping the recording since 14:56:00" in shown.line
+        shown.log.write(notice, result)
+        await shown.tick()
+        assert "stopped" in shown.line
+        assert shown.left == []
+
+
+async def test_d_leaves_it_running(recording):
+    shown = recording(recorded_machine(status=None))
+    async with shown.app.run_test() as pilot:
+        await shown.begin(pilot)
+        await pilot.press("d")
+        await pilot.pause()
+        assert (shown.launch.words, shown.screen.detached) == (["detach"], True)
+        assert shown.left == [True]
+
+
+async def test_an_attached_viewer_leaves_without_being_asked(recording):
+    shown = recording(recorded_machine(status=None), ours=False)
+    async with shown.app.run_test() as pilot:
+        await shown.begin(pilot)
+        assert "Detach" not in shown.footer
+        await pilot.press("q")
+        await pilot.pause()
+        assert shown.left == [True]
+
+
+async def test_whoever_quits_is_asked_and_waits_for_the_end(recording):
+    header, *samples, notice, result = recorded_machine(status="stopped")
+    shown = recording([header, *samples])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await pilot.press("q")
+        await pilot.pause()
+        assert "The machine is still being recorded." in shown.text
+        assert "it goes on; dlmon attach shows it again" in shown.text
+        await pilot.press("s")
+        await pilot.pause()
+        assert (shown.launch.words, shown.left) == (["stop"], [])
+        shown.log.write(notice, result)
+        await shown.tick()
+        assert shown.left == [True]
+
+
+async def test_a_question_about_what_has_ended_is_withdrawn(recording):
+    header, *samples, result = recorded_machine()
+    shown = recording([header, *samples])
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await pilot.press("q")
+        await pilot.pause()
+        shown.log.write(result)
+        shown.screen.query_one(MachinePanel).paint()
+        shown.screen.tick()
+        shown.screen.query_one(MachinePanel).paint()
+        shown.screen.tick()
+        await pilot.pause()
+        assert shown.app.screen is shown.screen
+        assert shown.left == []
+
+
+async def test_a_machine_of_which_nothing_is_known_is_shown_too(recording):
+    header, *_ = recorded_machine(status=None)
+    shown = recording([replace(header, machine=MachineFacts())])
+    async with shown.app.run_test() as pilot:
+        await shown.begin(pilot)
+        assert "waiting for the sensors" in shown.text
+        assert "recording since 14:56:00" in shown.line

@@ -1,0 +1,279 @@
+"""A person's own reference figures: read, written, and put among the published ones."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.comparison.compare import compare
+from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.published import (
+    COLUMNS,
+    Published,
+    PublishedError,
+    own_published,
+    own_published_path,
+    published,
+    published_row,
+    read_own_published,
+    write_published_row,
+)
+from dlmon.records import AccountPart, Result, RunSeconds, SecondsPerEpoch, Status, StepTime
+
+CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
+HEADER = "workload,device,metric,value,batch_size\n"
+ROW = "cifar10-cnn,My box,seconds_per_epoch,7.5,100\n"
+
+
+def result(**changes):
+    fields = {
+        "status": Status.COMPLETED,
+        "session": "20261120-145600-cifar10-cnn-7f3a",
+        "log": "/somewhere",
+        "workload": "cifar10-cnn",
+        "device": "gpu:0",
+        "options": {"batch_size": 100, "backend": "tensorflow", "precision": "float32"},
+        "wall_s": 30.0,
+        "wall": 1_795_186_560.0,
+        "seconds_per_epoch": SecondsPerEpoch(9.0234567, 9.0, 9.1, 3, projected=False),
+    }
+    return Result(**(fields | changes))
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Return where own figures are read from."""
+    path = tmp_path / "config" / "published.csv"
+    path.parent.mkdir()
+    monkeypatch.setenv("DLMON_PUBLISHED", str(path))
+    return path
+
+
+# ---- where it is ----
+
+
+def test_it_lies_beside_the_settings(monkeypatch, tmp_path):
+    monkeypatch.delenv("DLMON_PUBLISHED", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert own_published_path() == tmp_path / "dlmon" / "published.csv"
+    monkeypatch.setenv("DLMON_CONFIG", str(tmp_path / "else" / "config.toml"))
+    assert own_published_path() == tmp_path / "else" / "published.csv"
+    monkeypatch.setenv("DLMON_PUBLISHED", str(tmp_path / "mine.csv"))
+    assert own_published_path() == tmp_path / "mine.csv"
+
+
+@pytest.mark.usefixtures("no_home")
+def test_without_a_home_there_are_none(monkeypatch):
+    monkeypatch.delenv("DLMON_PUBLISHED", raising=False)
+    assert own_published() == ((), None)
+
+
+# ---- among the others ----
+
+
+def test_own_figures_stand_among_the_published_ones(own):
+    before = published("cifar10-cnn")
+    own.write_text(HEADER + ROW + "mnist-mlp,My box,seconds_per_epoch,1,128\n")
+    after = published("cifar10-cnn")
+    assert after[:-1] == before
+    assert (after[-1].device, after[-1].value, after[-1].own) == ("My box", 7.5, True)
+    (row,) = (row for row in compare("seconds_per_epoch", CIFAR, CIFAR) if row.label == "My box")
+    assert row.kind == "published"
+    assert row.comparable
+    assert row.published.own
+
+
+def test_what_was_changed_meanwhile_is_read_again(own):
+    assert own_published() == ((), None)
+    own.write_text(HEADER + ROW)
+    assert len(own_published()[0]) == 1
+    own.write_text(HEADER + ROW + ROW)
+    assert len(own_published()[0]) == 2
+    own.unlink()
+    assert own_published() == ((), None)
+
+
+def test_all_columns_are_read(own):
+    own.write_text(
+        ",".join(COLUMNS)
+        + '\nx,Box,gpu,"TensorFlow 2, mixed_float16",2026,train_step_ms,1.5,64,8,0.5,here,"a, b"\n'
+    )
+    (row,) = read_own_published(own)
+    assert row == Published(
+        *("x", "Box", "gpu", "TensorFlow 2, mixed_float16", 2026, "train_step_ms", 1.5, 64, 8, 0.5),
+        *("here", "a, b", True),
+    )
+    assert row.precision == "mixed_float16"
+    assert row.mode == "train"
+
+
+# ---- what is wrong with a row ----
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "line 1: the column workload is missing"),
+        ("workload,device\n", "line 1: the column metric is missing"),
+        (HEADER.replace("value", "value,colour"), 'line 1: "colour" is no column'),
+        (HEADER.replace("value", "value,value"), 'line 1: "value" is no column, or stands'),
+        (HEADER + ROW + "a,b\n", "line 3: it has 2 cells, and the first line names 5"),
+        (HEADER + ROW.replace("My box", ""), "line 2: device is empty"),
+        (HEADER + ROW.replace("7.5", "fast"), 'line 2: value is "fast", which is no number'),
+        (HEADER + ROW.replace("7.5", "-1"), "line 2: value is"),
+        (HEADER + ROW.replace("7.5", "nan"), "line 2: value is"),
+        (HEADER + ROW.replace("7.5", "1e999"), "line 2: value is"),
+        (HEADER + ROW.replace(",100", ",0"), 'line 2: batch_size is "0", which is no whole number'),
+        (HEADER + ROW.replace(",100", ",1e2"), "line 2: batch_size is"),
+        (HEADER + ROW.replace("seconds_per_epoch", "speed"), 'line 2: "speed" is no metric'),
+        (HEADER + "\n\n" + ROW.replace("7.5", "0"), "line 4: value is"),
+        (HEADER + 'a,"b\n', "line 2: unexpected end of data"),
+    ],
+)
+def test_a_wrong_row_is_named_with_file_and_line(own, text, says):
+    own.write_text(text)
+    with pytest.raises(PublishedError) as refused:
+        read_own_published(own)
+    assert str(refused.value).startswith(str(own))
+    assert says in str(refused.value)
+    rows, problem = own_published()
+    assert rows == ()
+    assert problem == str(refused.value)
+    assert len(published("cifar10-cnn")) == 7
+
+
+def test_what_is_no_text_is_refused(own):
+    own.write_bytes(b"\xff\xfe\x00")
+    assert "no text in UTF-8" in own_published()[1]
+    own.unlink()
+    own.mkdir()
+    assert "a directory" in own_published()[1]
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: (HEADER + text).encode()))
+def test_whatever_the_file_holds_it_is_read_or_refused_in_one_sentence(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("own") / "published.csv"
+    path.write_bytes(content)
+    refused, rows = "", ()
+    try:
+        rows = read_own_published(path)
+    except PublishedError as error:
+        refused = str(error)
+    assert "\n" not in refused
+    assert all(row.value > 0 and row.batch_size > 0 for row in rows)
+
+
+# ---- writing one ----
+
+
+def test_a_session_becomes_a_row_that_is_read_again(own):
+    assert write_published_row(result(), "My box") == own
+    write_published_row(result(options={"batch_size": 32, "price": "0.5"}), "Another")
+    first, second = read_own_published(own)
+    assert (first.device, first.device_kind, first.value) == ("My box", "gpu", 9.02346)
+    assert (first.metric, first.batch_size, first.year) == ("seconds_per_epoch", 100, 2026)
+    assert first.framework == "TensorFlow"
+    assert first.source == "session 20261120-145600-cifar10-cnn-7f3a"
+    assert (second.batch_size, second.price_usd_per_hour) == (32, 0.5)
+    assert own.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_metric_is_that_of_the_published_figures(own):
+    step = StepTime(median=14.0, p95=17.0, mean=15.5)
+    whole = RunSeconds(52.0, None, None, projected=False)
+    for changes, metric, value in (
+        ({"workload": "mnist-mlp-small", "run_seconds": whole}, "run_seconds", "52"),
+        ({"workload": "resnet50", "step_ms": step}, "train_step_ms", "15.5"),
+        (
+            {"step_ms": step, "options": {"batch_size": 1, "mode": "inference"}},
+            "forward_ms",
+            "15.5",
+        ),
+        (
+            {"step_ms": step, "options": {"batch_size": 1, "mode": "gradients"}},
+            "forward_backward_ms",
+            "15.5",
+        ),
+        ({"workload": "my-script.py"}, "seconds_per_epoch", "9.02346"),
+    ):
+        (cells,) = csv.reader([published_row(result(**changes), "Box")])
+        named = dict(zip(COLUMNS, cells, strict=True))
+        assert (named["metric"], named["value"]) == (metric, value)
+
+
+def test_a_projection_says_so(own):
+    projected = SecondsPerEpoch(9.0, 8.9, 9.1, 0, projected=True)
+    assert published_row(result(seconds_per_epoch=projected), "Box").endswith(",projected\n")
+
+
+def test_what_speaks_against_a_figure_stands_beside_it(own):
+    against = {"too_short": "too short: 1.2 s of steady batches", "stalls": "stalls took 3 %"}
+    write_published_row(result(against=against), "Box")
+    assert read_own_published(own)[0].note == "; ".join(against.values())
+
+
+def test_a_mixed_precision_stays_one(own):
+    options = {"batch_size": 100, "backend": "jax", "precision": "mixed_bfloat16"}
+    write_published_row(result(options=options), "Box")
+    assert read_own_published(own)[0].precision == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "says"),
+    [
+        ({}, "", "give the reference figure a name"),
+        ({}, " \x1b[31m ", "give the reference figure a name"),
+        ({"seconds_per_epoch": None}, "Box", "has no time to stand as a reference figure"),
+        ({"options": {}}, "Box", "has no time"),
+        ({"workload": "resnet50"}, "Box", "has no time"),
+        (
+            {
+                "workload": "mnist-mlp-small",
+                "run_seconds": RunSeconds(50.0, 45.0, 55.0, projected=True),
+                "account": {AccountPart.TRAINING: 20.0},
+            },
+            "Box",
+            "was not evaluated",
+        ),
+    ],
+)
+def test_what_can_t_be_a_reference_figure_is_refused(own, changes, name, says):
+    with pytest.raises(PublishedError, match=says):
+        write_published_row(result(**changes), name)
+    assert not own.exists()
+
+
+def test_a_wrong_file_is_left_as_it_is(own):
+    own.write_text("nonsense\n")
+    with pytest.raises(PublishedError, match="line 1"):
+        write_published_row(result(), "Box")
+    assert own.read_text() == "nonsense\n"
+
+
+def test_a_file_with_other_columns_keeps_them(own):
+    own.write_text(HEADER + ROW.rstrip())
+    write_published_row(result(), "Box")
+    assert own.read_text() == HEADER + ROW + "cifar10-cnn,Box,seconds_per_epoch,9.02346,100\n"
+
+
+@pytest.mark.parametrize("name", ["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", '=HYPERLINK("x")'])
+def test_no_cell_is_a_formula(own, name):
+    write_published_row(result(), name)
+    for cells in csv.reader(own.read_text().splitlines()):
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+    assert read_own_published(own)[0].device == name
+
+
+@given(st.text(max_size=400), st.text(max_size=50), st.text(max_size=50))
+def test_foreign_text_makes_one_clean_row(name, workload, session):
+    try:
+        line = published_row(result(workload=workload, session=session), name)
+    except PublishedError:
+        return
+    assert line.endswith("\n")
+    assert not {c for c in line[:-1] if ord(c) < 32}
+    (cells,) = csv.reader(io.StringIO(line, newline=""))
+    assert len(cells) == len(COLUMNS)
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)

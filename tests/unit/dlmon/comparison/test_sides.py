@@ -1,0 +1,254 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.comparison.sides import (
+    FIGURES,
+    THROUGHPUT,
+    NotComparable,
+    RunFigures,
+    compare_sides,
+    is_slower_by,
+)
+from dlmon.records import MachineFacts, Status
+from dlmon.statistics.claims import Claim
+from dlmon.statistics.ratios import Basis
+
+OPTIONS = {"batch_size": 100, "threads": 2, "log_dir": "/somewhere", "price": None}
+VERSIONS = {"keras": "3.12", "backend": "tensorflow"}
+RUN = RunFigures(
+    session="a",
+    host="tower",
+    wall=1.0,
+    status=Status.COMPLETED,
+    workload="cifar10-cnn",
+    options=OPTIONS,
+    versions=VERSIONS,
+    machine=MachineFacts(cpu_model="Some CPU", cores=8),
+    device="cpu",
+    batch_size=100,
+    precision="float32",
+    mode="train",
+    data="synthetic",
+    samples=50_000,
+    is_projected=False,
+)
+
+
+def run(session, throughput=1_000.0, values=None, **changes):
+    values = {THROUGHPUT: throughput, **(values or {})}
+    return replace(RUN, session=session, values=values, **changes)
+
+
+def side(name, *throughputs, **changes):
+    return [run(f"{name}{number}", one, **changes) for number, one in enumerate(throughputs)]
+
+
+def figure(comparison, name):
+    (found,) = (each for each in comparison.figures if each.name == name)
+    return found
+
+
+def test_from_two_runs_a_side_the_interval_decides():
+    base = side("a", 1_000.0, 1_010.0, 990.0)
+    faster = compare_sides(base, side("b", 1_100.0, 1_110.0, 1_090.0))
+    assert faster.claim is Claim.FASTER
+    assert faster.throughput.ratio.basis is Basis.RUNS
+    assert faster.throughput.runs == (3, 3)
+    assert faster.throughput.is_better
+    assert compare_sides(base, side("b", 900.0, 910.0, 890.0)).claim is Claim.SLOWER
+    assert compare_sides(base, side("b", 1_004.0, 984.0, 1_013.0)).claim is Claim.UNCLEAR
+
+
+def test_a_side_has_the_geometric_mean_of_its_runs():
+    compared = compare_sides(side("a", 100.0, 400.0), side("b", 200.0))
+    assert compared.throughput.base == pytest.approx(200)
+    assert compared.throughput.ratio.value == pytest.approx(1)
+
+
+def test_less_time_is_better_and_utilisation_is_neither():
+    times = {"seconds_per_epoch": 9.0, "cpu_pct": 50.0}
+    base = [run(f"a{n}", 1_000 + n, {k: v + n / 100 for k, v in times.items()}) for n in range(3)]
+    new = [
+        run(f"b{n}", 2_000 + n, {k: v / 2 + n / 100 for k, v in times.items()}) for n in range(3)
+    ]
+    compared = compare_sides(base, new)
+    assert figure(compared, "seconds_per_epoch").is_better is True
+    assert figure(compare_sides(new, base), "seconds_per_epoch").is_better is False
+    assert figure(compared, "cpu_pct").ratio.is_significant
+    assert figure(compared, "cpu_pct").is_better is None
+
+
+def test_one_run_a_side_is_not_significant_however_far_they_lie_apart():
+    compared = compare_sides(side("a", 100.0), side("b", 900.0))
+    assert compared.claim is Claim.UNKNOWN
+    assert not compared.throughput.ratio.is_significant
+
+
+def test_earlier_runs_of_the_same_conditions_say_how_runs_differ():
+    base, new = side("a", 1_000.0), side("b", 1_200.0)
+    earlier = side("e", 1_000.0, 1_010.0, 990.0, 1_005.0, 995.0)
+    compared = compare_sides(base, new, earlier)
+    assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
+    assert compared.claim is Claim.FASTER
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "another"},
+        {"workload": "mnist-mlp"},
+        {"device": "gpu:0"},
+        {"options": OPTIONS | {"threads": 4}},
+    ],
+)
+def test_earlier_runs_of_other_conditions_say_nothing(change):
+    earlier = side("e", 1_000.0, 1_010.0, 990.0, **change)
+    compared = compare_sides(side("a", 1_000.0), side("b", 1_200.0), earlier)
+    assert compared.claim is Claim.UNKNOWN
+
+
+def test_earlier_runs_with_other_versions_are_a_group_of_their_own():
+    new_version = {"versions": VERSIONS | {"keras": "4"}}
+    earlier = [*side("e", 1_000.0, 1_010.0), *side("f", 2_000.0, 2_020.0, **new_version)]
+    compared = compare_sides(side("a", 1_000.0), side("b", 1_200.0), earlier)
+    assert compared.claim is Claim.FASTER
+
+
+def test_the_compared_runs_themselves_are_no_earlier_ones():
+    base, new = side("a", 1_000.0), side("b", 1_001.0)
+    assert compare_sides(base, new, [*base, *new]).claim is Claim.UNKNOWN
+
+
+def test_where_one_side_has_several_runs_they_say_how_runs_differ():
+    compared = compare_sides(side("a", 1_000.0, 1_010.0, 990.0), side("b", 1_500.0))
+    assert compared.throughput.ratio.basis is Basis.LIKE_RUNS
+    assert compared.claim is Claim.FASTER
+
+
+# ---- unlike runs ----
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"workload": "mnist-mlp"}, "network cifar10-cnn, not mnist-mlp"),
+        ({"batch_size": 32}, "batch size 100, not 32"),
+        ({"precision": "mixed_float16"}, "precision float32, not mixed_float16"),
+        ({"mode": "inference"}, "mode train, not inference"),
+        ({"data": "real"}, "data synthetic, not real"),
+        ({"data": None}, "data synthetic, not –"),
+    ],
+)
+def test_what_is_unlike_is_named(change, says):
+    assert compare_sides(side("a", 1.0), side("b", 1.0, **change)).unlike == (says,)
+
+
+def test_unlike_runs_on_one_side_are_named_too():
+    base = [run("a"), run("b", batch_size=32)]
+    assert compare_sides(base, [run("c")]).unlike == ("batch size 100, 32, not 100",)
+
+
+def test_epochs_of_another_length_are_not_compared_but_throughput_is():
+    times = {"seconds_per_epoch": 9.0}
+    compared = compare_sides([run("a", values=times)], [run("b", values=times, samples=60_000)])
+    assert compared.unlike == ()
+    assert compared.throughput.ratio is not None
+    assert figure(compared, "seconds_per_epoch").ratio is None
+    assert figure(compared, "seconds_per_epoch").why == "their epochs differ in length"
+
+
+def test_a_projection_is_not_compared_with_what_was_measured():
+    times = {"seconds_per_epoch": 9.0}
+    compared = compare_sides([run("a", values=times)], [run("b", values=times, is_projected=True)])
+    assert figure(compared, "seconds_per_epoch").ratio is None
+
+
+def test_options_and_environment_that_differ_are_named():
+    changed = {
+        "options": OPTIONS | {"threads": 4, "jit": True, "log_dir": "/elsewhere"},
+        "versions": VERSIONS | {"keras": "4"},
+        "machine": MachineFacts(cpu_model="Another CPU", cores=8),
+    }
+    compared = compare_sides([run("a"), run("c")], [run("b", **changed)])
+    found = {each.name: (each.base, each.new) for each in compared.options}
+    assert found == {"threads": ("2", "4"), "jit": ("–", "yes")}
+    found = {each.name: (each.base, each.new) for each in compared.environment}
+    assert found == {"CPU": ("Some CPU", "Another CPU"), "version of keras": ("3.12", "4")}
+
+
+def test_what_a_log_calls_its_options_is_cut_and_cleaned():
+    hostile = {"\x1b[31mred" * 50: ["\x1b]0;title\x07" * 50]}
+    (found,) = compare_sides([run("a")], [run("b", options=OPTIONS | hostile)]).options
+    assert "\x1b" not in found.name + found.new
+    assert len(found.name) <= 60
+    assert len(found.new) <= 60
+
+
+# ---- what can't be compared at all ----
+
+
+def test_a_run_is_not_compared_with_itself():
+    with pytest.raises(NotComparable, match="a is on both sides"):
+        compare_sides([run("a"), run("b")], [run("c"), run("a")])
+
+
+def test_a_run_without_a_throughput_is_refused_with_its_reason():
+    none = replace(run("a"), values={}, why="the run was too short for a figure")
+    with pytest.raises(
+        NotComparable, match="a has no throughput to compare: the run was too short"
+    ):
+        compare_sides([none], [run("b")])
+    with pytest.raises(NotComparable, match="none of these 2 runs has a throughput"):
+        compare_sides([run("b")], [none, replace(none, session="c")])
+
+
+def test_of_several_runs_one_without_a_throughput_is_left_out():
+    none = replace(run("a"), values={})
+    compared = compare_sides([none, run("b"), run("c")], side("d", 1.0, 2.0))
+    assert compared.left_out == (none,)
+    assert compared.throughput.runs == (2, 2)
+
+
+# ---- slower by so much ----
+
+
+def test_slower_by_so_much_counts_only_beyond_the_interval():
+    base = side("a", 1_000.0, 1_001.0, 999.0)
+    compared = compare_sides(base, side("b", 900.0, 901.0, 899.0))
+    assert is_slower_by(compared, 0.0)
+    assert is_slower_by(compared, 0.09)
+    assert not is_slower_by(compared, 0.11)
+    assert not is_slower_by(compare_sides(side("b", 900.0, 901.0), base), 0.0)
+    assert not is_slower_by(compare_sides(base, side("b", 900.0, 1_200.0, 700.0)), 0.05)
+    assert not is_slower_by(compare_sides(side("a", 1_000.0), side("b", 100.0)), 0.05)
+
+
+numbers = st.floats(0, 1e300) | st.sampled_from([0.0, 1e-300])
+any_run = st.builds(
+    lambda session, values, batch_size, windows: replace(
+        RUN, session=session, values=values, batch_size=batch_size, windows=windows
+    ),
+    st.text(max_size=3),
+    st.dictionaries(st.sampled_from([*FIGURES, "account.stalls"]), numbers, max_size=6),
+    st.sampled_from([None, 1, 2]),
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 10**12)), max_size=19),
+)
+
+
+@given(
+    st.lists(any_run, min_size=1, max_size=4),
+    st.lists(any_run, min_size=1, max_size=4),
+    st.lists(any_run, max_size=6),
+)
+def test_whatever_logs_hold_it_is_compared_or_refused(base, new, earlier):
+    try:
+        compared = compare_sides(base, new, earlier)
+    except NotComparable:
+        return
+    assert compared.figures[0].name == THROUGHPUT
+    for each in compared.figures:
+        if min(each.runs) < 2 and not earlier and max(each.runs) < 2:
+            assert each.ratio is None or not each.ratio.is_significant

@@ -1,0 +1,256 @@
+from pathlib import Path
+
+import pytest
+from fakes.recorded import folded, recorded_machine, recorded_session
+from fakes.strategies import ANY_RECORDS, SECOND_NS, TRAINING_RECORDS, header
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlmon.records import (
+    AccountPart,
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Machine,
+    Phase,
+    Result,
+    Validation,
+    decode,
+)
+from dlmon.session.session import Session
+
+DATA = Path(__file__).parents[3] / "data"
+LOGS = sorted(DATA.rglob("session.jsonl"))
+RESULT = Result("completed", "id", "log", "cifar10-cnn", None, {}, wall_s=1.0)
+
+
+def account_of(*records, now_s=None, **changes):
+    session = Session(header(**changes))
+    for record in records:
+        session.fold(record)
+    snapshot = session.snapshot(None if now_s is None else at(now_s))
+    assert_adds_up(snapshot)
+    return {str(part): pytest.approx(seconds) for part, seconds in snapshot.account.items()}
+
+
+def assert_adds_up(snapshot):
+    total = sum(snapshot.account.values())
+    assert total == pytest.approx(snapshot.elapsed_s, rel=0.001, abs=1e-6)
+    assert all(seconds > 0 for seconds in snapshot.account.values())
+    assert list(snapshot.account) == [part for part in AccountPart if part in snapshot.account]
+
+
+def at(seconds):
+    return round(seconds * SECOND_NS)
+
+
+def batches(epoch, start_s, *steps_s, first=0, opening_s=None, samples=100, **more):
+    dt_us = tuple(round(step_s * 1e6) for step_s in steps_s)
+    opening_us = None if opening_s is None else round(opening_s * 1e6)
+    t = at(start_s) + dt_us[0] * 1000
+    return Batches(epoch, first, samples, t, dt_us, opening_us=opening_us, **more)
+
+
+def phase(start_s, name, **more):
+    return Phase(at(start_s), name, **more)
+
+
+def epoch(number, begin_s, train_end_s, end_s, validation=None):
+    times = (at(begin_s), at(train_end_s), at(end_s))
+    return Epoch(number, *times, whole=True, samples=1000, metrics={}, validation=validation)
+
+
+STARTED = (
+    phase(0.1, "importing"),
+    phase(3.0, "loading"),
+    phase(4.0, "building"),
+    phase(4.5, "compiling"),
+    phase(6.0, "training"),
+)
+FIRST_EPOCH = (*STARTED, batches(0, 5.0, 1.0, *[0.1] * 40))
+
+
+def test_each_part_of_a_run_has_its_time():
+    account = account_of(
+        *FIRST_EPOCH,
+        phase(10.0, "validating"),
+        epoch(0, 5.0, 10.0, 11.5, Validation(at(10.0), at(10.1), at(11.0), at(11.0), 10)),
+        phase(12.0, "opening", epoch=1),
+        phase(14.0, "training"),
+        batches(1, 14.0, *[0.1] * 20, opening_s=2.0),
+        epoch(1, 12.0, 16.0, 16.0),
+        phase(16.0, "closing"),
+        phase(17.0, "evaluating"),
+        Evaluation(at(17.0), at(19.0), 10, 1000, True, {}),
+        phase(19.0, "closing"),
+        Result("completed", "id", "log", "cifar10-cnn", None, {}, wall_s=20.0, t=at(20.0)),
+    )
+    assert account == {
+        "startup": 3.0,
+        "loading": 1.0,
+        "building": 0.5,
+        "compiling": 1.4,
+        "training": 6.1,
+        "openings": 2.0,
+        "validation": 1.0,
+        "evaluation": 2.0,
+        "gaps": 2.0,
+        "closing": 1.0,
+    }
+
+
+def test_a_step_that_takes_over_ten_times_as_long_has_stalled():
+    stalled = batches(0, 10.0, 0.1, 3.1, 0.1, first=41)
+    assert account_of(*FIRST_EPOCH, stalled)["stalls"] == pytest.approx(3.0, rel=0.01)
+    slow = batches(0, 10.0, 0.1, 0.9, 0.1, first=41)
+    assert "stalls" not in account_of(*FIRST_EPOCH, slow)
+
+
+def test_stalls_among_summarised_batches_are_known_about():
+    summary = BatchSummary(
+        epoch=0,
+        first=41,
+        count=10,
+        samples=1000,
+        t=at(10.1),
+        t_last=at(13.9),
+        time_us=3_900_000,
+        step_us=(100_000,) * 6 + (3_000_000,),
+        stalls=1,
+    )
+    account = account_of(*FIRST_EPOCH, summary)
+    assert account["stalls"] == pytest.approx(2.9)
+    assert account["training"] == pytest.approx(5.1, rel=0.01)
+
+
+def test_the_first_batch_of_another_size_compiles():
+    short = batches(0, 10.0, 1.05, first=41, samples=50)
+    assert account_of(*FIRST_EPOCH, short)["compiling"] == pytest.approx(1.4 + 1.0)
+
+
+def test_what_runs_now_has_the_time_since_the_last_record():
+    assert account_of(now_s=2) == {"startup": 2.0}
+    assert account_of(*STARTED[:4], now_s=7)["compiling"] == 2.5
+    assert account_of(*FIRST_EPOCH, now_s=11)["training"] == 5.1
+    assert account_of(*FIRST_EPOCH, Machine(at(15), 0.0), now_s=15)["stalls"] == 5.0
+    # The supervisor may be suspended while training goes on.
+    assert "stalls" not in account_of(*FIRST_EPOCH, Machine(at(11), 0.0), now_s=15)
+    closing = account_of(*FIRST_EPOCH, epoch(0, 5, 10, 10), phase(10, "closing"), now_s=14)
+    assert (closing["closing"], "gaps" in closing) == (4.0, False)
+
+
+def test_what_comes_after_the_last_batch_of_a_run_that_is_over_is_its_end():
+    ended = Result("failed", "id", "log", "cifar10-cnn", None, {}, wall_s=13.0, t=at(13.0))
+    assert account_of(*FIRST_EPOCH, ended)["closing"] == 3.0
+    failed = account_of(*STARTED[:3], ended)
+    assert (failed["building"], "closing" in failed) == (9.0, False)
+
+
+def test_batches_that_were_not_recorded_are_steps_all_the_same():
+    account = account_of(*STARTED, batches(0, 8.0, 0.1, first=20), epoch(0, 5.0, 12.0, 12.5))
+    assert (account["training"], account["gaps"]) == (pytest.approx(6.0), pytest.approx(0.5))
+
+
+def test_a_recorded_machine_has_no_account_and_no_figure_to_doubt():
+    session = folded(recorded_machine())
+    assert (session.snapshot().account, session.snapshot().validity) == ({}, None)
+
+
+def test_passes_of_inference_are_steps():
+    account = account_of(
+        phase(1, "compiling"),
+        phase(3, "predicting"),
+        batches(0, 1.0, 2.0, *[0.1] * 30),
+        epoch(0, 1.0, 6.0, 6.0),
+        phase(6.0, "closing"),
+        phase(7.0, "predicting"),
+        batches(1, 7.0, *[0.1] * 10),
+    )
+    assert account == {"startup": 1.0, "compiling": 1.9, "training": 4.1, "gaps": 1.0}
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+def test_the_parts_of_a_recorded_run_add_up(path):
+    first, *records = [decode(line) for line in path.read_bytes().splitlines()]
+    session = Session(first)
+    for record in records:
+        session.fold(record)
+        assert_adds_up(session.snapshot())
+    account = session.snapshot().account
+    result = session.result
+    assert sum(account.values()) == pytest.approx(result.wall_s, rel=0.01)
+    assert account[AccountPart.STARTUP] > 1
+    if result.status == "completed":
+        assert account[AccountPart.TRAINING] > 0.2
+        assert account[AccountPart.EVALUATION] > 0.1
+
+
+RUNS = (
+    recorded_session("training", ended=1, samples=4_000),
+    recorded_session(workload="mnist-mlp-small", samples=6_400, epochs=2),
+    recorded_session(samples=4_000, status="stopped"),
+    recorded_session("training", ended=0, samples=4_000, steps_cap=120),
+)
+
+
+@given(st.sampled_from(RUNS), st.data())
+@settings(deadline=None, max_examples=40)
+def test_at_any_moment_the_parts_add_up(records, data):
+    until = data.draw(st.integers(1, len(records)))
+    session = folded(records[:until])
+    later_ns = data.draw(st.integers(0, 100 * SECOND_NS))
+    assert_adds_up(session.snapshot(session.last_t + later_ns))
+
+
+@given(st.lists(st.integers(0, 10_000), max_size=8), st.data())
+@settings(deadline=None, max_examples=40)
+def test_a_log_that_lacks_or_repeats_records_adds_up(places, data):
+    first, *records = data.draw(st.sampled_from(RUNS))
+    for place in places:
+        index = place % len(records)
+        if place % 2:
+            records.insert(place // 2 % len(records), records[index])
+        elif len(records) > 1:
+            del records[index]
+    assert_adds_up(folded([first, *records]).snapshot())
+
+
+@given(TRAINING_RECORDS | ANY_RECORDS)
+@settings(deadline=None, max_examples=200)
+def test_whatever_a_log_holds_adds_up(records):
+    session = Session(header())
+    for record in records:
+        session.fold(record)
+    assert_adds_up(session.snapshot())
+
+
+def test_a_log_that_goes_on_in_another_file_knows_what_was_before():
+    records = RUNS[0]
+    session = folded(records)
+    continued = folded([records[0], *session.so_far()])
+    whole, after = session.snapshot().account, continued.snapshot().account
+    for part in (AccountPart.STARTUP, AccountPart.LOADING, AccountPart.VALIDATION):
+        assert after[part] == pytest.approx(whole[part], abs=0.01)
+
+
+def test_a_million_summarised_batches_add_up():
+    records = [*FIRST_EPOCH]
+    for number in range(2_000):
+        start_s = 10.0 + number
+        records.append(
+            BatchSummary(
+                0,
+                41 + 1000 * number,
+                1000,
+                100_000,
+                at(start_s + 0.001),
+                at(start_s + 1),
+                1_000_000,
+                (900, 950, 990, 1000, 1010, 1050, 1100),
+                stalls=0,
+            )
+        )
+    account = account_of(*records, epoch(0, 5.0, 2010.0, 2012.0))
+    assert account["training"] == pytest.approx(2004, rel=0.01)
+    assert account["gaps"] == 2.0

@@ -1,0 +1,158 @@
+import contextlib
+import json
+
+import pytest
+from fakes.forged_logs import forge_logs
+from fakes.recorded import recorded_session, write_log
+from fakes.strategies import ANY_RECORDS, header
+from hypothesis import given, settings
+
+from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
+from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.folder import LogError
+from dlmon.records import Batches, Result, Status
+from dlmon.session.figures import compare_logs, figures_of_entry, read_figures
+from tui.formatting.sides import figure_rows, shown_columns
+from tui.plain.sides import sides_json
+
+
+def log_of(tmp_path, name="a", records=None, **options):
+    records = records or recorded_session(session_id=name, **options)
+    return write_log(tmp_path, records, name)
+
+
+def test_a_log_gives_what_its_result_says(tmp_path):
+    records = recorded_session()
+    (result,) = (record for record in records if isinstance(record, Result))
+    run = read_figures(log_of(tmp_path, records=records))
+    assert run.session == records[0].id
+    assert run.status is Status.COMPLETED
+    assert run.values[THROUGHPUT] == pytest.approx(result.samples_per_second.mean)
+    assert run.values["seconds_per_epoch"] == pytest.approx(result.seconds_per_epoch.value)
+    assert run.values["step_ms.median"] == result.step_ms.median
+    assert run.values["compile_s"] == pytest.approx(result.compile_s)
+    assert (run.batch_size, run.precision, run.mode) == (100, "float32", "train")
+    assert run.samples == 50_000
+    assert run.is_projected is False
+
+
+def test_what_the_machine_did_counts_while_it_trained(tmp_path):
+    values = read_figures(log_of(tmp_path)).values
+    assert 50 < values["gpu_pct"] <= 100
+    assert values["gpu_power_w"] > 0
+    assert values["memory_mib"] > 0
+    assert values["gpu_memory_mib"] > 0
+    assert "gpu_pct" not in read_figures(log_of(tmp_path, "no-gpu", gpus=0)).values
+
+
+def test_windows_and_the_curve_are_of_steady_training(tmp_path):
+    run = read_figures(log_of(tmp_path))
+    assert len(run.windows) >= 10
+    assert all(time_us >= 1_000_000 for _, time_us in run.windows)
+    rate = 1e6 * sum(s for s, _ in run.windows) / sum(t for _, t in run.windows)
+    assert rate == pytest.approx(run.values[THROUGHPUT], rel=0.02)
+    assert run.curve.seconds > 20
+    columns = run.curve.columns(run.curve.seconds, 10)
+    assert sum(columns[1:5]) / 4 == pytest.approx(run.values[THROUGHPUT], rel=0.2)
+    assert run.curve.columns(2 * run.curve.seconds, 10)[-3:] == [None] * 3
+
+
+def test_the_price_of_an_epoch_follows_from_its_time(tmp_path):
+    header, *rest = recorded_session()
+    header.options["price"] = "3.6"
+    values = read_figures(log_of(tmp_path, records=[header, *rest])).values
+    assert values["cost_usd_per_epoch"] == pytest.approx(values["seconds_per_epoch"] / 1000)
+
+
+def test_a_run_that_was_too_short_says_so(tmp_path):
+    run = read_figures(log_of(tmp_path, reached="compiling"))
+    assert THROUGHPUT not in run.values
+    assert run.why
+    assert run.windows == ()
+    assert run.curve is None
+
+
+def test_an_entry_gives_the_same_without_its_log(tmp_path):
+    log = log_of(tmp_path)
+    whole, brief = read_figures(log), figures_of_entry(read_entry(log))
+    assert brief.values[THROUGHPUT] == pytest.approx(whole.values[THROUGHPUT])
+    assert (brief.device, brief.samples) == (whole.device, whole.samples)
+    assert figures_of_entry(read_entry(log_of(tmp_path, "b", reached="training"))).values == {}
+
+
+def test_other_sessions_of_the_directory_say_how_runs_differ(tmp_path):
+    logs = [log_of(tmp_path, name, step_us=us) for name, us in (("a", 18_000), ("b", 20_000))]
+    alone = compare_logs(logs[:1], logs[1:])
+    assert alone.throughput.ratio.p is None
+    for name, step_us in (("c", 18_010), ("d", 17_990), ("e", 18_020)):
+        log_of(tmp_path, name, step_us=step_us)
+    log_of(tmp_path, "f", status="failed")
+    assert compare_logs(logs[:1], logs[1:]).throughput.ratio.is_significant
+
+
+def test_a_session_is_not_compared_with_itself(tmp_path):
+    log = log_of(tmp_path)
+    with pytest.raises(NotComparable):
+        compare_logs([log], [log])
+
+
+def test_a_log_that_goes_on_in_another_file_is_read_whole(tmp_path):
+    header, *rest = recorded_session()
+    middle = len(rest) // 2
+    log = log_of(tmp_path, records=[header, *rest[:middle]])
+    write_log(tmp_path / "rest", [header, *rest[middle:]], "a").rename(
+        log.with_name("session-2.jsonl")
+    )
+    whole = read_figures(log_of(tmp_path, "whole", records=[header, *rest]))
+    assert read_figures(log).windows == whole.windows
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    log = log_of(tmp_path)
+    log.write_bytes(b"\x00\xff not a log\n")
+    with pytest.raises(LogError, match="is not a dlmon log"):
+        read_figures(log)
+    with pytest.raises(LogError):
+        read_figures(tmp_path / "nowhere.jsonl")
+
+
+def test_a_log_of_batches_alone_gives_what_is_known(tmp_path):
+    header, *rest = recorded_session(gpus=0)
+    records = [header, *(record for record in rest if isinstance(record, Batches))]
+    run = read_figures(log_of(tmp_path, records=records))
+    assert run.values[THROUGHPUT] > 0
+    assert run.samples is None
+
+
+@settings(max_examples=40)
+@given(ANY_RECORDS, ANY_RECORDS)
+def test_whatever_two_logs_hold_they_are_compared_or_refused(tmp_path_factory, first, second):
+    log_dir = tmp_path_factory.mktemp("logs")
+    logs = [
+        write_log(log_dir, [header(id=name), *records], name)
+        for name, records in (("a", first), ("b", second))
+    ]
+    with contextlib.suppress(NotComparable):
+        compared = compare_logs(logs[:1], logs[1:])
+        assert compared.throughput.runs == (1, 1)
+        shown_columns(figure_rows(compared), 80)
+        json.dumps(sides_json(compared), allow_nan=False)
+
+
+def test_forged_logs_are_compared_or_refused(tmp_path):
+    forge_logs(tmp_path)
+    good = read_figures(write_log(tmp_path / "good", recorded_session(), "good"))
+    for entry in list_sessions(tmp_path):
+        with contextlib.suppress(NotComparable, LogError):
+            compared = compare_sides([good], [read_figures(entry.path)])
+            cells = [cell for row in figure_rows(compared) for cell in row.cells]
+            assert "".join(cells).isprintable()
+            assert max(map(len, cells)) < 100
+            json.dumps(sides_json(compared), allow_nan=False)
+
+
+def test_a_session_that_will_never_be_steady_is_not_called_so_yet(tmp_path):
+    run = read_figures(log_of(tmp_path, reached="compiling"))
+    assert run.status is Status.INTERRUPTED
+    assert "not steady yet" not in run.why
+    assert "too short" in run.why

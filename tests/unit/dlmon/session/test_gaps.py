@@ -1,0 +1,150 @@
+import pytest
+from fakes.strategies import SECOND_NS, header
+
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Cpu,
+    Disk,
+    Epoch,
+    Evaluation,
+    Machine,
+    Memory,
+    Phase,
+    Pressure,
+    ProcessTree,
+)
+from dlmon.session.gaps import MAX_GAPS, GapKind, Gaps, Meanwhile
+from dlmon.session.session import Session
+
+
+def at(seconds):
+    return round(seconds * SECOND_NS)
+
+
+def batches(epoch, start_s, *steps_s, first=0, opening_s=None, samples=100, per_execution=None):
+    dt_us = tuple(round(step_s * 1e6) for step_s in steps_s)
+    opening_us = None if opening_s is None else round(opening_s * 1e6)
+    t = at(start_s) + dt_us[0] * 1000
+    return Batches(epoch, first, samples, t, dt_us, opening_us, per_execution)
+
+
+def reading(t_s, cpu_pct=0.0, **more):
+    cpu = Cpu(pct=cpu_pct, cores=(0, 0, 0, 0), **more)
+    return Machine(
+        at(t_s),
+        0.0,
+        cpu=cpu,
+        memory=Memory(swap_mib_s=0.0),
+        disk=Disk(1.0, 2.0),
+        process=ProcessTree(cpu_pct=50.0),
+        pressure=Pressure(cpu_pct=3.0, memory_pct=0.0, io_pct=1.0),
+    )
+
+
+TRAINED = (
+    Phase(at(1), "compiling"),
+    Phase(at(3), "training"),
+    batches(0, 1.0, 2.0, *[0.1] * 50),
+)
+
+
+def gaps_of(*records):
+    session = Session(header())
+    for record in (*TRAINED, *records):
+        session.fold(record)
+    return session.snapshot().gaps
+
+
+def the_gap(*records):
+    (gap,) = gaps_of(*records)
+    return gap
+
+
+def test_a_step_of_over_a_second_that_stalled_is_one():
+    gap = the_gap(batches(0, 8.0, 0.1, 2.5, 0.1, first=51))
+    assert (gap.kind, gap.epoch, gap.step) == (GapKind.STALL, 0, 52)
+    assert (gap.start, gap.end, gap.seconds) == (at(8.1), at(10.6), 2.5)
+
+
+@pytest.mark.parametrize("step_s", [0.9, 0.1])
+def test_a_shorter_one_is_none(step_s):
+    assert gaps_of(batches(0, 8.0, step_s, first=51)) == ()
+
+
+def test_steps_that_always_take_so_long_are_none():
+    session = Session(header())
+    session.fold(batches(0, 0.0, *[2.0] * 30))
+    assert session.snapshot().gaps == ()
+
+
+def test_the_first_batches_of_each_size_compile_and_are_none():
+    assert gaps_of(batches(0, 8.0, 1.5, first=51, samples=60)) == ()
+    assert len(gaps_of(batches(0, 8.0, 1.5, 1.5, first=51, samples=60))) == 1
+
+
+def test_batches_that_end_together_stall_together():
+    gap = the_gap(batches(0, 8.0, *[0.1] * 4, *[1.1] * 4, first=52, per_execution=4))
+    assert (gap.step, gap.seconds) == (56, pytest.approx(4.4))
+    assert gaps_of(batches(0, 8.0, *[0.9] * 4, first=52, per_execution=4)) == ()
+
+
+def test_a_stall_among_summarised_batches_is_one():
+    steps_us = (90_000,) * 6 + (1_500_000,)
+    summary = BatchSummary(0, 51, 10, 1000, at(8.1), at(10.4), 2_400_000, steps_us, stalls=1)
+    gap = the_gap(summary)
+    assert (gap.kind, gap.seconds, gap.end) == (GapKind.STALL, 1.5, at(10.4))
+
+
+def test_an_epoch_that_opens_slowly_is_one():
+    opened = (
+        Epoch(0, at(1), at(8), at(8), True, 5000, {}),
+        Phase(at(8), "opening", epoch=1),
+        Phase(at(10), "training"),
+        batches(1, 10.0, 0.1, opening_s=2.0),
+    )
+    gap = the_gap(*opened)
+    assert (gap.kind, gap.epoch, gap.start, gap.end) == (GapKind.OPENING, 1, at(8), at(10))
+
+
+def test_what_lies_between_phases_is_one_from_a_second_on():
+    ended = (Epoch(0, at(1), at(8), at(8.5), True, 5000, {}), Phase(at(8.5), "closing"))
+    evaluated = (Phase(at(10), "evaluating"), Evaluation(at(10), at(11), 1, 1, True, {}))
+    gap = the_gap(*ended, *evaluated, Phase(at(11), "closing"))
+    assert (gap.kind, gap.epoch, gap.before) == (GapKind.BETWEEN, 0, "evaluating")
+    assert (gap.start, gap.end) == (at(8), at(10))
+    assert gaps_of(*ended, Phase(at(8.9), "evaluating")) == ()
+
+
+def test_a_gap_without_a_phase_is_after_the_epoch_that_ended():
+    gap = the_gap(Epoch(0, at(1), at(8), at(8), True, 5000, {}), batches(1, 10.0, 0.1))
+    assert (gap.kind, gap.epoch, gap.before) == (GapKind.BETWEEN, 0, "training")
+
+
+def test_the_readings_that_lie_in_a_gap_say_what_the_machine_did():
+    before = [reading(t_s, 100.0) for t_s in (7, 8)]
+    after = [reading(t_s, 20.0, steal_pct=4.0) for t_s in (9, 10)] + [reading(11, 100.0)]
+    gap = the_gap(*before, *after, batches(0, 8.0, 2.5, first=51))
+    expected = Meanwhile(20.0, 0.8, 0.5, 3.0, 0.0, None, 4.0, 3.0, 0.0, 1.0)
+    assert gap.meanwhile == expected
+    # The same where the batch is known before the last reading is.
+    assert the_gap(*before, after[0], batches(0, 8.0, 2.5, first=51), *after[1:]) == gap
+
+
+def test_a_gap_in_which_the_machine_was_not_read_has_no_such_figures():
+    readings = [reading(7.5), reading(8.5), reading(9.5)]
+    assert the_gap(*readings, batches(0, 8.0, 1.1, first=51)).meanwhile is None
+    late = [reading(2.0), reading(12.0)]
+    assert the_gap(*late, batches(0, 8.0, 2.1, first=51)).meanwhile is None
+
+
+def test_the_longest_are_kept_and_in_order():
+    gaps = Gaps()
+    for number in range(MAX_GAPS + 10):
+        start = at(10 * number)
+        gaps.add(GapKind.OPENING, start, start + at(1.5 + number % 7), number)
+    found = gaps.found(None)
+    assert len(found) == MAX_GAPS
+    assert list(found) == sorted(found, key=lambda gap: gap.start)
+    assert min(gap.seconds for gap in found) == 1.5
+    assert sum(gap.seconds == 7.5 for gap in found) == (MAX_GAPS + 10) // 7

@@ -1,0 +1,96 @@
+"""The readings of a machine out of a log: as those of its sensors would be."""
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.recorded import BEGIN_NS, folded, recorded_machine
+
+from dlmon.records import Facts, Notice, SessionHeader
+from dlmon.session.recorded_machine import RecordedMachine
+from dlmon.session.session import Session
+
+SECOND = 1_000_000_000
+
+
+class Source:
+    """A session whose records come as a test says."""
+
+    def __init__(self, *records):
+        assert isinstance(records[0], SessionHeader)
+        self.session = Session(records[0])
+        self.coming = list(records[1:])
+        self.now_ns = records[0].t
+
+    def poll(self, max_s=None):
+        for record in self.coming:
+            self.session.fold(record)
+        self.coming = []
+
+    def now(self):
+        return self.now_ns
+
+    def snapshot(self):
+        return self.session.snapshot(self.now_ns)
+
+
+def test_it_shows_what_the_session_has_folded():
+    header, *samples = recorded_machine(30, status=None)
+    source = Source(header, *samples)
+    machine = RecordedMachine(source)
+    assert (machine.facts, machine.start_ns, machine.interval_s) == (header.machine, header.t, 1.0)
+    assert machine.history.latest is None
+    assert machine.age_s is None
+    assert machine.poll() == []
+    assert machine.history.latest.t == samples[-1].t
+    source.now_ns = samples[-1].t + 4 * SECOND
+    assert (machine.now(), machine.age_s) == (source.now_ns, 4)
+
+
+def test_a_session_that_begins_anew_under_it_is_followed():
+    """A replay that goes back in time folds another session."""
+    machine = RecordedMachine(source := Source(*recorded_machine(30, status=None)))
+    machine.poll()
+    source.session = folded(recorded_machine(3, status=None))
+    assert machine.history is source.session.machine
+
+
+def test_facts_that_come_later_are_those_of_the_machine():
+    header, *samples = recorded_machine(3, status=None, gpus=2)
+    later = recorded_machine(3, gpus=1)[0].machine
+    source = Source(header, *samples, Facts(samples[-1].t, 0.0, "tower", later))
+    machine = RecordedMachine(source)
+    machine.poll()
+    assert machine.facts == source.session.facts != header.machine
+
+
+def test_each_notice_is_heard_once_and_none_from_before():
+    header, *samples = recorded_machine(3, status=None)
+    source = Source(header, Notice(BEGIN_NS + 5, "long ago"))
+    source.poll()
+    machine = RecordedMachine(source)
+    assert machine.poll() == []
+    source.coming = [*samples, Notice(samples[-1].t, "lost"), Notice(samples[-1].t, "lost")]
+    assert machine.poll() == ["lost"]
+    assert machine.poll() == []
+
+
+def test_to_stop_it_stops_no_recording():
+    source = Source(*recorded_machine(3, status=None))
+    machine = RecordedMachine(SimpleNamespace(session=source.session))
+    assert not machine.is_on
+    machine.start()
+    assert machine.is_on
+    machine.stop()
+    assert not machine.is_on
+
+
+@pytest.mark.parametrize("status", ["completed", "stopped"])
+def test_the_session_of_a_machine_folds_with_every_figure_of_a_run_unknown(status):
+    records = recorded_machine(30, status=status)
+    snapshot = folded(records).snapshot()
+    assert snapshot.result == records[-1]
+    assert (snapshot.model, snapshot.phase, snapshot.batches) == (None, None, 0)
+    assert snapshot.lacking == {}
+    for name in ("seconds_per_epoch", "samples_per_second", "step_ms", "compile_s", "run_seconds"):
+        assert getattr(snapshot, name) is None
+    assert set(snapshot.why.values()) == {"no workload was run: the machine alone was recorded"}

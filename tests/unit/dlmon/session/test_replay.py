@@ -1,0 +1,237 @@
+"""A replay: its clock, its speeds, where it is set to, and what it shows there."""
+
+import pytest
+from fakes.recorded import folded, recorded_session, write_log
+from fakes.screens import Clock, GrowingLog, of_this_boot
+
+from dlmon.log.folder import LogError
+from dlmon.records import Epoch, Notice, Status, encode
+from dlmon.session.marks import time_of
+from dlmon.session.replay import MOST_AT_ONCE_NS, SPEEDS, ReplaySource
+from dlmon.session.session import Session
+
+RECORDS = recorded_session(epochs=3, gpus=2)
+SECOND = 10**9
+
+
+@pytest.fixture
+def clock():
+    return Clock(77 * SECOND)
+
+
+@pytest.fixture
+def replay(tmp_path, clock):
+    """Return a function that plays a log of these records, read whole for its marks."""
+    sources = []
+
+    def play(records=RECORDS):
+        source = ReplaySource(write_log(tmp_path / str(len(sources)), records), clock)
+        sources.append(source)
+        while source.ahead_share is not None:
+            source.read_ahead(1.0)
+        source.poll()
+        return source
+
+    yield play
+    for source in sources:
+        source.close()
+
+
+def second_of(source):
+    return (source.now() - source.start_ns) / SECOND
+
+
+def finish(source):
+    while source.read_share is not None:
+        source.poll(1.0)
+
+
+def test_it_begins_at_the_first_second(replay):
+    source = replay()
+    assert second_of(source) == 0
+    assert source.running
+    assert source.snapshot().epochs == ()
+
+
+def test_a_second_of_ours_is_one_of_the_session_at_first(replay, clock):
+    source = replay()
+    clock.advance(1.5)
+    source.poll()
+    assert second_of(source) == 1.5
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_it_plays_as_fast_as_is_said(replay, clock, speed, monkeypatch):
+    monkeypatch.setattr("dlmon.session.replay.PLAYING_S", 10.0)
+    source = replay()
+    source.change_speed(SPEEDS.index(speed) - SPEEDS.index(1.0))
+    clock.advance(0.05)
+    source.poll()
+    assert second_of(source) == pytest.approx(min(0.05 * speed, 32.2), abs=0.5)
+
+
+def test_the_speed_has_a_least_and_a_most(replay):
+    source = replay()
+    source.change_speed(-50)
+    assert source.speed == 0.25
+    source.change_speed(50)
+    assert source.speed == 600
+
+
+def test_time_stands_while_it_is_paused(replay, clock):
+    source = replay()
+    source.stop_clock()
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 0
+    source.play()
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 1
+
+
+def test_a_change_of_the_speed_counts_from_then_on(replay, clock):
+    source = replay()
+    clock.advance(1.0)
+    source.change_speed(1)
+    clock.advance(1.0)
+    source.poll()
+    assert second_of(source) == 3
+
+
+def test_a_suspension_of_the_machine_skips_nothing(replay, clock):
+    source = replay()
+    clock.advance(3600)
+    source.poll()
+    assert second_of(source) == MOST_AT_ONCE_NS / SECOND
+
+
+@pytest.mark.parametrize("seconds", [0, 3.3, 12, 20.25, 31, 32])
+def test_what_is_shown_is_what_was_written_by_then(replay, seconds):
+    source = replay()
+    source.stop_clock()
+    source.seek(source.start_ns + int(seconds * SECOND))
+    finish(source)
+    expected = Session(RECORDS[0])
+    for record in RECORDS[1:]:
+        if (time_of(record) or 0) > source.position_ns:
+            break
+        expected.fold(record)
+    assert source.snapshot() == expected.snapshot(source.position_ns)
+
+
+def test_going_back_shows_the_same_as_having_come_there(replay):
+    source = replay()
+    source.stop_clock()
+    source.seek(source.start_ns + 15 * SECOND)
+    there = source.snapshot()
+    source.seek(source.end_ns)
+    source.seek(source.start_ns + 15 * SECOND)
+    assert source.snapshot() == there
+
+
+def test_a_time_beyond_the_session_is_its_end_or_its_start(replay):
+    source = replay()
+    source.seek(source.end_ns + 5 * SECOND)
+    assert source.position_ns == source.end_ns
+    source.seek(-1)
+    assert source.position_ns == source.start_ns
+
+
+def test_at_the_end_it_is_what_the_session_ended_as(replay):
+    source = replay()
+    source.seek(source.end_ns)
+    assert (source.status, source.running) == (Status.COMPLETED, False)
+    assert source.snapshot() == folded(RECORDS).snapshot()
+
+
+def test_a_session_without_a_result_ends_as_it_stands(replay):
+    source = replay(recorded_session("training"))
+    source.seek(source.end_ns)
+    assert source.status == Status.UNKNOWN
+
+
+def test_play_at_the_end_begins_again(replay):
+    source = replay()
+    source.seek(source.end_ns)
+    source.stop_clock()
+    source.play()
+    assert second_of(source) == 0
+
+
+def test_marks_are_gone_to_one_by_one_and_back(replay):
+    source = replay()
+    source.stop_clock()
+    ends = [record.end for record in RECORDS if isinstance(record, Epoch)]
+    epochs = [mark for mark in source.marks if mark.kind == "epoch"]
+    assert [mark.t for mark in epochs] == ends
+    seen = []
+    while (mark := source.seek_mark(forward=True)) is not None:
+        seen.append(mark)
+        assert source.position_ns == mark.t
+    assert seen == source.marks
+    back = []
+    while (mark := source.seek_mark(forward=False)) is not None:
+        back.append(mark)
+    assert back == source.marks[-2::-1]
+    assert source.position_ns == source.marks[0].t
+
+
+def test_an_epoch_that_a_mark_stands_for_has_ended_there(replay):
+    source = replay()
+    source.seek(next(mark.t for mark in source.marks if mark.kind == "epoch"))
+    assert len(source.snapshot().epochs) == 1
+
+
+def test_a_session_that_runs_is_played_as_far_as_it_has_come(tmp_path, clock):
+    *records, last = of_this_boot(recorded_session("training"))
+    log = GrowingLog(tmp_path, records)
+    source = ReplaySource(log.path, clock)
+    try:
+        while source.ahead_share is not None:
+            source.read_ahead(1.0)
+        source.seek(source.end_ns)
+        assert source.running
+        assert source.is_growing
+        end = source.end_ns
+        log.write(last, Notice(end + 5 * SECOND, "something"))
+        source.read_ahead(1.0)
+        assert source.end_ns == end + 5 * SECOND
+        clock.advance(1.0)
+        source.poll()
+        assert source.position_ns == end + SECOND
+    finally:
+        source.close()
+        log.drop_lock()
+
+
+def test_a_line_that_no_record_can_be_made_of_is_passed_over(tmp_path, clock):
+    path = write_log(tmp_path / "torn", RECORDS)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:40], b'{"type":"batch\x00', *lines[40:], b"{torn"]))
+    source = ReplaySource(path, clock)
+    source.seek(source.end_ns)
+    assert source.snapshot().epochs == folded(RECORDS).snapshot().epochs
+    source.close()
+
+
+@pytest.mark.parametrize("lines", [b"", encode(RECORDS[0])])
+def test_a_log_of_nothing_is_refused_in_a_sentence(tmp_path, lines):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(lines)
+    with pytest.raises(LogError, match=r"(nothing that could be replayed|empty)"):
+        ReplaySource(path)
+
+
+def test_a_log_that_is_removed_or_replaced_meanwhile_is_said(tmp_path, clock, replay):
+    source = replay()
+    source.path.unlink()
+    source.read_ahead(1.0)
+    assert source.problem == "the log was removed: what is shown was read from the old one"
+    source.seek(source.end_ns)
+    assert source.status == Status.COMPLETED
+    source = replay(recorded_session("training"))
+    source.path.rename(tmp_path / "away")
+    source.path.write_bytes(b"")
+    source.read_ahead(1.0)
+    assert source.problem == "the log was replaced: what is shown was read from the old one"

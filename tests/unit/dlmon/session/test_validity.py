@@ -1,0 +1,217 @@
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.strategies import SECOND_NS, header
+
+from dlmon.records import (
+    AccountPart,
+    Batches,
+    Cpu,
+    Doubt,
+    Gpu,
+    Machine,
+    MachineFacts,
+    Model,
+    Process,
+    Result,
+)
+from dlmon.session.session import Session
+from dlmon.session.validity import TrainingReadings, find_doubts
+from dlmon.statistics.steady_state import SteadyState
+
+CPU = Model(1, None, 100, 1000, 10, 1, device="cpu")
+GPU = replace(CPU, device="gpu:0")
+MIB_OF_OTHER = 3277
+
+
+def trained(*steps_s):
+    """Return the steady state of steps after eleven of a tenth of a second."""
+    steady = SteadyState()
+    steady.add(100, [100_000] * 11)
+    steady.add(100, [round(step_s * 1e6) for step_s in steps_s])
+    return steady
+
+
+def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, ended=True):
+    folded_readings = TrainingReadings()
+    for reading in readings:
+        folded_readings.fold(reading, model.gpu_index)
+    account = {AccountPart.TRAINING: 10.0 - stalled_s, AccountPart.STALLS: stalled_s}
+    steady = steady or trained(*[0.1] * 100)
+    validity = find_doubts(
+        steady, account, folded_readings, machine or MachineFacts(), model, ended
+    )
+    return None if validity is None else validity.against
+
+
+def read(count=20, **cpu):
+    return [Machine(SECOND_NS * t, 0.0, cpu=Cpu(**cpu)) for t in range(count)]
+
+
+def gpu_read(*throttle, index=0, of_20=20):
+    slowed = [Gpu(index, throttle=throttle if number < of_20 else ()) for number in range(20)]
+    return [Machine(SECOND_NS * t, 0.0, gpus=(gpu,)) for t, gpu in enumerate(slowed)]
+
+
+def test_a_calm_run_of_ten_seconds_has_nothing_against_it():
+    assert doubts_of() == {}
+
+
+def test_before_there_is_a_figure_nothing_is_known():
+    assert doubts_of(SteadyState(), ended=False) is None
+
+
+def test_a_run_that_was_never_steady_is_too_short():
+    assert doubts_of(SteadyState()) == {Doubt.TOO_SHORT: "too short: it was never steady"}
+
+
+@pytest.mark.parametrize(("batches", "too_short"), [(49, True), (50, False)])
+def test_five_seconds_are_the_least(batches, too_short):
+    against = doubts_of(trained(*[0.1] * batches))
+    assert (Doubt.TOO_SHORT in against) == too_short
+    if too_short:
+        text = "too short: 4.9 s of steady batches, 5 s are the least"
+        assert against[Doubt.TOO_SHORT] == text
+
+
+def test_a_run_that_goes_on_is_not_too_short_yet():
+    assert doubts_of(trained(*[0.1] * 30), ended=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("steps_s", "text"),
+    [
+        ([0.1] * 150 + [0.11] * 150, "its second half was 9 % slower than its first"),
+        ([0.11] * 150 + [0.1] * 150, "its second half was 10 % faster than its first"),
+        ([0.1 * (1 + 0.001 * n) for n in range(300)], "its second half was 12 % slower"),
+    ],
+)
+def test_a_throughput_that_drifts_is_not_steady(steps_s, text):
+    assert doubts_of(trained(*steps_s))[Doubt.NOT_STEADY].startswith(f"not steady: {text}")
+
+
+@pytest.mark.parametrize(
+    "steps_s",
+    [
+        [0.1] * 150 + [0.101] * 150,
+        [0.1, 0.12] * 150,
+        [0.1 + 0.03 * (n // 10 % 2) for n in range(300)],
+        [0.1] * 40 + [0.12] * 40,
+    ],
+    ids=["a percent", "uneven steps", "uneven seconds", "too short to know"],
+)
+def test_what_does_not_drift_is_steady(steps_s):
+    assert Doubt.NOT_STEADY not in doubts_of(trained(*steps_s))
+
+
+def test_stalls_count_from_two_percent_of_the_batches_on():
+    assert doubts_of(stalled_s=0.21) == {
+        Doubt.STALLS: "stalls took 2.1 % of the time of its batches"
+    }
+    assert doubts_of(stalled_s=0.2) == {}
+
+
+def test_a_gpu_that_heat_slows_is_throttled():
+    assert doubts_of(readings=gpu_read("thermal slowdown", of_20=2), model=GPU) == {
+        Doubt.THROTTLED: "GPU 0 was slowed by heat in 10 % of readings"
+    }
+    brake = gpu_read("power brake", "hardware thermal slowdown")
+    assert "slowed by" in doubts_of(readings=brake, model=GPU)[Doubt.THROTTLED]
+
+
+@pytest.mark.parametrize(
+    ("readings", "model"),
+    [
+        (gpu_read("power cap"), GPU),
+        (gpu_read("thermal slowdown", of_20=1), GPU),
+        (gpu_read("thermal slowdown")[:4], GPU),
+        (gpu_read("thermal slowdown", index=1), GPU),
+        (gpu_read("thermal slowdown"), CPU),
+        ([Machine(0, 0.0, gpus=(Gpu(0),))] * 20, GPU),
+    ],
+    ids=["power cap", "5 %", "few readings", "another GPU", "trained on the CPU", "not known"],
+)
+def test_else_it_is_not_throttled(readings, model):
+    assert doubts_of(readings=readings, model=model) == {}
+
+
+def test_a_cpu_limit_that_stops_the_run_throttles_it():
+    assert doubts_of(readings=read(throttled_pct=30.0)) == {
+        Doubt.THROTTLED: "the CPU limit stopped the run in 30 % of periods"
+    }
+    assert doubts_of(readings=read(throttled_pct=5.0)) == {}
+    assert doubts_of(readings=read()) == {}
+
+
+def test_what_the_host_takes_counts_from_two_percent_on():
+    assert doubts_of(readings=read(steal_pct=4.0)) == {
+        Doubt.STEAL: "the host took 4.0 % of this virtual machine's CPUs"
+    }
+    assert doubts_of(readings=read(steal_pct=2.0)) == {}
+    assert doubts_of(readings=read(4, steal_pct=40.0)) == {}
+
+
+def other(**changes):
+    row = Process(
+        7, "eve", "python3 train.py", gpus=(0,), gpu_memory_mib=MIB_OF_OTHER, of_run=False
+    )
+    return [Machine(0, 0.0, processes=(replace(row, **changes),))]
+
+
+def test_another_program_on_the_gpu_is_named():
+    assert doubts_of(readings=other(), model=GPU) == {
+        Doubt.GPU_SHARED: "another program had 3.2 GiB on GPU 0 (train.py, pid 7)"
+    }
+    evil = other(command="\x1b[2J[/x]\u202e" * 40)
+    text = doubts_of(readings=evil, model=GPU)[Doubt.GPU_SHARED]
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert len(text) < 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "model"),
+    [
+        ({"of_run": True}, GPU),
+        ({"of_run": None}, GPU),
+        ({"gpus": (1,)}, GPU),
+        ({"gpu_memory_mib": 100}, GPU),
+        ({"gpu_memory_mib": None}, GPU),
+        ({}, CPU),
+    ],
+)
+def test_other_processes_are_none(changes, model):
+    assert doubts_of(readings=other(**changes), model=model) == {}
+
+
+def test_a_machine_that_was_busy_at_the_start_is_said():
+    assert doubts_of(machine=MachineFacts(cpu_pct=71.0)) == {
+        Doubt.BUSY_AT_START: "machine was busy at the start: CPU 71 %"
+    }
+    assert doubts_of(machine=MachineFacts(cpu_pct=1.0, foreign_gpu_processes=1)) == {}
+
+
+@pytest.mark.parametrize(("on_battery", "doubted"), [(True, True), (False, False), (None, False)])
+def test_a_machine_on_its_battery_is_said(on_battery, doubted):
+    expected = {Doubt.ON_BATTERY: "the machine ran on its battery"} if doubted else {}
+    assert doubts_of(machine=MachineFacts(on_battery=on_battery)) == expected
+
+
+def test_all_doubts_stand_in_their_order():
+    against = doubts_of(
+        SteadyState(), read(steal_pct=9.0), MachineFacts(cpu_pct=71.0), stalled_s=5.0
+    )
+    assert list(against) == [Doubt.TOO_SHORT, Doubt.STALLS, Doubt.BUSY_AT_START, Doubt.STEAL]
+
+
+def test_a_recorded_run_is_judged_as_it_goes_and_by_its_steady_readings_alone():
+    records = recorded_session()
+    assert folded(records[:2]).snapshot().validity is None
+    assert folded(records).snapshot().validity.is_valid
+    session = Session(header())
+    for t in range(20):
+        session.fold(Machine(SECOND_NS * t, 0.0, cpu=Cpu(steal_pct=90.0)))
+    session.fold(Batches(0, 0, 100, 20 * SECOND_NS, (100_000,) * 200))
+    session.fold(Result("completed", "id", "log", "own", None, {}, wall_s=1.0))
+    assert session.snapshot().validity.is_valid

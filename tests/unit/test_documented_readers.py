@@ -1,0 +1,56 @@
+"""What the pages on logs and reports give for pandas and DuckDB, run as it stands there."""
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from fakes.recorded import recorded_session, write_log
+
+from dlmon.records import Epoch
+from tui.report.tidy import csv_lines
+
+DOCS = Path(__file__).parents[2] / "docs"
+RECORDS = recorded_session(epochs=3, gpus=1)
+EPOCHS = [record for record in RECORDS if isinstance(record, Epoch)]
+SECONDS = [(epoch.end - epoch.begin) / 1e9 for epoch in EPOCHS]
+
+
+def example(page, language):
+    """Return the only example of a page in a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    """Lay a log and the tables of it where the examples look for them."""
+    log = write_log(tmp_path, RECORDS)
+    monkeypatch.chdir(log.parent)
+    for table in ("batches", "machine"):
+        Path(f"{table}.csv").write_text("".join(csv_lines([log], table)))
+
+
+def test_pandas_reads_a_log():
+    names = {}
+    exec(example("logs.md", "python"), names)
+    assert list(names["seconds"]) == pytest.approx(SECONDS)
+
+
+def test_duckdb_reads_a_log():
+    rows = duckdb.sql(example("logs.md", "sql")).fetchall()
+    assert [row[0] for row in rows] == [0, 1, 2]
+    assert [row[1] for row in rows] == pytest.approx(SECONDS)
+    assert {row[2] for row in rows} == {50_000}
+
+
+def test_pandas_reads_a_table_of_the_machine():
+    names = {}
+    exec(example("reports.md", "python"), names)
+    assert 50 < names["gpu"]["utilization_pct"].mean() <= 100
+
+
+def test_duckdb_reads_a_table_of_batches():
+    rows = duckdb.sql(example("reports.md", "sql")).fetchall()
+    assert [epoch for epoch, _ in rows] == [0, 1, 2]
+    assert all(4_000 < rate < 6_000 for _, rate in rows)

@@ -1,0 +1,87 @@
+import pytest
+
+from dlmon.records import AccountPart
+from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from tui.formatting.account import (
+    PART_NAMES,
+    account_rows,
+    gap_text,
+    largest_parts,
+    longest_gaps,
+)
+
+SECOND_NS = 1_000_000_000
+IDLE = Meanwhile(0.2, 0.03, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def gap(seconds=2.1, kind=GapKind.OPENING, epoch=3, **more):
+    return Gap(0, round(seconds * SECOND_NS), kind, epoch, **more)
+
+
+def test_every_part_has_a_name():
+    assert set(PART_NAMES) == set(AccountPart)
+
+
+def test_the_parts_have_their_share_in_the_order_of_a_run():
+    account = {AccountPart.TRAINING: 7.5, AccountPart.STARTUP: 2.0, AccountPart.GAPS: 0.5}
+    rows = account_rows(account)
+    assert [row.text for row in rows] == [
+        "start and imports 2.00 s, 20 %",
+        "steps 7.50 s, 75 %",
+        "gaps 0.50 s, 5 %",
+    ]
+    assert [row.name for row in largest_parts(account, 2)] == ["steps", "start and imports"]
+    assert account_rows({}) == ()
+
+
+def test_a_gap_says_where_it_is_and_what_the_machine_did():
+    assert gap_text(gap(meanwhile=IDLE)) == (
+        "2.10 s without a batch at the start of epoch 4: "
+        "CPU 0 % (this run 0.0 cores, all else 0.0), disk 0 MiB/s, nothing waited for memory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (gap(kind=GapKind.STALL, epoch=0, step=42), "at step 43 of epoch 1"),
+        (gap(kind=GapKind.BETWEEN), "after epoch 4"),
+        (gap(kind=GapKind.BETWEEN, before="evaluating"), "before the evaluation"),
+        (gap(kind=GapKind.BETWEEN, epoch=None), "between two phases"),
+    ],
+)
+def test_it_says_where_it_is(where, text):
+    unread = "; the machine was not read meanwhile"
+    assert gap_text(where) == f"2.10 s without a batch {text}{unread}"
+
+
+def test_in_inference_it_is_in_a_pass():
+    assert "at the start of pass 4" in gap_text(gap(), "pass")
+
+
+@pytest.mark.parametrize(
+    ("did", "text"),
+    [
+        (Meanwhile(cpu_pct=97.0), "CPU 97 %"),
+        (Meanwhile(disk_mib_s=230.4), "disk 230 MiB/s"),
+        (Meanwhile(swap_mib_s=12.3), "swap 12.3 MiB/s"),
+        (Meanwhile(throttled_pct=40.0), "stopped by the CPU limit in 40 % of periods"),
+        (Meanwhile(steal_pct=12.0), "the host took 12 % of the CPUs"),
+        (Meanwhile(memory_wait_pct=20.0), "programs waited for memory 20 % of the time"),
+        (Meanwhile(io_wait_pct=60.0), "programs waited for a disk 60 % of the time"),
+        (Meanwhile(cpu_wait_pct=30.0), "programs waited for a CPU 30 % of the time"),
+        (Meanwhile(memory_wait_pct=0.0), "nothing waited for memory"),
+    ],
+)
+def test_what_the_machine_did_is_said_where_it_was_measured(did, text):
+    assert gap_text(gap(meanwhile=did)).partition(": ")[2] == text
+
+
+def test_what_was_measured_as_nothing_is_not_said():
+    did = Meanwhile(swap_mib_s=0.0, throttled_pct=0.0, steal_pct=0.0, io_wait_pct=0.0)
+    assert gap_text(gap(meanwhile=did)) == "2.10 s without a batch at the start of epoch 4"
+
+
+def test_the_longest_come_first():
+    gaps = [gap(seconds) for seconds in (1.5, 4.0, 2.5)]
+    assert [one.seconds for one in longest_gaps(gaps, 2)] == [4.0, 2.5]

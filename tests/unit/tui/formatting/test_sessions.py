@@ -1,0 +1,58 @@
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_machine, recorded_session, write_log
+
+from dlmon.log.directory import read_entry
+from dlmon.records import MachineUse
+from tui.formatting.sessions import after_the_batch, outcome, use_text, workload_of
+
+
+@pytest.fixture
+def entry(tmp_path):
+    return lambda records: read_entry(write_log(tmp_path, records))
+
+
+def test_a_recorded_machine_is_listed_as_one_with_how_it_was_used(entry):
+    recorded = entry(recorded_machine(energy=True))
+    assert workload_of(recorded) == "machine"
+    assert outcome(recorded) == "00:29  CPU 36 %, GPU 0 81 %, CPU 1.16 kJ, GPU 0 2.61 kJ"
+
+
+def test_a_machine_that_is_still_recorded_has_no_outcome_yet(entry):
+    recorded = entry(recorded_machine(status=None))
+    assert outcome(recorded) in ("left no result", "recorded on another machine")
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (None, ""),
+        (MachineUse({}, {}), ""),
+        (MachineUse({}, {}, 0.0), "CPU 0 %"),
+        (MachineUse({"gpu:1": 99.6}, {"gpu:1": 1.2e6}), "GPU 1 100 %, GPU 1 1.2 MJ"),
+    ],
+)
+def test_what_is_not_known_of_a_machines_use_is_left_out(use, text):
+    assert use_text(use) == text
+
+
+def test_only_a_workload_has_a_batch_to_wait_for():
+    assert after_the_batch(recorded_machine(3)[0]) == ""
+    assert after_the_batch(recorded_session()[0]) == " after the current batch"
+
+
+def test_a_time_that_is_in_doubt_says_so(entry):
+    recorded = entry(recorded_session())
+    short, busy = "too short: it was never steady", "machine was busy at the start: CPU 71 %"
+
+    def text(whole=False, **against):
+        return outcome(
+            replace(recorded, result=replace(recorded.result, against=against)), whole=whole
+        )
+
+    figure = text()
+    assert figure.endswith("per epoch")
+    doubts = {"too_short": short, "busy_at_start": busy}
+    assert text(**doubts) == f"{figure}, in doubt: too short, busy at the start"
+    assert text(whole=True, **doubts) == f"{figure}, in doubt: {short}; {busy}"

@@ -1,0 +1,128 @@
+"""What a report says of a session: its name, its account, what speaks against its figures."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import BEGIN_WALL, recorded_session, write_log
+
+from dlmon.log.label import Label, write_label
+from dlmon.records import AccountPart, Doubt, Machine, MachineFacts, Process, Result
+from tui.report.html import html_of
+from tui.report.markdown import markdown_of
+from tui.report.report import make_report
+
+
+def only(path, full=False):
+    (session,) = make_report([path], [], full).sessions
+    return session
+
+
+def test_a_session_is_called_by_its_name(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    write_label(path, Label("baseline", "before the fix"))
+    session = only(path)
+    assert session.title == "baseline"
+    assert ("note", "before the fix") in session.figures
+    page = html_of(make_report([path], []))
+    assert "<h1>baseline</h1>" in page
+    assert session.as_json["name"] == "baseline"
+
+
+def test_a_hostile_name_is_text(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    (path.parent / "label.json").write_text('{"name": "<img src=x>|`a`", "note": "=1+1"}')
+    report = make_report([path], [])
+    assert "<h1>&lt;img src=x&gt;|`a`</h1>" in html_of(report)
+    assert "## `<img src=x>¦'a'`\n" in markdown_of(report)
+
+
+def test_the_account_adds_up_to_the_wall_time(tmp_path):
+    path = write_log(tmp_path, recorded_session())
+    session = only(path)
+    total = sum(bar.value for bar in session.account)
+    assert total == pytest.approx(session.as_json["result"]["wall_s"], rel=0.01)
+    assert session.as_json["account"][AccountPart.TRAINING] > 0.5 * total
+    assert "Where the time went" in html_of(make_report([path], []))
+
+
+def test_what_speaks_against_figures_is_said(tmp_path):
+    header, *records = recorded_session()
+    busy = MachineFacts(**{**vars(header.machine), "on_battery": True})
+    session = only(write_log(tmp_path, [replace(header, machine=busy), *records]))
+    assert session.valid is False
+    assert "The machine ran on its battery." in session.against
+    assert session.as_json["against"][Doubt.ON_BATTERY] == "the machine ran on its battery"
+
+
+def test_nothing_speaks_against_a_steady_run(tmp_path):
+    session = only(write_log(tmp_path, recorded_session()))
+    assert (session.valid, session.against) == (True, ())
+
+
+def test_who_else_was_on_the_gpu_is_not_named(tmp_path):
+    header, *records, result = recorded_session(gpus=1)
+    row = Process(7, "mallory", "/opt/spy --x", gpus=(0,), gpu_memory_mib=4096, of_run=False)
+    records = [replace(r, processes=(row,)) if isinstance(r, Machine) else r for r in records]
+    said = {Doubt.GPU_SHARED: "another program had 4.0 GiB on GPU 0 (spy, pid 7)"}
+    result = replace(result, valid=False, against=said)
+    path = write_log(tmp_path, [header, *records, result])
+    assert "another program had 4.0 GiB on GPU 0 (unnamed, pid 7)" in str(only(path).as_json)
+    assert "spy" not in html_of(make_report([path], []))
+    assert "spy" in html_of(make_report([path], [], full=True))
+
+
+def test_a_long_time_without_a_batch_is_listed(tmp_path):
+    header, *records = recorded_session()
+    at = next(n for n, r in enumerate(records) if r.TYPE == "batches" and r.epoch == 1) + 3
+    stalled = replace(records[at], dt_us=(2_500_000, *records[at].dt_us[1:]))
+    path = write_log(tmp_path, [header, *records[:at], stalled, *records[at + 1 :]])
+    report = make_report([path], [])
+    assert any("without a batch" in text for _, text in report.sessions[0].gaps)
+    assert any("without a batch" in mark.text for mark in report.marks)
+
+
+def test_this_run_is_marked_where_its_time_leaves_out_a_part(tmp_path):
+    session = only(
+        write_log(tmp_path, recorded_session(workload="mnist-mlp-small", status="stopped"))
+    )
+    assert [bar.kind for bar in session.bars if bar.label == "this run"] == ["this"]
+
+
+def test_a_machine_alone_is_reported(tmp_path):
+    header, *records = recorded_session(gpus=2)
+    header = replace(header, workload="", options={"interval": 1.0})
+    readings = [record for record in records if isinstance(record, Machine)]
+    result = Result("completed", header.id, "", "", None, {}, 30.0, wall=BEGIN_WALL + 30)
+    path = write_log(tmp_path, [header, *readings, result])
+    report = make_report([path], [])
+    (session,) = report.sessions
+    assert session.workload == "the machine alone"
+    assert session.command is None
+    assert (session.valid, session.against, session.account) == (None, (), ())
+    assert report.charts[0].title == "CPU"
+    assert "(host)" in dict(session.figures)["recorded"]
+    assert "mean CPU" in dict(session.figures)
+
+
+def test_how_much_is_read_is_said_while_it_is_read(tmp_path):
+    logs = [
+        write_log(tmp_path, recorded_session(session_id=name), name) for name in ("a", "b", "c")
+    ]
+    shares = []
+    make_report(logs, [], on_read=shares.append)
+    assert shares == sorted(shares)
+    assert shares[0] >= 0
+    assert 0.6 < shares[-1] <= 1
+    assert len(shares) >= 3
+
+
+class EndOfPatience(Exception):
+    """What ends a reading."""
+
+
+def test_reading_ends_where_what_hears_of_it_raises(tmp_path):
+    def stop(share):
+        raise EndOfPatience
+
+    with pytest.raises(EndOfPatience):
+        make_report([write_log(tmp_path, recorded_session())], [], on_read=stop)

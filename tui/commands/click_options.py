@@ -1,0 +1,80 @@
+"""What several commands take, as click reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tui.commands.candidates import session_names, values_of
+from tui.commands.shared import UserError
+from tui.options.checks import NO_DIRECTORY
+from tui.options.option import Option, as_text
+from tui.options.run import OPTIONS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options of `run`, each the text that was typed, or None.
+
+    The command then reads and refuses these texts as the form does.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(tuple(options)):
+            command = _as_click(option)(command)
+        return command
+
+    return decorate
+
+
+def _as_click(option: Option) -> Callable[[_Command], _Command]:
+    if option.is_switch:
+        return click.option(
+            f"{option.flag}/--no-{option.flag[2:]}" if option.is_setting else option.flag,
+            is_flag=True,
+            default=None,
+            callback=_switch_text,
+            help=option.help,
+        )
+    return click.option(
+        option.flag,
+        metavar=option.values_text,
+        shell_complete=values_of(option),
+        help=f"{option.help} [default: {option.default_text}]",
+    )
+
+
+def _switch_text(
+    context: click.Context, parameter: click.Parameter, value: bool | None
+) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _log_dir(context: click.Context, parameter: click.Parameter, text: str | None) -> Path | None:
+    """Return the directory that is named; without a name it would be the working one."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise UserError(NO_DIRECTORY)
+    return Path(text)
+
+
+log_dir_option = click.option(
+    "--log-dir",
+    metavar="DIR",
+    callback=_log_dir,
+    shell_complete=values_of(OPTIONS["log_dir"]),
+    help=OPTIONS["log_dir"].help,
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
+)
+plain_option = click.option("--plain", is_flag=True, help="Plain lines instead of the live screen.")
+ascii_option = click.option(
+    "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
+)
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)

@@ -1,0 +1,115 @@
+"""The commands of dlmon, and how their arguments are read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from dlmon import __version__
+from dlmon.exit_codes import INTERRUPTED_BY_USER
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
+from tui.commands.shared import UserError
+from tui.commands.terminal_ui import open_terminal_ui
+
+# The modules beside this one that the commands are in; each is imported when it is named.
+COMMANDS = {
+    "run": "run.run",
+    "sweep": "sweep.sweep",
+    "attach": "sessions.attach",
+    "replay": "replay.replay",
+    "stop": "sessions.stop",
+    "sessions": "sessions.sessions",
+    "name": "sessions.name",
+    "prune": "prune.prune",
+    "compare": "compare.compare",
+    "report": "report.report",
+    "list": "list.list_workloads",
+    "watch": "watch.watch",
+    "doctor": "doctor.doctor",
+    "completion": "completion.completion",
+}
+
+# What the parser says, and what helps more.
+_MISSING = {
+    "Missing argument 'WORKLOAD'.": "say which workload; dlmon list shows them",
+    "Missing argument 'BASE'.": "say which sessions: dlmon compare BASE NEW",
+    "Missing argument 'NEW'.": "say which session to compare it with: dlmon compare BASE NEW",
+    "Option '--fail-if-slower' requires an argument.": "--fail-if-slower takes a percentage "
+    "from 0 to 99, such as 5%",
+    "Missing argument 'SESSION'.": "say which session: last, or one that dlmon sessions lists",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command once it is named, so that no other start pays for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(".")
+        command = getattr(import_module(f"tui.commands.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            nearest = get_close_matches(name, COMMANDS, n=1)
+            known = f"Did you mean '{nearest[0]}'?" if nearest else "dlmon --help lists them"
+            ctx.fail(f"No such command '{name}'. {known}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train a neural network and watch its speed and the hardware on one time axis.\n\n"
+    "Without a command it opens the terminal UI: pick a workload, watch the machine.",
+)
+@click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
+@click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
+@click.pass_context
+def command_line(context: click.Context, ascii: bool | None) -> int | None:
+    """Open the terminal UI, where no command is named."""
+    command = context.invoked_subcommand
+    if command is not None:
+        if ascii is not None:
+            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
+        return None
+    return open_terminal_ui(ascii)
+
+
+def run_command(arguments: list[str]) -> int | None:
+    """Run a command, and return its exit code; None stands for 0.
+
+    Raises:
+        UserError: the arguments are wrong.
+    """
+    try:
+        # Not `command_line.main`: it would take a reader that leaves for a failure.
+        with command_line.make_context("dlmon", arguments) as context:
+            exit_code: int | None = command_line.invoke(context)
+            return exit_code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.UsageError as error:
+        raise UserError(_sentence(error)) from None
+    except click.Abort:
+        return INTERRUPTED_BY_USER
+
+
+def _sentence(error: click.UsageError) -> str:
+    """Return what was wrong with the arguments, as one line."""
+    words = error.format_message().split()
+    sentence = " ".join(clean(word, SHOWN_LENGTH) for word in words)
+    return _MISSING.get(sentence, sentence)

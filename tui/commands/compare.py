@@ -1,0 +1,85 @@
+"""`dlmon compare`: two sides of recorded runs beside each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from dlmon.exit_codes import DONE, FAILED
+from dlmon.numbers import decimal_number
+from dlmon.records.sanitize import quoted
+from tui.commands import click_options, shared
+from tui.commands.candidates import session_names
+
+NO_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
+
+
+def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Return the share (0 to 1) that a percentage names."""
+    if text is None:
+        return None
+    try:
+        percentage = decimal_number(text.strip().removesuffix("%").rstrip())
+    except ValueError:
+        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}") from None
+    if not 0 <= percentage <= 99:
+        raise shared.UserError(f"{NO_PERCENTAGE}, not {quoted(text)}")
+    return percentage / 100
+
+
+@click.command(short_help="Put two runs, or two sides of several, beside each other.")
+@click.argument("base", metavar="BASE", shell_complete=session_names)
+@click.argument("new", metavar="NEW", shell_complete=session_names)
+@click.option("--anyway", is_flag=True, help="Compare runs of unlike work too.")
+@click.option(
+    "--fail-if-slower",
+    metavar="PERCENT",
+    callback=_share,
+    help="Exit with 1 where NEW is slower by more than this, beyond its 95 % interval.",
+)
+@click_options.json_option
+@click_options.log_dir_option
+def compare(
+    base: str,
+    new: str,
+    anyway: bool,
+    fail_if_slower: float | None,
+    as_json: bool,
+    log_dir: Path | None,
+) -> int:
+    """Put two recorded runs beside each other: what changed, and whether that is sure.
+
+    BASE and NEW are each a session as elsewhere, several with commas between them, or a pattern
+    such as 'base*'. A run is the unit: from two runs a side on, the change has an interval that
+    allows for how runs differ. ~ stands where a change is not significant.
+
+    Runs of unlike work (network, batch size, precision, mode, data) are refused.
+    """
+    from dlmon.comparison.sides import NotComparable, is_slower_by
+    from dlmon.log.directory import find_sessions
+    from dlmon.session.figures import compare_logs
+    from tui.formatting.sides import verdict, why_refused
+    from tui.plain.progress import ReadingProgress
+    from tui.plain.sides import print_sides, sides_json
+
+    directory = shared.chosen_log_directory(log_dir)
+    try:
+        sides = find_sessions(base, directory), find_sessions(new, directory)
+        with ReadingProgress() as on_read:
+            comparison = compare_logs(*sides, on_read)
+    except NotComparable as refused:
+        raise shared.UserError(str(refused)) from None
+    if comparison.unlike and not anyway:
+        raise shared.UserError(why_refused(comparison))
+    ratio = comparison.throughput.ratio
+    if fail_if_slower is not None and (ratio is None or ratio.p is None):
+        raise shared.UserError(verdict(comparison))
+    if as_json:
+        print(json.dumps(sides_json(comparison), indent=2))
+    else:
+        print_sides(comparison)
+    if fail_if_slower is not None and is_slower_by(comparison, fail_if_slower):
+        return FAILED
+    return DONE

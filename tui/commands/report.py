@@ -1,0 +1,222 @@
+"""`dlmon report`: recorded sessions and sweeps as a page, a text, a table or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from tui.commands import click_options, shared
+from tui.commands.candidates import session_names
+
+FORMATS = ("md", "html", "csv", "json")
+TABLES = ("batches", "samples", "epochs", "machine")
+PICTURES = ("svg", "png")
+_SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+
+HELP = """Report what was recorded: as a page, as Markdown, as a table, or as JSON.
+
+SESSION is an id, a unique prefix of one, a name, a path, or last; a sweep's too. Several sessions,
+'base*' or A,B, are put beside each other.
+
+\b
+A page that opens without a network, to hand on:
+  dlmon report last -o run.html
+\b
+A text for an issue:
+  dlmon report last
+\b
+Every batch, for pandas:
+  dlmon report last --format csv --table batches -o batches.csv
+
+Other people's processes, user names, home folders, the host's name and command lines of scripts are
+left out, unless --full is given.
+"""
+
+
+@click.command(help=HELP, short_help="Report what was recorded: HTML, Markdown, CSV or JSON.")
+@click.argument("sessions", metavar="SESSION...", nargs=-1, shell_complete=session_names)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to write [default: by the name after -o, else md].",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Where to write it, in place of stdout.",
+)
+@click.option(
+    "--table",
+    type=click.Choice(TABLES),
+    help="What a row of the CSV is, in place of a session: a batch, the samples of a second, an "
+    "epoch, or a reading of the machine.",
+)
+@click.option(
+    "--charts",
+    metavar="DIR",
+    help="Write the charts as pictures into this folder too.",
+)
+@click.option(
+    "--charts-as",
+    type=click.Choice(PICTURES),
+    help="What these pictures are [default: svg]; png needs the extra dlmon[png].",
+)
+@click.option(
+    "--as-published",
+    metavar="NAME",
+    help="Add the session's time to your own reference figures under this name, in place of a "
+    "report: it stands among the comparison bars from then on.",
+)
+@click.option("--full", is_flag=True, help="Leave nothing out: processes, users, paths, host.")
+@click_options.log_dir_option
+def report(
+    sessions: Sequence[str],
+    form: str | None,
+    output: str | None,
+    table: str | None,
+    charts: str | None,
+    charts_as: str | None,
+    as_published: str | None,
+    full: bool,
+    log_dir: Path | None,
+) -> None:
+    """Report what was recorded."""
+    from tui.report.files import ReportError, refuse_unwritable, write_file
+
+    if not sessions:
+        raise shared.UserError("say what to report: last, or a session that dlmon sessions lists")
+    if as_published is not None:
+        if (form, output, table, charts, charts_as) != (None,) * 5:
+            raise shared.UserError("--as-published makes no report: leave out the other options")
+        _publish(sessions, as_published, shared.chosen_log_directory(log_dir))
+        return
+    path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
+    if form is None:
+        suffix = path.suffix.lower() if path is not None else ""
+        form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
+    if table is not None and form != "csv":
+        raise shared.UserError(f"--table is for --format csv, not {form}")
+    if charts_as is not None and folder is None:
+        raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
+    logs, sweeps = _logs_of(sessions, shared.chosen_log_directory(log_dir))
+    try:
+        if path is not None:
+            refuse_unwritable(path, [*logs, *sweeps])
+        parts = _parts(logs, sweeps, form, table, folder, charts_as or PICTURES[0], full)
+        if path is not None:
+            write_file(path, parts)
+        else:
+            for part in parts:
+                sys.stdout.write(part)
+    except ReportError as error:
+        raise shared.UserError(str(error)) from None
+
+
+def _publish(names: Sequence[str], name: str, directory: Path) -> None:
+    """Add the time of a session to a person's own reference figures, and say where."""
+    from dlmon.comparison.published import PublishedError, write_published_row
+    from dlmon.log.directory import read_entry
+    from dlmon.records.sanitize import clean, shown_path
+
+    logs, sweeps = _logs_of(names, directory)
+    if sweeps or len(logs) != 1:
+        raise shared.UserError("--as-published takes one session, and no sweep")
+    entry = read_entry(logs[0])
+    if entry.result is None:
+        raise shared.UserError(f"{clean(entry.header.id)} has no result to publish")
+    try:
+        written = write_published_row(entry.result, name)
+    except PublishedError as error:
+        raise shared.UserError(str(error)) from None
+    print(f"{clean(name)} stands among the published figures now: {shown_path(written)}")
+
+
+def _path(text: str | None, takes: str) -> Path | None:
+    """Return where something is to be written; None is stdout."""
+    if text is None or text == "-":
+        return None
+    if not text.strip():
+        raise shared.UserError(f"{takes}: give its name")
+    return Path(text)
+
+
+def _logs_of(names: Sequence[str], directory: Path) -> tuple[list[Path], list[Path]]:
+    """Return the logs of sessions, and those of sweeps, that are meant; each once."""
+    from dlmon.log.directory import NoSuchLog, find_sessions
+    from dlmon.sweep.log import SWEEP_NAME, find_sweep
+
+    logs: dict[Path, None] = {}
+    sweeps: dict[Path, None] = {}
+    for name in names:
+        if name.endswith(SWEEP_NAME):
+            sweeps[find_sweep(name, directory)] = None
+            continue
+        try:
+            logs |= dict.fromkeys(find_sessions(name, directory))
+        except NoSuchLog:
+            try:
+                sweeps[find_sweep(name, directory)] = None
+            except NoSuchLog:
+                pass
+            else:
+                continue
+            raise
+    return list(logs), list(sweeps)
+
+
+def _parts(
+    logs: Sequence[Path],
+    sweeps: Sequence[Path],
+    form: str,
+    table: str | None,
+    charts: Path | None,
+    charts_as: str,
+    full: bool,
+) -> Iterable[str]:
+    """Return what is written, part by part; what can't be reported is refused before any."""
+    from tui.plain.progress import ReadingProgress
+    from tui.report.report import make_report
+
+    made = None
+    if form != "csv" or charts is not None:
+        with ReadingProgress() as on_read:
+            made = make_report(logs, sweeps, full, on_read)
+    if made is not None and charts is not None:
+        from tui.report.charts import write_charts
+
+        curves = [one for sweep in made.sweeps for one in sweep.curves]
+        write_charts(charts, made.charts, made.marks, curves, charts_as)
+    if form == "csv" or made is None:
+        return _csv(logs, sweeps, table, full)
+    if form == "html":
+        from tui.report.html import html_of
+
+        return [html_of(made)]
+    if form == "md":
+        from tui.report.markdown import markdown_of
+
+        return [markdown_of(made)]
+    return [json.dumps(made.as_json(), indent=1, allow_nan=False) + "\n"]
+
+
+def _csv(
+    logs: Sequence[Path], sweeps: Sequence[Path], table: str | None, full: bool
+) -> Iterable[str]:
+    from itertools import chain
+
+    from tui.report.tidy import csv_lines, sweep_lines
+
+    if sweeps and logs:
+        raise shared.UserError("a CSV holds sessions, or one sweep: name the one or the other")
+    if sweeps and (table is not None or len(sweeps) > 1):
+        raise shared.UserError("the CSV of a sweep has a row a combination, and is of one sweep")
+    lines = sweep_lines(sweeps[0], full) if sweeps else csv_lines(logs, table, full)
+    # With its first line it is known whether there is anything to write.
+    first = next(lines)
+    return chain([first], lines)

@@ -1,0 +1,124 @@
+"""Where the time of a session went, and what held it up, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlmon.records import AccountPart
+from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from tui.formatting import units
+
+PART_NAMES = {
+    AccountPart.STARTUP: "start and imports",
+    AccountPart.LOADING: "loading data",
+    AccountPart.BUILDING: "building",
+    AccountPart.COMPILING: "compiling",
+    AccountPart.TRAINING: "steps",
+    AccountPart.STALLS: "stalls",
+    AccountPart.OPENINGS: "opening epochs",
+    AccountPart.DATA_WAIT: "waiting for data",
+    AccountPart.VALIDATION: "validation",
+    AccountPart.EVALUATION: "evaluation",
+    AccountPart.GAPS: "gaps",
+    AccountPart.CLOSING: "ending",
+    AccountPart.UNKNOWN: "other",
+}
+# From so much of the time on, waiting is worth a word.
+_WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
+_TAKEN_PCT = 1.0
+_SWAPPED_MIB_S = 0.05
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A part of a session's time: its name, its seconds, and its share of all, 0 to 1."""
+
+    part: AccountPart
+    name: str
+    seconds: float
+    share: float
+
+    @property
+    def text(self) -> str:
+        """Return the part in a few words: steps 12.3 s, 62 %."""
+        return f"{self.name} {units.seconds(self.seconds)}, {units.share(self.share)}"
+
+
+def account_rows(account: Mapping[AccountPart, float]) -> tuple[PartRow, ...]:
+    """Return the parts that took any time, in the order in which a run has them."""
+    total = sum(account.values())
+    return tuple(
+        PartRow(part, PART_NAMES[part], account[part], account[part] / total)
+        for part in AccountPart
+        if account.get(part, 0.0) > 0
+    )
+
+
+def largest_parts(account: Mapping[AccountPart, float], count: int) -> tuple[PartRow, ...]:
+    """Return the parts that took the most, the largest first."""
+    return tuple(sorted(account_rows(account), key=lambda row: -row.seconds)[:count])
+
+
+def longest_gaps(gaps: Sequence[Gap], count: int) -> tuple[Gap, ...]:
+    """Return the longest gaps, the longest first."""
+    return tuple(sorted(gaps, key=lambda gap: gap.start - gap.end)[:count])
+
+
+def gap_text(gap: Gap, epoch_word: str = "epoch") -> str:
+    """Say how long there was no batch, where, and what the machine did meanwhile.
+
+    As in: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing waited
+    for memory.
+    """
+    text = f"{units.seconds(gap.seconds)} without a batch {_place(gap, epoch_word)}"
+    if gap.meanwhile is None:
+        return f"{text}; the machine was not read meanwhile"
+    done = _meanwhile(gap.meanwhile)
+    return f"{text}: {', '.join(done)}" if done else text
+
+
+def _place(gap: Gap, epoch_word: str) -> str:
+    if gap.before == "evaluating":
+        return "before the evaluation"
+    if gap.epoch is None:
+        return "between two phases"
+    epoch = f"{epoch_word} {gap.epoch + 1:,}"
+    if gap.kind is GapKind.STALL and gap.step is not None:
+        return f"at step {gap.step + 1:,} of {epoch}"
+    return f"at the start of {epoch}" if gap.kind is GapKind.OPENING else f"after {epoch}"
+
+
+def _meanwhile(did: Meanwhile) -> list[str]:
+    parts = []
+    if did.cpu_pct is not None:
+        parts.append(f"CPU {did.cpu_pct:.0f} %{_cores(did)}")
+    if did.disk_mib_s is not None:
+        parts.append(f"disk {did.disk_mib_s:.0f} MiB/s")
+    if did.swap_mib_s is not None and did.swap_mib_s >= _SWAPPED_MIB_S:
+        parts.append(f"swap {did.swap_mib_s:.1f} MiB/s")
+    if did.throttled_pct is not None and did.throttled_pct >= _TAKEN_PCT:
+        parts.append(f"stopped by the CPU limit in {did.throttled_pct:.0f} % of periods")
+    if did.steal_pct is not None and did.steal_pct >= _TAKEN_PCT:
+        parts.append(f"the host took {did.steal_pct:.0f} % of the CPUs")
+    waits = (
+        ("memory", did.memory_wait_pct, _WAITED_PCT),
+        ("a disk", did.io_wait_pct, _WAITED_PCT),
+        ("a CPU", did.cpu_wait_pct, _WAITED_FOR_CPU_PCT),
+    )
+    parts += [
+        f"programs waited for {what} {pct:.0f} % of the time"
+        for what, pct, least_pct in waits
+        if pct is not None and pct >= least_pct
+    ]
+    if did.memory_wait_pct is not None and did.memory_wait_pct < _WAITED_PCT:
+        parts.append("nothing waited for memory")
+    return parts
+
+
+def _cores(did: Meanwhile) -> str:
+    """Say how much of the CPU time was this run's."""
+    if did.run_cores is None or did.busy_cores is None:
+        return ""
+    others = max(0.0, did.busy_cores - did.run_cores)
+    return f" (this run {did.run_cores:.1f} cores, all else {others:.1f})"

@@ -1,0 +1,45 @@
+"""What speaks against comparing by the figures of a session, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlmon.records import Doubt, Result
+from dlmon.session.validity import Validity
+
+DOUBT_NAMES = {
+    Doubt.TOO_SHORT: "too short",
+    Doubt.NOT_STEADY: "not steady",
+    Doubt.STALLS: "stalls",
+    Doubt.THROTTLED: "throttled",
+    Doubt.GPU_SHARED: "GPU shared",
+    Doubt.BUSY_AT_START: "busy at the start",
+    Doubt.ON_BATTERY: "on battery",
+    Doubt.STEAL: "CPUs taken by the host",
+    Doubt.INFERRED_SAMPLES: "samples inferred",
+    Doubt.UNKNOWN: "a doubt that a newer dlmon has",
+}
+
+
+def doubts_of(validity: Validity | None) -> tuple[str, ...]:
+    """Return a sentence for each doubt."""
+    return () if validity is None else tuple(validity.against.values())
+
+
+def validity_text(validity: Validity | None) -> str:
+    """Say whether a figure is valid, and what speaks against it; empty before there is one."""
+    if validity is None:
+        return ""
+    return "; ".join(doubts_of(validity)) or "nothing speaks against the figures"
+
+
+def in_doubt(codes: Iterable[str]) -> str:
+    """Name doubts in a few words: in doubt: too short, stalls; empty where there are none."""
+    names = list(dict.fromkeys(DOUBT_NAMES[Doubt(code)] for code in codes))
+    return f"in doubt: {', '.join(names)}" if names else ""
+
+
+def doubts_of_results(results: Iterable[Result]) -> str:
+    """Name what speaks against the figures of any of several results."""
+    codes = [code for result in results for code in result.against or ()]
+    return in_doubt(doubt for doubt in Doubt if doubt in {Doubt(code) for code in codes})

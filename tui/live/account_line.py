@@ -1,0 +1,150 @@
+"""Where the time of a session went, as one bar, and the longest time without a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from dlmon.records import AccountPart
+from dlmon.session.gaps import Gap
+from dlmon.session.snapshot import Snapshot
+from tui.formatting import units
+from tui.formatting.account import PartRow, account_rows, gap_text, largest_parts, longest_gaps
+from tui.formatting.comparison import epoch_word
+from tui.widgets.lines import (
+    BAR,
+    BRIGHT,
+    MUTED,
+    PLAIN,
+    TRACK,
+    GrowingLines,
+    row_width,
+    wrapped,
+)
+from tui.widgets.rows import TextRow
+
+_HEADINGS = ("Where the time went  ", "Time  ")
+_LONGEST, _HERE = "Longest pause  ", "Pause here  "
+_LARGEST = 3
+_LONGEST_BAR, _SHORTEST_BAR = 40, 6
+_STYLES = (BAR, BRIGHT, PLAIN, TRACK)
+"""Of the three largest parts, and of the rest; each has a character of its own, too."""
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Where the time went",
+        "All time since the session began, in the order of a run; the three largest parts are "
+        "named, and the summary that is printed at the end lists them all. Start and imports: "
+        "until the workload has its libraries. Compiling: the first batch of each size, and the "
+        "first of the first validation. Steps: all other batches; what one of over ten times the "
+        "median took beyond that is under stalls. Opening epochs: before their first batch. Gaps: "
+        "what lies between an epoch or the evaluation and what follows. Ending: after the last "
+        "batch or the evaluation.",
+    ),
+    (
+        "Longest pause",
+        "The longest time of over a second without a batch that was neither validation nor "
+        "compilation, and what the machine did meanwhile, by the readings that lie within it. With "
+        "the cursor on another one, that one.",
+    ),
+)
+
+
+class AccountLine(GrowingLines):
+    """A bar of what the time went into; below it the longest pause, or that at the cursor.
+
+    In a single row a pause at the cursor takes the place of the bar.
+    """
+
+    DEFAULT_CSS = "AccountLine { height: auto; padding: 0 2; }"
+    MOST_ROWS: ClassVar[int] = 3
+
+    _snapshot: Snapshot | None = None
+    _read_ns: tuple[int, int] | None = None
+    _most_rows = 1
+
+    def show(self, snapshot: Snapshot, read_ns: tuple[int, int] | None = None) -> None:
+        """Show a session's account of time; `read_ns` is the time that the cursor stands for."""
+        self._snapshot, self._read_ns = snapshot, read_ns
+        self.redraw()
+
+    def rows_needed(self, width: int) -> int:
+        """Return the most rows that were needed so far: a pause comes, and stays."""
+        self._most_rows = max(self._most_rows, super().rows_needed(width))
+        return self._most_rows
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        snapshot = self._snapshot
+        if snapshot is None or not snapshot.account:
+            return []
+        here = self._gaps_here(snapshot)
+        if height == 1 and here:
+            return self._gap_rows(_HERE, here, width, height)
+        rows = [self._bar_row(snapshot, width)]
+        if height > 1 and snapshot.gaps:
+            heading = _HERE if here else _LONGEST
+            rows.extend(self._gap_rows(heading, here or snapshot.gaps, width, height - 1))
+        return rows
+
+    def _gaps_here(self, snapshot: Snapshot) -> tuple[Gap, ...]:
+        if self._read_ns is None:
+            return ()
+        start, end = self._read_ns
+        return tuple(gap for gap in snapshot.gaps if gap.start < end and gap.end > start)
+
+    def _gap_rows(
+        self, heading: str, gaps: Sequence[Gap], width: int, height: int
+    ) -> list[TextRow]:
+        """Return the longest of these gaps in words."""
+        assert self._snapshot is not None
+        (gap,) = longest_gaps(gaps, 1)
+        text = heading + gap_text(gap, epoch_word(self._snapshot.header))
+        lines = wrapped(text, width, height, self.ellipsis)
+        if not lines or not lines[0].startswith(heading):
+            return [((line, PLAIN),) for line in lines]
+        first: TextRow = ((heading, MUTED), (lines[0].removeprefix(heading), PLAIN))
+        return [first, *(((line, PLAIN),) for line in lines[1:])]
+
+    def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
+        """Return heading, bar and words: in full, or as short as they need to be."""
+        largest = largest_parts(snapshot.account, _LARGEST)
+        over = snapshot.result is not None
+        choices = [
+            (heading, self._words(largest[:count], with_seconds))
+            for count in range(len(largest), 0, -1)
+            for with_seconds in ((True, False) if over else (False,))
+            for heading in _HEADINGS
+        ]
+        for heading, words in choices:
+            room = width - len(heading) - row_width(words)
+            if room >= _SHORTEST_BAR:
+                drawn = self._bar(snapshot.account, largest, min(_LONGEST_BAR, room))
+                return ((heading, MUTED), *drawn, *words)
+        return self._bar(snapshot.account, largest, width)
+
+    def _words(self, parts: Sequence[PartRow], with_seconds: bool) -> TextRow:
+        row: TextRow = ()
+        for part, glyph, style in zip(parts, self.glyphs.parts, _STYLES, strict=False):
+            seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
+            words = f" {part.name}{seconds} {part.share * 100:.0f} %"
+            row = (*row, ("  ", PLAIN), (glyph, style), (words, PLAIN))
+        return row
+
+    def _bar(
+        self, account: Mapping[AccountPart, float], largest: Sequence[PartRow], cells: int
+    ) -> TextRow:
+        """Return the parts in the order of a run, each as long as its share."""
+        looks = {
+            row.part: (glyph, style)
+            for row, glyph, style in zip(largest, self.glyphs.parts, _STYLES, strict=False)
+        }
+        rest = (self.glyphs.parts[-1], _STYLES[-1])
+        drawn: list[tuple[str, tuple[str, ...]]] = []
+        done, end = 0, 0.0
+        for row in account_rows(account):
+            end += row.share
+            glyph, style = looks.get(row.part, rest)
+            until = round(end * cells)
+            drawn.append((glyph * (until - done), style))
+            done = until
+        return tuple(run for run in drawn if run[0])

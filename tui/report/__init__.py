@@ -1,0 +1,1 @@
+"""Recorded sessions and sweeps as pages, tables and pictures to hand on."""

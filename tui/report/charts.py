@@ -1,0 +1,290 @@
+"""Pictures of a report as SVG: what it draws over time, and the curves of sweeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TypeGuard
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dlmon.statistics.envelope import Columns
+from tui.drawing.plot import nice_top, short_number
+from tui.formatting import units
+from tui.report.curves import Chart, Mark
+from tui.report.files import ReportError, make_folder, write_file
+from tui.report.sweep_report import SweepCurves
+
+SVG, PNG = FORMS = ("svg", "png")
+COLOURS = 6
+
+DrawChart = Callable[[Chart, Sequence[Mark]], str | bytes]
+DrawSweep = Callable[[SweepCurves], str | bytes]
+
+_WIDTH, _HEIGHT = 900, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 884, 34, 262
+_KEY_WIDTH, _KEY_ROW_HEIGHT, _KEY_ROWS_AT = 150, 16, 292
+_KEYS_IN_A_ROW = (_RIGHT - _LEFT) // _KEY_WIDTH
+_TICKS = 4
+_MOST_TIMES = 8
+_MOST_POINTS = 1000
+_SPANS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
+
+
+@dataclass(frozen=True)
+class DrawnLine:
+    """One line in the coordinates of the picture, and its number among the others."""
+
+    number: int
+    label: str
+    path: str
+    band: str = ""
+    dots: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def colour(self) -> int:
+        return self.number % COLOURS
+
+    @property
+    def key_x(self) -> int:
+        """Where its key stands: below the picture, in rows."""
+        return _LEFT + self.number % _KEYS_IN_A_ROW * _KEY_WIDTH
+
+    @property
+    def key_y(self) -> int:
+        return _KEY_ROWS_AT + self.number // _KEYS_IN_A_ROW * _KEY_ROW_HEIGHT
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture: its axes, and its lines."""
+
+    title: str
+    unit: str
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+    lines: tuple[DrawnLine, ...]
+    marks: tuple[float, ...] = ()
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: int = _LEFT
+    right: int = _RIGHT
+    top: int = _TOP
+    bottom: int = _BOTTOM
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of a report; whatever is put into them is escaped."""
+    return Environment(
+        loader=PackageLoader("tui.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def text_of_file(name: str) -> str:
+    """Return a file of this package as it is."""
+    return resources.files("tui.report").joinpath(name).read_text("utf-8")
+
+
+def svg_of(drawing: Drawing, standalone: bool = True) -> Markup:
+    """Return a picture as SVG.
+
+    Args:
+        drawing: the picture.
+        standalone: with its own style; within a page it has that of the page.
+    """
+    template = templates().get_template("chart.svg")
+    style = Markup(text_of_file("templates/chart.css")) if standalone else ""
+    return Markup(template.render(d=drawing, standalone=standalone, style=style).strip() + "\n")
+
+
+def write_charts(
+    folder: Path,
+    charts: Sequence[Chart],
+    marks: Sequence[Mark],
+    sweeps: Sequence[SweepCurves],
+    form: str = SVG,
+) -> list[Path]:
+    """Write each picture into a folder, and return the files. Nothing of a log names one.
+
+    Args:
+        folder: where.
+        charts: over time.
+        marks: on their axis.
+        sweeps: what was varied.
+        form: svg or png.
+
+    Raises:
+        ReportError: they can't be written, or there is nothing here that draws them.
+    """
+    chart_of, sweep_of = _drawn_as(form)
+    pictures = {_file_name(chart.title): chart_of(chart, marks) for chart in charts}
+    pictures |= {f"sweep-{number}": sweep_of(one) for number, one in enumerate(sweeps, 1)}
+    make_folder(folder)
+    paths = {folder / f"{name}.{form}": picture for name, picture in pictures.items()}
+    for path, picture in paths.items():
+        write_file(path, [picture])
+    return list(paths)
+
+
+def _drawn_as(form: str) -> tuple[DrawChart, DrawSweep]:
+    """Return what draws a chart, and the curves of a sweep, in a form."""
+    if form == SVG:
+        return (
+            lambda chart, marks: svg_of(draw_chart(chart, marks)),
+            lambda curves: svg_of(draw_sweep(curves)),
+        )
+    try:
+        from tui.report.png import png_of_chart, png_of_sweep
+    except ImportError:
+        raise ReportError(
+            "pictures as PNG need matplotlib: pip install 'dlmon[png]', or leave out --charts-as"
+        ) from None
+    return png_of_chart, png_of_sweep
+
+
+def _file_name(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def draw_chart(chart: Chart, marks: Sequence[Mark] = ()) -> Drawing:
+    """Draw lines over time, with the band from the least to the greatest behind each."""
+    span_s = max(len(line.columns.mean) for line in chart.lines) * chart.width_s or 1.0
+    highest = [value for line in chart.lines for value in line.columns.high if _known(value)]
+    top = chart.top or nice_top(max(highest, default=0.0))
+    columns = [_fewer(line.columns) for line in chart.lines]
+    lines = []
+    for number, (line, (shown, factor)) in enumerate(zip(chart.lines, columns, strict=True)):
+        width_s = chart.width_s * factor
+        xs = [_x((index + 0.5) * width_s / span_s) for index in range(len(shown.mean))]
+        lines.append(
+            DrawnLine(
+                number=number,
+                label=line.label,
+                path=_path(xs, shown.mean, top),
+                band=_band(xs, shown, top),
+            )
+        )
+    days = math.ceil(span_s / 86_400 / _MOST_TIMES)
+    step_s = next((span for span in _SPANS_S if span_s / span <= _MOST_TIMES), 86_400 * days)
+    ticks = range(0, int(span_s) + 1, step_s)
+    return Drawing(
+        title=chart.title,
+        unit=chart.unit,
+        x_ticks=tuple((_x(at / span_s), units.clock(at)) for at in ticks),
+        y_ticks=_y_ticks(top),
+        lines=tuple(lines),
+        marks=tuple(_x(mark.at_s / span_s) for mark in marks if 0 < mark.at_s < span_s),
+        height=_height(len(lines)),
+    )
+
+
+def draw_sweep(curves: SweepCurves) -> Drawing:
+    """Draw what combinations took along the axis of what was varied."""
+    points = [point for line in curves.lines.values() for point in line]
+    xs = sorted({point.x for point in points})
+    doubling = len(xs) > 1 and xs[0] > 0 and all(b >= 2 * a for a, b in pairwise(xs))
+    scaled = {x: math.log2(x) if doubling else x for x in xs}
+    least, most = min(scaled.values(), default=0.0), max(scaled.values(), default=0.0)
+
+    def place(x: float) -> float:
+        return _x(0.04 + 0.92 * ((scaled[x] - least) / (most - least) if most > least else 0.5))
+
+    top = nice_top(max(filter(_known, (point.y for point in points)), default=0.0))
+    lines = []
+    for number, (label, line) in enumerate(curves.lines.items()):
+        known = [(place(p.x), _y(p.y, top)) for p in line if p.y is not None and _known(p.y)]
+        path = _path([place(point.x) for point in line], [point.y for point in line], top)
+        lines.append(DrawnLine(number, label, path, dots=tuple(known)))
+    labels = {point.x: point.label for point in points}
+    return Drawing(
+        title=curves.title,
+        unit="",
+        x_ticks=tuple((place(x), labels[x]) for x in xs),
+        y_ticks=_y_ticks(top),
+        lines=tuple(lines),
+        height=_height(len(lines)),
+    )
+
+
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def _x(share: float) -> float:
+    return round(_LEFT + (_RIGHT - _LEFT) * share, 1)
+
+
+def _y(value: float, top: float) -> float:
+    share = min(1.0, max(0.0, value / top))
+    return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
+
+
+def _y_ticks(top: float) -> tuple[tuple[float, str], ...]:
+    values = [top * number / _TICKS for number in range(_TICKS + 1)]
+    return tuple((_y(value, top), short_number(value)) for value in values)
+
+
+def _height(lines: int) -> int:
+    """Return how high a picture is with the keys of its lines."""
+    rows = -(-lines // _KEYS_IN_A_ROW)
+    return _HEIGHT + max(0, rows - 1) * _KEY_ROW_HEIGHT
+
+
+def _fewer(columns: Columns) -> tuple[Columns, int]:
+    """Return no more columns than a picture shows, and how many of the given are in one."""
+    factor = -(-len(columns.mean) // _MOST_POINTS) or 1
+    if factor == 1:
+        return columns, 1
+
+    def merged(values: Sequence[float | None], of: str) -> Iterator[float | None]:
+        for start in range(0, len(values), factor):
+            known = [value for value in values[start : start + factor] if value is not None]
+            if not known:
+                yield None
+            elif of == "mean":
+                yield sum(known) / len(known)
+            else:
+                yield min(known) if of == "low" else max(known)
+
+    return Columns(
+        tuple(merged(columns.mean, "mean")),
+        tuple(merged(columns.low, "low")),
+        tuple(merged(columns.high, "high")),
+    ), factor
+
+
+def _path(xs: Sequence[float], values: Sequence[float | None], top: float) -> str:
+    """Return a line through the values; what is unknown is a gap, and a value alone a dot."""
+    parts = []
+    for known, group in groupby(zip(xs, values, strict=True), key=lambda pair: _known(pair[1])):
+        if known:
+            points = [(x, _y(value or 0.0, top)) for x, value in group]
+            first = points[0]
+            rest = points[1:] or [(first[0] + 1, first[1])]
+            parts.append(f"M{first[0]} {first[1]}L" + " ".join(f"{x} {y}" for x, y in rest))
+    return "".join(parts)
+
+
+def _band(xs: Sequence[float], columns: Columns, top: float) -> str:
+    if columns.low == columns.high:
+        return ""
+    parts = []
+    of_all = zip(xs, columns.low, columns.high, strict=True)
+    for known, group in groupby(of_all, key=lambda one: _known(one[1]) and _known(one[2])):
+        if known:
+            spans = [(x, _y(low or 0.0, top), _y(high or 0.0, top)) for x, low, high in group]
+            there = " ".join(f"{x} {high}" for x, _, high in spans)
+            back = " ".join(f"{x} {low}" for x, low, _ in reversed(spans))
+            parts.append(f"M{there} {back}Z")
+    return "".join(parts)

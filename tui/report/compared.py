@@ -1,0 +1,104 @@
+"""Two sessions of a report beside each other: what may be said of them, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dlmon.comparison.sides import NotComparable, RunFigures, SidesComparison, compare_sides
+from tui.formatting.sides import (
+    COLUMNS,
+    NOT_SIGNIFICANT,
+    figure_rows,
+    legend,
+    notes,
+    verdict,
+)
+from tui.plain.sides import sides_json
+from tui.report.redact import Redaction
+from tui.report.session_report import Row, Table, as_sentence
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One session beside another.
+
+    Attributes:
+        base: what to call the first.
+        new: what to call the other.
+        verdict: a sentence; why they don't compare where they don't.
+        table: their figures; None where they don't compare.
+        legend: what a sign in it means.
+        differences: what was otherwise: an option or a part of the environment, and both values.
+        notes: what one should know of the figures.
+    """
+
+    base: str
+    new: str
+    verdict: str
+    table: Table | None = None
+    legend: str = ""
+    differences: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+    as_json: Mapping[str, Any] | None = None
+
+
+def compared(
+    base: tuple[RunFigures, str],
+    new: tuple[RunFigures, str],
+    earlier: Sequence[RunFigures] = (),
+    full: bool = False,
+) -> Compared:
+    """Put one session beside another: what was read of each, and what to call it.
+
+    Args:
+        base: the one.
+        new: the other.
+        earlier: as for `compare_sides`.
+        full: leave nothing out.
+    """
+    (base_run, base_name), (new_run, new_name) = base, new
+    redaction = Redaction(full)
+    try:
+        sides = compare_sides([base_run], [new_run], earlier)
+    except NotComparable as refused:
+        return Compared(base_name, new_name, as_sentence(redaction.text(str(refused))))
+    for run in (*sides.base, *sides.new):
+        redaction.learn_names(run.host, run.options)
+    text = redaction.text
+    differences = tuple(
+        (text(each.name.replace("_", " ")), text(f"{each.base}, then {each.new}"))
+        for each in (*sides.options, *sides.environment)
+    )
+    if sides.unlike:
+        unlike = f"these runs do not compare: {'; '.join(sides.unlike)}"
+        said = as_sentence(text(unlike))
+        return Compared(base_name, new_name, said, differences=differences)
+    # What speaks against a run stands with it, from records without other people's programs.
+    sides = replace(sides, base=_trusted(sides.base), new=_trusted(sides.new))
+    rows = tuple(row.cells for row in figure_rows(sides))
+    uncertain = any(row[COLUMNS.index("change")].startswith(NOT_SIGNIFICANT) for row in rows)
+    return Compared(
+        base_name,
+        new_name,
+        as_sentence(text(verdict(sides))),
+        Table(COLUMNS, rows, (False, *(True,) * (len(COLUMNS) - 1))),
+        legend(sides) if uncertain else "",
+        differences,
+        tuple(as_sentence(text(note)) for note in notes(sides)),
+        redaction.value(_as_json(sides, full)),
+    )
+
+
+def _trusted(runs: tuple[RunFigures, ...]) -> tuple[RunFigures, ...]:
+    return tuple(replace(run, valid=None, against={}) for run in runs)
+
+
+def _as_json(sides: SidesComparison, full: bool) -> dict[str, Any]:
+    found = sides_json(sides)
+    for run in (*found["base"], *found["new"]):
+        del run["valid"], run["against"]
+        if not full:
+            del run["log"]
+    return found

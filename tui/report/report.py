@@ -1,0 +1,162 @@
+"""A whole report: sessions and sweeps, and what is drawn of several sessions together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlmon import __version__
+from dlmon.session.figures import OnRead, earlier_runs, ignore, read_figures
+from tui.report.compared import Compared, compared
+from tui.report.curves import Chart, Mark, charts_of
+from tui.report.session_report import SessionReport, Table, session_report
+from tui.report.sweep_report import SweepReport, sweep_report
+
+MOST_COMPARED = 6
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is reported.
+
+    Attributes:
+        names: of the sessions, each another one.
+        charts: over time; with several sessions one line each, from their starts on.
+        marks: on the time axis of a session that is alone.
+        together: the figures of several sessions side by side; None of one.
+        compared: the first of several beside each of the others.
+        version: of dlmon.
+    """
+
+    sessions: tuple[SessionReport, ...]
+    sweeps: tuple[SweepReport, ...]
+    names: tuple[str, ...]
+    charts: tuple[Chart, ...]
+    marks: tuple[Mark, ...]
+    together: Table | None
+    compared: tuple[Compared, ...] = ()
+    version: str = __version__
+
+    @property
+    def title(self) -> str:
+        """What the report is of."""
+        titles = [*self.names, *(sweep.title for sweep in self.sweeps)]
+        return ", ".join(titles[:4]) + (f" and {len(titles) - 4} more" if len(titles) > 4 else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON: what was drawn as numbers too."""
+        return {
+            "dlmon": self.version,
+            "sessions": [session.as_json for session in self.sessions],
+            "comparisons": [one.as_json for one in self.compared if one.as_json is not None],
+            "sweeps": [sweep.as_json for sweep in self.sweeps],
+            "charts": [chart_json(chart) for chart in self.charts],
+        }
+
+
+def make_report(
+    sessions: Sequence[Path],
+    sweeps: Sequence[Path],
+    full: bool = False,
+    on_read: OnRead = ignore,
+) -> Report:
+    """Read logs, and return what a report says of them.
+
+    Args:
+        sessions: their logs.
+        sweeps: theirs.
+        full: leave nothing out.
+        on_read: see `OnRead`.
+
+    Raises:
+        LogError: one can't be read.
+    """
+
+    def reading(number: int) -> OnRead:
+        return lambda share: on_read((number + share) / len(sessions))
+
+    reports = tuple(
+        session_report(path, full, reading(number)) for number, path in enumerate(sessions)
+    )
+    names = _names(reports)
+    curves = [report.curves for report in reports]
+    return Report(
+        sessions=reports,
+        sweeps=tuple(sweep_report(path, full) for path in sweeps),
+        names=names,
+        charts=charts_of(curves, names) if curves else (),
+        marks=reports[0].marks if len(reports) == 1 else (),
+        together=_together(reports, names) if len(reports) > 1 else None,
+        compared=_compared(sessions[:MOST_COMPARED], names, full) if len(reports) > 1 else (),
+    )
+
+
+def _compared(sessions: Sequence[Path], names: Sequence[str], full: bool) -> tuple[Compared, ...]:
+    """Put the first session beside each of the others."""
+    base, *others = map(read_figures, sessions)
+    earlier = earlier_runs(sessions)
+    return tuple(
+        compared((base, names[0]), (new, name), earlier, full)
+        for new, name in zip(others, names[1:], strict=False)
+    )
+
+
+def chart_json(chart: Chart) -> dict[str, Any]:
+    """Return a chart's numbers, to four digits; where nothing varied within a column, its mean."""
+    return {
+        "title": chart.title,
+        "unit": chart.unit,
+        "top": chart.top,
+        "width_s": chart.width_s,
+        "lines": [
+            {
+                "label": line.label,
+                "mean": [_short(value) for value in line.columns.mean],
+                **(
+                    {}
+                    if line.columns.low == line.columns.high
+                    else {
+                        "low": [_short(value) for value in line.columns.low],
+                        "high": [_short(value) for value in line.columns.high],
+                    }
+                ),
+            }
+            for line in chart.lines
+        ],
+    }
+
+
+def _short(value: float | None) -> float | int | None:
+    """Return a value to four digits; None for what is unknown, or no number that JSON has."""
+    if value is None or not abs(value) < 1e15:
+        return None
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
+    """Return what to call each session: its title, or its id where another one has that too."""
+    shared = Counter(report.title for report in reports)
+    titles = [r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports]
+    shared = Counter(titles)
+    return tuple(
+        title if shared[title] == 1 else f"{title} #{number}"
+        for number, title in enumerate(titles, 1)
+    )
+
+
+def _together(reports: Sequence[SessionReport], names: Sequence[str]) -> Table:
+    """Put the figures and settings of sessions side by side; settings only where they differ."""
+    columns = [dict(report.figures) for report in reports]
+    figures = list(dict.fromkeys(name for column in columns for name in column))
+    options = [dict(report.options) for report in reports]
+    settings = list(dict.fromkeys(name for column in options for name in column))
+    rows = [(name, *(column.get(name, "–") for column in columns)) for name in figures]
+    for name in settings:
+        values = [column.get(name, "–") for column in options]
+        if len(set(values)) > 1:
+            rows.append((name, *values))
+    return Table(("", *names), tuple(rows))

@@ -1,0 +1,446 @@
+"""What a report says of one session: texts and figures, redacted, of no format yet."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dlmon.comparison.compare import ComparisonRow
+from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.folder import LogError, log_directory_of, reason_of
+from dlmon.log.follower import LogFollower
+from dlmon.log.label import Label, read_label
+from dlmon.records import (
+    Epoch,
+    GpuFacts,
+    Notice,
+    Process,
+    Record,
+    Status,
+    to_json,
+)
+from dlmon.session.figures import OnRead, ignore
+from dlmon.session.gaps import Gap
+from dlmon.session.session import Session
+from dlmon.session.snapshot import Snapshot
+from tui.formatting import units
+from tui.formatting.account import account_rows, gap_text, longest_gaps
+from tui.formatting.comparison import (
+    comparison_rows,
+    earlier_sessions,
+    epoch_word,
+    factor_of_nearest,
+    factor_of_run_before,
+    metric_of,
+    run_names,
+    timed_unit,
+    timing_of,
+)
+from tui.formatting.machine import identity
+from tui.options.jobs import recorded_options
+from tui.options.option import as_text
+from tui.plain.summary import summary_rows
+from tui.report.curves import Mark, SessionCurves
+from tui.report.redact import Redaction
+from workloads.catalog import WORKLOADS
+
+SHOWN_OUTPUT, SHOWN_GAPS = 40, 10
+MOST_EPOCHS = 1000
+_METRICS = 6
+_READ_AT_ONCE_BYTES = 1 << 20
+NO_WORKLOAD = "the machine alone"
+
+Row = tuple[str, str]
+"""A name and its text."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of a picture: `kind` is this, earlier or published, or a part of the account."""
+
+    label: str
+    value: float
+    text: str
+    kind: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings; `numeric` says which columns hold numbers."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class SessionReport:
+    """One session.
+
+    Attributes:
+        title: its name, or its id.
+        verdict: what it found, a sentence each.
+        valid: whether nothing speaks against its figures; None before there are any.
+        against: what does.
+        bars: itself among published and earlier times; `per` is what a time is of.
+        account: seconds by what they went into.
+        gaps: when there was no batch for longest, and what the machine did meanwhile.
+        notices: when they were written, and what they say.
+        command: what reproduces it; None for what is no run of a workload of ours.
+        processes: only where a full report was asked for, as is `output`.
+        curves: what is drawn over time.
+        marks: on its axis.
+        as_json: all of this as numbers and words.
+    """
+
+    id: str
+    title: str
+    workload: str
+    about: str
+    machine: str
+    status: str
+    began: str
+    verdict: tuple[str, ...]
+    valid: bool | None
+    against: tuple[str, ...]
+    figures: tuple[Row, ...]
+    per: str
+    bars: tuple[Bar, ...]
+    account: tuple[Bar, ...]
+    gaps: tuple[Row, ...]
+    epochs: Table | None
+    notices: tuple[Row, ...]
+    environment: tuple[Row, ...]
+    options: tuple[Row, ...]
+    command: str | None
+    processes: Table | None
+    output: tuple[str, ...]
+    curves: SessionCurves
+    marks: tuple[Mark, ...]
+    as_json: Mapping[str, Any]
+
+
+def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
+    """Read a log, and return what a report says of it.
+
+    Args:
+        path: the log.
+        full: leave nothing out: processes, users, host, paths and output.
+        on_read: see `OnRead`.
+
+    Raises:
+        LogError: it can't be read.
+    """
+    status = read_entry(path).status
+    redaction = Redaction(full)
+    with contextlib.closing(LogFollower(path)) as follower:
+        redaction.learn_names(follower.header.host, follower.header.options)
+        session = Session(follower.header)
+        curves = SessionCurves(follower.header, session.machine.interval_s)
+        for record in records_of(follower, on_read):
+            kept = redaction.record(record)
+            session.fold(kept)
+            curves.fold(kept)
+    return _Gathered(path, session, curves, status, redaction, full).report()
+
+
+def records_of(follower: LogFollower, on_read: OnRead = ignore) -> Iterator[Record]:
+    """Yield the records of a log behind its header, up to its end as it is now.
+
+    Raises:
+        LogError: it can't be read any more.
+    """
+    try:
+        while (share := follower.read_share) is not None:
+            on_read(share)
+            yield from follower.new_records(_READ_AT_ONCE_BYTES)
+    except OSError as error:
+        raise LogError(f"{follower.path} can't be read: {reason_of(error)}") from None
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """A session that was read to its end, and what is made of it."""
+
+    path: Path
+    session: Session
+    curves: SessionCurves
+    status: Status
+    redaction: Redaction
+    full: bool
+
+    def report(self) -> SessionReport:
+        snapshot = self.session.snapshot()
+        if snapshot.header.is_machine_recording:
+            # Nothing ran whose time or whose figures there is anything to say of.
+            snapshot = replace(snapshot, account={}, validity=None)
+        text = self.redaction.text
+        header = snapshot.header
+        workload = WORKLOADS.get(header.workload)
+        label = read_label(self.path)
+        account = account_rows(snapshot.account)
+        validity = snapshot.validity
+        gaps = [
+            Mark((gap.start - header.t) / 1e9, text(gap_text(gap, epoch_word(header))))
+            for gap in sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=_begin_of)
+        ]
+        entries = earlier_sessions(list_sessions(log_directory_of(self.path)), header)
+        bars = comparison_rows(snapshot, entries)
+        names = run_names(snapshot, entries)
+        steady = snapshot.samples_per_second is not None
+        verdict = [
+            self._headline(snapshot),
+            factor_of_nearest(bars, steady),
+            factor_of_run_before(bars, entries, names, steady),
+            snapshot.limit.text if snapshot.limit is not None else "",
+        ]
+        return SessionReport(
+            id=text(header.id),
+            title=text(label.name or header.id),
+            workload=text(header.workload) or NO_WORKLOAD,
+            about=workload.title if workload is not None else "",
+            machine=text(", ".join(identity(self.session.facts))),
+            status=str(self.status),
+            began=units.day_and_time(header.wall),
+            verdict=tuple(as_sentence(text(one)) for one in verdict if one),
+            valid=None if validity is None else validity.is_valid,
+            against=tuple(
+                as_sentence(text(one)) for one in (validity.against.values() if validity else ())
+            ),
+            figures=tuple(
+                (name, text(said))
+                for name, said in summary_rows(self.session, snapshot, self.status, label)
+            ),
+            per=timed_unit(bars[0].metric) if bars else "",
+            bars=tuple(self._bar(row, names) for row in bars),
+            account=tuple(
+                Bar(
+                    row.name, row.seconds, f"{units.seconds(row.seconds)}, {units.share(row.share)}"
+                )
+                for row in account
+            ),
+            gaps=tuple((units.clock(mark.at_s), mark.text) for mark in gaps),
+            epochs=_epoch_table(snapshot, text),
+            notices=tuple(self._notice(notice) for notice in snapshot.notices),
+            environment=tuple(self._environment(snapshot)),
+            options=tuple(self._options(snapshot)),
+            command=self._command(snapshot),
+            processes=self._processes(snapshot) if self.full else None,
+            output=tuple(o.text for o in snapshot.output[-SHOWN_OUTPUT:]) if self.full else (),
+            curves=self.curves,
+            marks=(*self.curves.marks, *gaps),
+            as_json=self._json(snapshot, bars, label),
+        )
+
+    def _headline(self, snapshot: Snapshot) -> str:
+        result, timing = snapshot.result, timing_of(snapshot)
+        if result is not None and result.error:
+            return f"failed: {result.error}"
+        if timing is not None and snapshot.header.workload in WORKLOADS:
+            return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
+        if snapshot.samples_per_second is not None:
+            return units.throughput(snapshot.samples_per_second)
+        return ""
+
+    def _bar(self, row: ComparisonRow, names: Mapping[str, str]) -> Bar:
+        label = names.get(row.session or "", row.label)
+        measured = ", ".join(str(part) for part in (row.year, row.framework) if part)
+        return Bar(
+            self.redaction.text(label),
+            row.value,
+            ("~ " if row.projected else "") + units.duration(row),
+            row.kind if row.comparable or row.kind == "this" else f"{row.kind} other",
+            self.redaction.text("; ".join(part for part in (measured, *row.badges) if part)),
+        )
+
+    def _notice(self, notice: Notice) -> Row:
+        at_s = (notice.t - self.session.header.t) / 1e9
+        return units.clock(at_s), self.redaction.text(notice.text)
+
+    def _environment(self, snapshot: Snapshot) -> list[Row]:
+        header = snapshot.header
+        rows = [
+            (name, as_word(value))
+            for name, value in header.versions.items()
+            if name not in ("backend", "backend_version")
+        ]
+        backend = [header.versions.get(name) for name in ("backend", "backend_version")]
+        if backend[0]:
+            rows.append(("backend", " ".join(as_word(part) for part in backend if part)))
+        facts = header.machine
+        if facts.load_1m is not None:
+            rows.append(("load at the start", f"{facts.load_1m:.2f}"))
+        if facts.governor:
+            rows.append(("governor", facts.governor))
+        if self.full:
+            rows += [("host", header.host), ("log", str(self.path))]
+        return [(self.redaction.text(name), self.redaction.text(text)) for name, text in rows]
+
+    def _options(self, snapshot: Snapshot) -> list[Row]:
+        options = self.redaction.options(snapshot.header.options)
+        return [
+            (name.replace("_", " "), as_word(value))
+            for name, value in options.items()
+            if value not in (None, "", False) and name != "backend"
+        ]
+
+    def _command(self, snapshot: Snapshot) -> str | None:
+        header = snapshot.header
+        options, workload = recorded_options(header), WORKLOADS.get(header.workload)
+        if options is None or workload is None:
+            return None
+        if options.batch_size == workload.batch_size:
+            options = replace(options, batch_size=None)
+        if options.epochs == workload.epochs:
+            options = replace(options, epochs=None)
+        return self.redaction.text(options.command_line(workload))
+
+    def _processes(self, snapshot: Snapshot) -> Table | None:
+        rows: Sequence[Process] = (snapshot.machine and snapshot.machine.processes) or ()
+        if not rows:
+            return None
+        return Table(
+            ("pid", "user", "of the run", "CPU", "memory", "command"),
+            tuple(
+                (
+                    str(row.pid),
+                    row.user or "–",
+                    "yes" if row.of_run else "",
+                    units.percent(row.cpu_pct),
+                    units.gibibytes(row.rss_mib),
+                    row.command or "–",
+                )
+                for row in rows
+            ),
+            (True, False, False, True, True, False),
+        )
+
+    def _json(
+        self,
+        snapshot: Snapshot,
+        bars: Sequence[ComparisonRow],
+        label: Label,
+    ) -> dict[str, Any]:
+        header, result, validity = snapshot.header, snapshot.result, snapshot.validity
+        # What stands beside it here, made anew of what is not left out.
+        hidden = ["name", "account", "valid", "against", "options", "t"]
+        hidden += [] if self.full else ["log"]
+        machine = to_json(self.session.facts)
+        if not self.full:
+            machine["gpus"] = _without_ids(self.session.facts.gpus)
+        whole = {
+            "session": header.id,
+            "name": label.name,
+            "note": label.note,
+            "workload": header.workload,
+            "status": str(self.status),
+            "wall": header.wall,
+            "host": header.host if self.full else None,
+            "options": self.redaction.options(header.options),
+            "versions": header.versions,
+            "machine": machine,
+            "model": to_json(snapshot.model) if snapshot.model is not None else None,
+            "result": None
+            if result is None
+            else {name: value for name, value in to_json(result).items() if name not in hidden},
+            "limit": None if snapshot.limit is None else snapshot.limit.text,
+            "account": {str(part): seconds for part, seconds in snapshot.account.items()},
+            "valid": None if validity is None else validity.is_valid,
+            "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
+            "comparison": [
+                {
+                    "label": row.label,
+                    "kind": row.kind,
+                    "metric": row.metric,
+                    "value": row.value,
+                    "low": row.low,
+                    "high": row.high,
+                    "projected": row.projected,
+                    "comparable": row.comparable,
+                    "badges": list(row.badges),
+                    "year": row.year,
+                    "session": row.session,
+                }
+                for row in bars
+            ],
+            "epochs": [self._epoch_json(epoch) for epoch in snapshot.epochs],
+            "notices": [
+                {"at_s": (notice.t - header.t) / 1e9, "text": notice.text}
+                for notice in snapshot.notices
+            ],
+            "command": self._command(snapshot),
+        }
+        cleaned: dict[str, Any] = self.redaction.value(whole)
+        return cleaned
+
+    def _epoch_json(self, epoch: Epoch) -> dict[str, Any]:
+        began = self.session.header.t
+        return {
+            "epoch": epoch.epoch,
+            "begin_s": (epoch.begin - began) / 1e9,
+            "seconds": (epoch.end - epoch.begin) / 1e9,
+            "train_s": (epoch.train_end - epoch.begin) / 1e9,
+            "whole": epoch.whole,
+            "samples": epoch.samples,
+            "metrics": epoch.metrics,
+        }
+
+
+def _begin_of(gap: Gap) -> int:
+    return gap.start
+
+
+def as_word(value: object) -> str:
+    """Return the value of an option or a version as text."""
+    return as_text(value) if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def epoch_metrics(epochs: Sequence[Epoch]) -> list[str]:
+    """Return the names of what was reported of epochs, in the order they came."""
+    return list(dict.fromkeys(name for epoch in epochs for name in epoch.metrics))
+
+
+def _epoch_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None:
+    epochs = snapshot.epochs
+    if not epochs:
+        return None
+    metrics = epoch_metrics(epochs)[:_METRICS]
+    rows = []
+    for epoch in epochs[:MOST_EPOCHS]:
+        validation = epoch.validation
+        values = (epoch.metrics.get(name) for name in metrics)
+        rows.append(
+            (
+                f"{epoch.epoch + 1}{'' if epoch.whole else ' (cut)'}",
+                units.seconds((epoch.end - epoch.begin) / 1e9),
+                units.seconds((epoch.train_end - epoch.begin) / 1e9),
+                units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",
+                f"{epoch.samples:,}",
+                *("–" if value is None else units.metric(value) for value in values),
+            )
+        )
+    headings = ("epoch", "in all", "training", "validation", "samples", *map(text, metrics))
+    left_out = max(0, len(epochs) - MOST_EPOCHS)
+    return Table(headings, tuple(rows), (True,) * len(headings), left_out)
+
+
+def _without_ids(gpus: Sequence[GpuFacts] | None) -> list[Any] | None:
+    """Return GPUs without what tells one from all others of its kind."""
+    if gpus is None:
+        return None
+    return [to_json(replace(gpu, uuid=None, bus_id=None)) for gpu in gpus]
+
+
+_END = re.compile(r"[.!?…]$")
+
+
+def as_sentence(text: str) -> str:
+    """Return a text as a sentence: a capital first, a full stop last."""
+    text = text[:1].upper() + text[1:]
+    return text if _END.search(text) else f"{text}."

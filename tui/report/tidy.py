@@ -1,0 +1,324 @@
+"""Tables of sessions as CSV: a row an observation, units in the names, times from the start.
+
+A text that a spreadsheet would take for a formula gets an apostrophe before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from dlmon.log.directory import read_entry
+from dlmon.log.follower import LogFollower
+from dlmon.records import Batches, BatchSummary, Epoch, Machine, Record, SessionHeader
+from dlmon.records.changes import merge_machine
+from dlmon.records.sanitize import clean
+from tui.report.files import ReportError
+from tui.report.redact import Redaction
+from tui.report.session_report import epoch_metrics, records_of
+from tui.report.sweep_report import sweep_report
+
+BATCHES, SAMPLES, EPOCHS, MACHINE = TABLES = ("batches", "samples", "epochs", "machine")
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_SECOND_NS = 1_000_000_000
+# As the name of a folder, which it is.
+_LONGEST_ID = 255
+
+Cell = str | int | float | bool | None
+Read = Callable[[], Iterator[Record]]
+"""Begins to read a log: its header, and what follows."""
+
+
+def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[str]:
+    """Yield the lines of a table of sessions, headings first.
+
+    Args:
+        paths: their logs.
+        table: one of `TABLES`; without one, a row a session.
+        full: leave nothing out.
+
+    Raises:
+        LogError: a log can't be read.
+        ReportError: there is nothing of that kind in them.
+    """
+    rows = _rows(paths, table, full)
+    headings = next(rows)
+    first = next(rows, None)
+    if first is None:
+        raise ReportError(f"there are no {table} in what was recorded: the table would be empty")
+    yield _line(headings)
+    for row in chain([first], rows):
+        yield _line(row)
+
+
+def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Sequence[Cell]]:
+    logs = [_reading(path) for path in paths]
+    if table is None:
+        return _sessions(paths, full)
+    makers = {BATCHES: _batches, SAMPLES: _samples, EPOCHS: _epochs, MACHINE: _machine}
+    return makers[table](logs)
+
+
+def _reading(path: Path) -> Read:
+    def read() -> Iterator[Record]:
+        with contextlib.closing(LogFollower(path)) as follower:
+            yield follower.header
+            yield from records_of(follower)
+
+    return read
+
+
+def _line(cells: Iterable[Cell]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([_cell(cell) for cell in cells])
+    return out.getvalue()
+
+
+def _cell(cell: Cell) -> str:
+    """Write a cell: nothing for what isn't known, and no text that could be a formula."""
+    if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
+        return ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, (int, float)):
+        return repr(cell)
+    return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
+
+
+def _sessions(paths: Sequence[Path], full: bool) -> Iterator[Sequence[Cell]]:
+    figures = (
+        "wall_s", "samples_per_second", "samples_per_second_band", "seconds_per_epoch",
+        "seconds_per_epoch_low", "seconds_per_epoch_high", "projected", "run_seconds",
+        "step_ms_median", "step_ms_p95", "compile_s", "epochs", "batches", "stalls",
+        "energy_j_per_epoch_cpu", "energy_j_per_epoch_gpu", "cost_usd", "effective_flop_s",
+    )  # fmt: skip
+    options = ("batch_size", "precision", "mode", "backend", "data")
+    yield (
+        "session",
+        "name",
+        "wall",
+        "workload",
+        "status",
+        "device",
+        "device_name",
+        *options,
+        *figures,
+    )
+    for path in paths:
+        entry = read_entry(path)
+        header, result = entry.header, entry.result
+        redaction = Redaction(full)
+        redaction.learn_names(header.host, header.options)
+        rate = result and result.samples_per_second
+        epoch = result and result.seconds_per_epoch
+        run = result and result.run_seconds
+        step = result and result.step_ms
+        energy = (result and result.energy_j_per_epoch) or {}
+        device = (result.device, result.device_name) if result else (None, None)
+        cells: tuple[Any, ...] = (
+            header.id,
+            entry.label.name,
+            header.wall,
+            header.workload,
+            str(entry.status),
+            *device,
+            *(header.options.get(name) for name in options),
+            result and result.wall_s,
+            rate and rate.mean,
+            rate and rate.band,
+            epoch and epoch.value,
+            epoch and epoch.low,
+            epoch and epoch.high,
+            epoch and epoch.projected,
+            run and run.value,
+            step and step.median,
+            step and step.p95,
+            result and result.compile_s,
+            result and result.epochs,
+            result and result.batches,
+            result and result.stalls,
+            energy.get("cpu"),
+            energy.get("gpu"),
+            result and result.cost_usd,
+            result and result.effective_flop_s,
+        )
+        yield [_scalar(redaction.value(cell)) for cell in cells]
+
+
+def _scalar(value: Any) -> Cell:
+    """Return a value of an option as a cell: a log may hold anything there."""
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    yield ("session", "epoch", "batch", "batches", "end_s", "samples", "duration_ms", "opening_ms")
+    for read in logs:
+        header = _header(records := read())
+        for record in records:
+            if isinstance(record, Batches):
+                yield from _each_batch(header, record)
+            elif isinstance(record, BatchSummary):
+                yield (
+                    header.id,
+                    record.epoch,
+                    record.first,
+                    record.count,
+                    _seconds(record.t_last - header.t),
+                    record.samples,
+                    record.time_us / 1000,
+                    _milliseconds(record.opening_us),
+                )
+
+
+def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cell]]:
+    end_ns = record.t - record.dt_us[0] * 1000
+    for index, dt_us in enumerate(record.dt_us):
+        end_ns += dt_us * 1000
+        samples = record.samples if isinstance(record.samples, int) else record.samples[index]
+        yield (
+            header.id,
+            record.epoch,
+            record.first + index,
+            1,
+            _seconds(end_ns - header.t),
+            samples,
+            dt_us / 1000,
+            _milliseconds(record.opening_us) if index == 0 else None,
+        )
+
+
+def _samples(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    """Yield the samples of each second of training: of the batches that ended in it."""
+    yield ("session", "second", "batches", "samples", "training_s", "samples_per_second")
+    for read in logs:
+        header = _header(records := read())
+        second, counted = None, [0, 0, 0]
+        for record in records:
+            for end_ns, batches, samples, took_us in _ended(record):
+                at = (end_ns - header.t) // _SECOND_NS
+                if at != second:
+                    if second is not None:
+                        yield _second(header, second, counted)
+                    second, counted = at, [0, 0, 0]
+                counted[0] += batches
+                counted[1] += samples
+                counted[2] += took_us
+        if second is not None:
+            yield _second(header, second, counted)
+
+
+def _second(header: SessionHeader, second: int, counted: Sequence[int]) -> Sequence[Cell]:
+    batches, samples, took_us = counted
+    rate = samples / took_us * 1e6 if took_us else None
+    return header.id, second, batches, samples, took_us / 1e6, rate
+
+
+def _ended(record: Record) -> Iterator[tuple[int, int, int, int]]:
+    """Yield when batches ended, how many, their samples, and the time that they took in µs."""
+    if isinstance(record, BatchSummary):
+        yield record.t_last, record.count, record.samples, record.time_us
+    elif isinstance(record, Batches):
+        end_ns = record.t - record.dt_us[0] * 1000
+        sizes = record.samples
+        for index, dt_us in enumerate(record.dt_us):
+            end_ns += dt_us * 1000
+            yield end_ns, 1, sizes if isinstance(sizes, int) else sizes[index], dt_us
+
+
+def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    found: list[tuple[SessionHeader, Epoch]] = []
+    for read in logs:
+        header = _header(records := read())
+        found += [(header, record) for record in records if isinstance(record, Epoch)]
+    metrics = epoch_metrics([epoch for _, epoch in found])
+    yield (
+        "session", "epoch", "begin_s", "seconds", "training_s", "validation_s", "whole", "samples",
+        *(f"metric_{name}" for name in metrics),
+    )  # fmt: skip
+    for header, epoch in found:
+        validation = epoch.validation
+        yield (
+            header.id,
+            epoch.epoch,
+            _seconds(epoch.begin - header.t),
+            _seconds(epoch.end - epoch.begin),
+            _seconds(epoch.train_end - epoch.begin),
+            _seconds(validation.end - validation.begin) if validation else None,
+            epoch.whole,
+            epoch.samples,
+            *(epoch.metrics.get(name) for name in metrics),
+        )
+
+
+def _machine(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
+    """Yield each number of each reading; what is unknown has no row."""
+    yield ("session", "at_s", "wall", "device", "quantity", "value")
+    for read in logs:
+        header = _header(records := read())
+        latest: Machine | None = None
+        for record in records:
+            if not isinstance(record, Machine):
+                continue
+            latest = merge_machine(latest, record)
+            at_s = _seconds(record.t - header.t)
+            for device, quantity, value in _readings(latest):
+                yield header.id, at_s, record.wall, device, quantity, value
+
+
+def _readings(sample: Machine) -> Iterator[tuple[str, str, float]]:
+    for device in ("cpu", "memory", "disk", "network", "pressure", "process"):
+        yield from _numbers(device, getattr(sample, device))
+    if sample.cpu is not None:
+        for number, pct in enumerate(sample.cpu.cores or ()):
+            yield f"core:{number}", "pct", pct
+    for gpu in sample.gpus or ():
+        yield from _numbers(f"gpu:{gpu.index}", gpu)
+
+
+def _numbers(device: str, readings: Any) -> Iterator[tuple[str, str, float]]:
+    for spec in fields(readings) if readings is not None else ():
+        value = getattr(readings, spec.name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and spec.name != "index":
+            yield device, spec.name, value
+
+
+def _header(records: Iterator[Record]) -> SessionHeader:
+    header = next(records)
+    assert isinstance(header, SessionHeader)
+    # It stands in every row.
+    return replace(header, id=clean(header.id, _LONGEST_ID))
+
+
+def _seconds(ns: int) -> float:
+    return ns / 1e9
+
+
+def _milliseconds(us: int | None) -> float | None:
+    return None if us is None else us / 1000
+
+
+def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
+    """Yield the lines of a sweep's table: a row a combination.
+
+    Raises:
+        LogError: it can't be read.
+    """
+    found = sweep_report(path, full).as_json["rows"]
+    varied = list(dict.fromkeys(key for row in found for key in row["options"]))
+    figures = (
+        "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
+        "cost_usd", "best",
+    )  # fmt: skip
+    yield _line(("workload", *(f"option_{key}" for key in varied), *figures))
+    for row in found:
+        options = (_scalar(row["options"].get(key)) for key in varied)
+        yield _line((row["workload"], *options, *(_scalar(row[name]) for name in figures)))

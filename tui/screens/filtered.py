@@ -1,0 +1,83 @@
+"""A screen of one table that is sorted by a key, and filtered by what is typed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+from textual.widgets import Input
+
+from tui.screens.base import BaseScreen
+from tui.widgets.text_field import WholeFilterField
+
+
+class SortableTable(Protocol):
+    """A table of rows, one of which is highlighted."""
+
+    def filter(self, text: str) -> None:
+        """Show only rows that match."""
+
+    def sort_by_next(self, step: int) -> None:
+        """Sort by another column, so many further."""
+
+    def reverse(self) -> None:
+        """Reverse the order."""
+
+    def move(self, steps: int) -> None:
+        """Highlight another row, so many further."""
+
+    def move_page(self, direction: int) -> None:
+        """Highlight another row, a page further."""
+
+
+class FilteredScreen(BaseScreen):
+    """A screen that lays out `filter_field` and a table; letters are commands until `/`."""
+
+    @property
+    def table(self) -> SortableTable:
+        """The table."""
+        raise NotImplementedError
+
+    @cached_property
+    def filter_field(self) -> WholeFilterField:
+        """Where the filter is typed; hidden where there is none."""
+        field = WholeFilterField()
+        field.display = False
+        return field
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.table.filter(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Give the keys back to the table; what was typed goes on to filter it."""
+        self.filter_field.display = bool(self.filter_field.value)
+        self.set_focus(None)
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to clear the filter only where there is one, and none where one is typed."""
+        if action == "filter":
+            return self.focused is not self.filter_field
+        return action != "clear_filter" or self.filter_field.display
+
+    def action_filter(self) -> None:
+        """Ask what is to be shown."""
+        self.filter_field.display = True
+        self.filter_field.focus()
+        self.refresh_bindings()
+
+    def action_clear_filter(self) -> None:
+        self.filter_field.value = ""
+        self.on_input_submitted()
+
+    def action_sort(self, step: int) -> None:
+        self.table.sort_by_next(step)
+
+    def action_reverse_order(self) -> None:
+        self.table.reverse()
+
+    def action_move(self, steps: int) -> None:
+        self.table.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        self.table.move_page(direction)

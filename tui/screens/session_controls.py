@@ -1,0 +1,97 @@
+"""Stop, detach and leave the session that a screen shows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dlmon.session.source import SessionSource
+from tui.screens.base import BaseScreen
+from tui.screens.quit import QuitScreen
+from tui.screens.stop import StopScreen
+
+
+class SessionControls(BaseScreen):
+    """A screen of a session that can be stopped, or left running."""
+
+    STOP_QUESTION: ClassVar[type[StopScreen]] = StopScreen
+    LEAVE_QUESTION: ClassVar[type[QuitScreen]] = QuitScreen
+
+    stop_requested = False
+    """Whether the session was stopped from here."""
+    detached = False
+    """Whether the session was left running here."""
+    _leave_when_stopped = False
+    _left = False
+
+    @property
+    def shown_session(self) -> SessionSource:
+        """The session."""
+        raise NotImplementedError
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was stopped from here, and is not over yet."""
+        return self.stop_requested and self.shown_session.running
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to stop or detach only what runs, and to detach only what is ours."""
+        stoppable = self.shown_session.running and not self.stop_requested
+        if action == "stop":
+            return stoppable
+        if action == "detach":
+            return stoppable and self.shown_session.is_ours
+        return True
+
+    def action_stop(self) -> None:
+        """Ask whether the session is to stop."""
+        self.ask(self.STOP_QUESTION(), self._take_stop_answer)
+
+    def _take_stop_answer(self, answer: str) -> None:
+        if answer == "stop" and self.shown_session.running:
+            self.stop()
+
+    def stop(self) -> bool:
+        """Stop the session after what it is at; return whether it can be."""
+        if self.stop_requested:
+            return True
+        if not self.shown_session.stop():
+            self.notify("this session can't be stopped from here", severity="warning")
+            return False
+        self.stop_requested = True
+        self.refresh_bindings()
+        return True
+
+    def action_detach(self) -> None:
+        """Leave the session running without us."""
+        self.shown_session.detach()
+        self.detached = True
+        self.leave()
+
+    def action_leave(self) -> None:
+        """Leave; ask first when the session is ours and still runs.
+
+        One that is being stopped is waited for, unless asked to leave again.
+        """
+        ours_runs = self.shown_session.running and self.shown_session.is_ours
+        if self._leave_when_stopped or not ours_runs:
+            self.leave()
+        elif self.stop_requested:
+            self._leave_when_stopped = True
+        else:
+            self.ask(self.LEAVE_QUESTION(), self._take_leave_answer)
+
+    def _take_leave_answer(self, answer: str) -> None:
+        if not self.shown_session.running:
+            # It ended while we asked: leave as from any session that is over, or stay to see it.
+            if answer in ("stop", "leave"):
+                self.leave()
+        elif answer == "leave":
+            self.action_detach()
+        elif answer == "stop":
+            self._leave_when_stopped = self.stop()
+
+    def leave(self) -> None:
+        """Leave without a question, once."""
+        if not self._left:
+            self._left = True
+            self.post_message(self.Left(self))

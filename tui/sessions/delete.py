@@ -1,0 +1,39 @@
+"""Ask before recorded sessions are deleted for good."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tui.screens.quit import Answer, QuestionScreen
+
+
+class DeleteScreen(QuestionScreen):
+    """Answers `delete` or `stay`.
+
+    Args:
+        what: what would be deleted, in words.
+    """
+
+    ANSWERS: ClassVar[tuple[Answer, ...]] = (
+        ("delete", "Delete (y)", "error"),
+        ("stay", "Keep (esc)", "default"),
+    )
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Delete", "for good: there is no way back"),
+        ("Keep", "nothing changes"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('delete')", "Delete"),
+        Binding("ctrl+c,ctrl+q", "answer('stay')", show=False),
+        Binding("escape", "answer('stay')", "Keep"),
+    ]
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+
+    @property
+    def question(self) -> str:
+        return f"Delete {self._what}?"

@@ -1,0 +1,200 @@
+"""A machine that is recorded, or was: the watch screen, fed from the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.worker import Worker
+
+from dlmon.records import Status
+from dlmon.records.sanitize import shown_path
+from dlmon.session.recorded_machine import RecordedMachine
+from dlmon.session.snapshot import Snapshot
+from dlmon.session.source import SessionSource, read_to_end
+from tui.formatting import units
+from tui.formatting.reading import reading_text
+from tui.screens.base import PALETTE, REFRESH_S, THEME, BaseScreen
+from tui.screens.quit import QuitScreen
+from tui.screens.session_controls import SessionControls
+from tui.screens.stop import StopScreen
+from tui.watch.screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
+from tui.widgets.lines import ACCENT, APART, BAD, MUTED, PLAIN, GrowingLines, cut, joined, wrapped
+from tui.widgets.rows import TextRow
+
+_HELP: tuple[tuple[str, str], ...] = (
+    (
+        "recording since",
+        "The readings are kept in a log, by a process of their own; the screen shows that log. It "
+        "stands at the end of the line. When you leave with d, the recording goes on.",
+    ),
+)
+# Less of a path says nothing.
+_SHORTEST_PATH = 12
+
+
+class StopRecordingScreen(StopScreen):
+    """Answers `stop` or `stay`."""
+
+    QUESTION = "Stop this recording?"
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "what is recorded is kept"),
+        ("Go on", "nothing changes"),
+    )
+
+
+class QuitRecordingScreen(QuitScreen):
+    """Answers `stop`, `leave` or `stay`."""
+
+    QUESTION = "The machine is still being recorded."
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "what is recorded is kept"),
+        ("Leave", "it goes on; dlmon attach shows it again"),
+        ("Stay", "nothing changes"),
+    )
+
+
+class RecordingScreen(SessionControls, WatchScreen, inherit_bindings=False):
+    """A machine as its log records it.
+
+    Args:
+        session: the session, which has no workload.
+        folder: where its log is.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "stop", "Stop", tooltip="Stop the recording; asks first"),
+        Binding("d", "detach", "Detach", tooltip="Leave dlmon; the recording goes on"),
+        *IN_DEPTH,
+        SHOWN_HELP,
+        *LEAVE,
+        *ZOOM,
+        THEME,
+        PALETTE,
+    ]
+
+    STOP_QUESTION = StopRecordingScreen
+    LEAVE_QUESTION = QuitRecordingScreen
+    # It costs no second set of sensors.
+    READS_WHEN_COVERED = True
+
+    class Left(BaseScreen.Left):
+        """The person wants to leave; a recording that would stop was asked about."""
+
+    def __init__(self, session: SessionSource, folder: Path) -> None:
+        """Take the session; nothing is read before the screen is shown."""
+        super().__init__(RecordedMachine(session))
+        self._session = session
+        self._folder = folder
+        self._was_running = session.running
+        self._catching_up: Worker[None] | None = None
+
+    @property
+    def shown_session(self) -> SessionSource:
+        return self._session
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        return (*_HELP, *super().topics)
+
+    def compose_parts(self) -> ComposeResult:
+        yield from super().compose_parts()
+        yield RecordingLine()
+
+    def on_mount(self) -> None:
+        """Say at once what is recorded, and then how it stands twice a second."""
+        self.set_interval(REFRESH_S, self.tick)
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Show how the recording stands, and leave if only its end was waited for."""
+        session = self._session
+        behind = session.read_share is not None
+        if behind and (self._catching_up is None or self._catching_up.is_finished):
+            # Far ahead of us, as after a suspension.
+            self._catching_up = self.run_worker(read_to_end(session))
+        if self.is_mounted:
+            self.query_one(RecordingLine).show(session, self._folder, self.is_stopping)
+        if self._was_running and not session.running:
+            self._was_running = False
+            self.refresh_bindings()
+            self.withdraw_question()
+            if self._leave_when_stopped:
+                self.leave()
+
+    def stop(self) -> bool:
+        """Stop the recording, and say so at once."""
+        is_stopped = super().stop()
+        self.tick()
+        return is_stopped
+
+
+class RecordingLine(GrowingLines):
+    """Since when it is recorded, until when and where; or what is wrong with that."""
+
+    DEFAULT_CSS = "RecordingLine { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 3
+
+    _snapshot: Snapshot | None = None
+    _status = ""
+    _problem: str | None = None
+    _reading = ""
+    _where = ""
+
+    def show(self, session: SessionSource, folder: Path, stopping: bool) -> None:
+        """Show how a session stands whose log is in a folder."""
+        self._snapshot, self._problem = session.snapshot(), session.problem
+        self._status = "stopping" if stopping else session.status
+        self._reading = reading_text(session.read_share)
+        self._where = shown_path(folder)
+        self.redraw()
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        if self._snapshot is None:
+            return []
+        text = self._reading or recording_text(self._snapshot, self._status)
+        style = ACCENT if self._status == Status.RUNNING else PLAIN
+        left: TextRow = ((text, style),)
+        room = width - cell_len(text) - APART
+        right: TextRow = ()
+        if room >= _SHORTEST_PATH:
+            right = ((_end_of(self._where, room, self.ellipsis), MUTED),)
+        problem = wrapped(self._problem or "", width, height - 1, self.ellipsis)
+        first = joined(left, right, width, self.ellipsis) if right else cut(left, width)
+        return [first, *(((line, BAD),) for line in problem)]
+
+
+def recording_text(snapshot: Snapshot, status: str) -> str:
+    """Say since when a machine is recorded, and until when; or from when to when it was."""
+    began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
+    now = began + lasted_s
+    since = _moment(began, now)
+    if status == "stopping":
+        return f"stopping the recording since {since}"
+    if status != Status.RUNNING:
+        took = units.clock(lasted_s)
+        return f"recorded {since} to {_moment(now, began)} ({took}), {status}"
+    for_s = snapshot.header.options.get("for_s")
+    if not isinstance(for_s, (int, float)):
+        return f"recording since {since}"
+    return f"recording since {since}, until {_moment(began + for_s, now)}"
+
+
+def _moment(wall: float, other: float) -> str:
+    """Write a time of day; with its day where another moment is on another one."""
+    day = units.day_and_time(wall)
+    same = day.split()[0] == units.day_and_time(other).split()[0]
+    return units.time_of_day(wall) if same else day
+
+
+def _end_of(text: str, width: int, ellipsis: str) -> str:
+    """Return the end of a text where not all of it has room."""
+    if cell_len(text) <= width:
+        return text
+    kept = text[-width:]
+    while cell_len(kept) > width - cell_len(ellipsis):
+        kept = kept[1:]
+    return ellipsis + kept

@@ -82,7 +82,10 @@ class BaseScreen(Screen[None]):
     @property
     def is_showing(self) -> bool:
         """Whether the screen is seen, be it behind a question or a menu."""
-        return self.is_attached and (self.is_active or isinstance(self.app.screen, ModalScreen))
+        # While the app ends, the screen is still there but its parts are not.
+        if not self.is_attached or not self.app.is_running:
+            return False
+        return self.is_active or isinstance(self.app.screen, ModalScreen)
 
     def ask(self, question: QuestionScreen, take: Callable[[str], None]) -> None:
         """Ask something over this screen, and have the answer taken."""

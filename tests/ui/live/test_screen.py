@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from dlmon.records import Batches, Epoch, Gpu, Machine, Model, Notice, Output, Result
 from tui.live.output_pane import OutputPane
+from tui.live.progress_line import ProgressLine
 from tui.machine.gpu_rows import GpuRows
 from tui.screens.quit import QuitScreen
 from tui.widgets.chart import Chart
@@ -763,3 +764,17 @@ def watch_lines(monkeypatch):
 
     monkeypatch.setattr(RowWidget, "render_line", render_line)
     return drawn
+
+
+async def test_what_is_read_while_the_app_ends_is_painted_nowhere(show_session, monkeypatch):
+    """Some parts of the screen are gone then, and the reading of a long log may still go on."""
+    ticks = []
+
+    def tick_once_more(line):
+        ticks.append(line)
+        line.screen.tick()
+
+    monkeypatch.setattr(ProgressLine, "on_unmount", tick_once_more, raising=False)
+    async with show_session(recorded_session(reached="training")):
+        pass
+    assert ticks

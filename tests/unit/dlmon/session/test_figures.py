@@ -1,5 +1,6 @@
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 from fakes.forged_logs import forge_logs
@@ -8,6 +9,7 @@ from fakes.strategies import ANY_RECORDS, header
 from hypothesis import given, settings
 
 from dlmon.comparison.sides import THROUGHPUT, NotComparable, compare_sides
+from dlmon.host import boot_id, host_name
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError
 from dlmon.records import Batches, Result, Status
@@ -152,7 +154,9 @@ def test_forged_logs_are_compared_or_refused(tmp_path):
 
 
 def test_a_session_that_will_never_be_steady_is_not_called_so_yet(tmp_path):
-    run = read_figures(log_of(tmp_path, reached="compiling"))
+    begun, *records = recorded_session(reached="compiling")
+    here = replace(begun, host=host_name(), boot_id=boot_id())
+    run = read_figures(log_of(tmp_path, records=[here, *records]))
     assert run.status is Status.INTERRUPTED
     assert "not steady yet" not in run.why
     assert "too short" in run.why

@@ -141,6 +141,10 @@ VIOLATIONS = {
         "dlmon/sensors/nvidia/provider.py",
         "import dlmon.launch.device",
     ),
+    "The names of hosts need records and files only": (
+        "dlmon/remote/hosts.py",
+        "import dlmon.launch.children",
+    ),
     "Session uses log, statistics, comparison and records only": (
         "dlmon/session/follower.py",
         "import dlmon.launch.children",

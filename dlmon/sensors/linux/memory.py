@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import psutil
-
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.psutil_or_procfs import system
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 
 class MemoryProvider(Provider):
-    """Memory by psutil; swap and faults from /proc/meminfo and /proc/vmstat.
+    """Memory as psutil tells it; swap and faults from /proc/meminfo and /proc/vmstat.
 
     psutil reads vmstat to tell the swap's size, for the swapped pages alone, each as 4 KiB.
     """
@@ -29,7 +28,7 @@ class MemoryProvider(Provider):
     def facts(self) -> MachineFacts:
         values, why = ask(
             {
-                "memory_mib": lambda: psutil.virtual_memory().total // BYTES_IN_MIB,
+                "memory_mib": lambda: system.virtual_memory().total // BYTES_IN_MIB,
                 "swap_mib": lambda: self._swap_kib()["SwapTotal:"] // 1024,
             }
         )
@@ -62,7 +61,7 @@ class MemoryProvider(Provider):
 
 
 def _used_mib() -> int:
-    memory = psutil.virtual_memory()
+    memory = system.virtual_memory()
     return int(memory.total - memory.available) // BYTES_IN_MIB
 
 

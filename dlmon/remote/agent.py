@@ -36,8 +36,9 @@ from dlmon.log.directory import (
     stop_session,
 )
 from dlmon.log.folder import LogError, log_directory, next_log
-from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.follower import LogFollower
+from dlmon.log.index import Place
+from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import Facts, Machine, Notice, Record, Status, encode
 from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
@@ -46,7 +47,8 @@ from dlmon.stop import BY_OTHER_SCREEN
 Answer = dict[str, Any]
 Answers = AsyncIterator[Answer]
 
-CHUNK_BYTES = 256 * 1024
+# Escaped, a chunk has to fit into the longest line that a viewer takes.
+CHUNK_BYTES = 128 * 1024
 POLL_S = 0.25
 # A viewer asks something at least every few seconds; one that is silent so long is gone, though
 # its connection may look alive from here.
@@ -218,7 +220,7 @@ def _listed(entry: SessionEntry) -> Answer:
     listed: Answer = {
         "session": entry.path.parent.name,
         "file": entry.path.name,
-        "bytes": entry.path.stat().st_size,
+        "size": entry.path.stat().st_size,
         "status": str(entry.status),
         "name": label.name,
         "note": label.note,
@@ -236,59 +238,52 @@ def _meant(text: str, directory: Path) -> list[Path]:
     return find_sessions(text, directory)
 
 
-async def _follow(session: str, offset: int = 0, log_dir: str | None = None) -> Answers:
-    """Yield a session's log from an offset on, as it grows, and how it stands; until it is over.
+async def _follow(
+    session: str,
+    file: str,
+    offset: int = 0,
+    checked: int = 0,
+    digest: str = "",
+    log_dir: str | None = None,
+) -> Answers:
+    """Yield a session's log as it grows, and how it stands; until it is over.
 
-    A log that goes on in another file is followed there: `file` names it.
+    Where the log is at a place as it is known to have been, it is sent from there on, else from
+    its start. A log that goes on in another file is followed there: `file` names it.
     """
     (path,) = _meant(session, _directory(log_dir))[-1:]
     log = LogFollower(path)
-    said: Answer = {}
-    sends_label: Label | None = None
-    at = offset
+    at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
+    sent_label: Label | None = None
+    sent: Answer = {}
+    yield {"file": path.name, "at": at, "size": log.size}
     try:
-        yield {"file": path.name, "session": path.parent.name, "boot_id": boot_id()}
         while True:
-            # The status first: what was written before the lock was dropped is read now.
+            # The status first: what was written before the lock was dropped is sent now.
             status = read_entry(path).status
             following = next_log(path)
-            data = _chunk(path, at)
-            while data:
-                yield {"at": at, "text": data.decode("utf-8", "surrogateescape")}
+            while data := log.read_bytes(at, CHUNK_BYTES):
+                yield {"at": at, "text": data.decode("latin-1")}
                 at += len(data)
-                data = _chunk(path, at)
             if following is not None:
                 log.close()
                 path, at = following, 0
                 log = LogFollower(path)
-                yield {"file": path.name}
+                yield {"file": path.name, "at": at, "size": log.size}
                 continue
             label = read_label(path)
-            if label != sends_label:
-                sends_label = label
+            if label != sent_label:
+                sent_label = label
                 yield {"name": label.name, "note": label.note}
             now: Answer = {"status": str(status), "loss": log.find_loss()}
-            if now != said:
-                said = now
+            if now != sent:
+                sent = now
                 yield now
             if status != Status.RUNNING:
                 return
             await asyncio.sleep(POLL_S)
     finally:
         log.close()
-
-
-def _chunk(path: Path, at: int) -> bytes:
-    """Return whole lines of a log from an offset on, not too many at once."""
-    with path.open("rb") as log:
-        log.seek(at)
-        data = log.read(CHUNK_BYTES)
-        while data and b"\n" not in data:
-            more = log.read(CHUNK_BYTES)
-            if not more:
-                return b""
-            data += more
-    return data[: data.rfind(b"\n") + 1]
 
 
 async def _launch(job: dict[str, Any]) -> Answers:

@@ -127,7 +127,8 @@ def _known_groups(name: str, groups: Mapping[str, Sequence[str]]) -> str:
 
 def _named_twice(host: str, before: str, now: str) -> str:
     if before == now:
-        return f"{quoted(now)} is named twice: name each host once"
+        of_group = "" if now == host else f" of {quoted(now)}"
+        return f"{quoted(host)}{of_group} is named twice: name each host once"
     return f"{quoted(host)} is named by {quoted(before)} and by {quoted(now)}: name each host once"
 
 

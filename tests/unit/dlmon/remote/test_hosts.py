@@ -115,7 +115,8 @@ def test_a_group_stands_for_its_hosts_in_order():
         (["@lab"], {}, 'there is no group "@lab"; the settings name none'),
         (["@none"], GROUPS, 'the group "@none" is empty: list its hosts in the settings'),
         (["gpu1", "gpu1"], GROUPS, '"gpu1" is named twice: name each host once'),
-        (["@lab", "@lab"], GROUPS, '"@lab" is named twice: name each host once'),
+        (["@lab", "@lab"], GROUPS, '"gpu1" of "@lab" is named twice: name each host once'),
+        (["@b"], {"b": ["x", "x"]}, '"x" of "@b" is named twice: name each host once'),
         (
             ["@lab", "gpu2"],
             GROUPS,

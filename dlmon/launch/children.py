@@ -24,7 +24,7 @@ PACKAGES_VARIABLE = "DLMON_PACKAGES"
 # before anything but `sys` and `os` is imported.
 _START = (
     "import os, sys; "
-    "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [first for first in sys.path[:1] if first]; "
+    "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [own for own in sys.path[:1] if own]; "
     "import runpy; "
     "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
 )

@@ -138,9 +138,7 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
     changes = Changes()
 
     def take(record: Facts | Machine) -> None:
-        arrived.put_nowait(
-            changes.only_changed(record) if isinstance(record, Machine) else record
-        )
+        arrived.put_nowait(changes.only_changed(record) if isinstance(record, Machine) else record)
 
     def notice(text: str) -> None:
         arrived.put_nowait(Notice(time.monotonic_ns(), text))

@@ -24,7 +24,7 @@ NEWER_PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11", "python
 UNUSED_S = 30 * 24 * 3600
 START = (
     "import os, sys; "
-    "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [first for first in sys.path[:1] if first]; "
+    "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [own for own in sys.path[:1] if own]; "
     "import runpy; "
     "runpy.run_module('dlmon.remote.agent', run_name='__main__', alter_sys=True)"
 )
@@ -92,7 +92,7 @@ def own_folder(path: str) -> None:
 
 
 def is_whole(folder: str, wanted: str) -> bool:
-    """Return whether a folder holds the files of that hash, and only its owner could change them."""
+    """Return whether a folder holds the files of that hash, and its owner alone may change them."""
     files = {}
     try:
         for top, folders, names in os.walk(folder):
@@ -123,7 +123,9 @@ def keep(place: str, wanted: str, archive: bytes) -> None:
         for name, content in files.items():
             path = os.path.join(being_made, *name.split("/"))
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with os.fdopen(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as file:
                 file.write(content)
         folder = os.path.join(place, wanted)
         if os.path.lexists(folder):

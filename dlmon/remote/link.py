@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from dlmon.records.record import record
@@ -67,10 +67,6 @@ class Link:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.host = host
-        self.problem: str | None = None
-        """Why there is no connection, where one was tried; a sentence that names the host."""
-        self.needs_person = False
-        """Whether a person has to do something before it can be used."""
         self.box: Box | None = None
         """What answered last."""
         self.times: Clock | None = None
@@ -83,7 +79,9 @@ class Link:
         self._standing: list[Standing] = []
         self._round_trips: deque[Clock] = deque(maxlen=_ROUND_TRIPS)
         self._task: asyncio.Task[None] | None = None
+        self._failure: SshError | None = None
         self._ended = asyncio.Event()
+        self._changed = asyncio.Event()
         self._retry = asyncio.Event()
         self._answered_at_ns = 0
 
@@ -91,6 +89,16 @@ class Link:
     def is_up(self) -> bool:
         """Whether the host answers."""
         return self._connection is not None
+
+    @property
+    def problem(self) -> str | None:
+        """Why there is no connection, where one was tried; a sentence that names the host."""
+        return None if self._failure is None else str(self._failure)
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a person has to do something before the host can be used."""
+        return self._failure is not None and not self._failure.may_pass
 
     @property
     def received_bytes(self) -> int:
@@ -126,16 +134,44 @@ class Link:
         if self._connection is not None and standing.number is not None:
             self._connection.cancel(standing.number)
 
-    async def ask_one(self, ask: str, **fields: Any) -> Answer:
-        """Return the answer to a request on the connection that there is.
+    async def wait_until_up(self) -> None:
+        """Wait for the first connection.
+
+        Raises:
+            SshError: it could not be made.
+        """
+        while not self.is_up:
+            self._changed.clear()
+            if self._failure is not None:
+                raise self._failure
+            await self._changed.wait()
+
+    def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> None:
+        """Ask something once, where there is a connection; `take` is called with each answer."""
+        if self._connection is not None:
+            self._connection.send(ask, take, **fields)
+
+    async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
+        """Yield the answers to a request on the connection that there is.
 
         Raises:
             RefusedRequest: it can't be followed.
             SshError: there is no connection, or it was lost.
         """
         if self._connection is None:
-            raise SshError(self.problem or f"{self.host} is not connected")
-        return await self._connection.ask_one(ask, **fields)
+            raise self._failure or SshError(f"{self.host} is not connected")
+        async for answer in self._connection.ask(ask, **fields):
+            yield answer
+
+    async def ask_one(self, ask: str, **fields: Any) -> Answer:
+        """Return the one answer to a request on the connection that there is.
+
+        Raises:
+            RefusedRequest: it can't be followed.
+            SshError: there is no connection, or it was lost.
+        """
+        answers = [answer async for answer in self.ask(ask, **fields)]
+        return answers[0] if answers else {}
 
     async def _keep(self) -> None:
         failures = 0
@@ -143,7 +179,7 @@ class Link:
             try:
                 connection = await self._connect(self.host)
             except (SshError, HostError, OSError) as error:
-                self._report_lost(str(error), isinstance(error, SshError) and not error.may_pass)
+                self._report_lost(error if isinstance(error, SshError) else SshError(str(error)))
             else:
                 failures = 0
                 try:
@@ -168,8 +204,9 @@ class Link:
         self.connections += 1
         if self.box is None or self.box.boot_id != connection.box.boot_id:
             self._round_trips.clear()
-        self.box, self.problem, self.needs_person = connection.box, None, False
+        self.box, self._failure, self.lost_at_ns = connection.box, None, None
         self._ended.clear()
+        self._changed.set()
         self._answered_at_ns = self._clock()
         self._ping(connection)
         for standing in self._standing:
@@ -179,15 +216,16 @@ class Link:
                 await asyncio.wait_for(self._ended.wait(), PING_S)
                 break
             if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:
-                self._report_lost(f"{self.host} stopped answering")
+                self._report_lost(SshError(f"{self.host} stopped answering"))
                 return
             self._ping(connection)
-        self._report_lost(str(connection.lost or f"{self.host}: the connection was closed"))
+        self._report_lost(connection.lost or SshError(f"{self.host}: the connection was closed"))
 
-    def _report_lost(self, problem: str, needs_person: bool = False) -> None:
-        if self.problem is None:
+    def _report_lost(self, failure: SshError) -> None:
+        if self._failure is None:
             self.lost_at_ns = self._clock()
-        self.problem, self.needs_person = problem, needs_person
+        self._failure = failure
+        self._changed.set()
 
     def _ping(self, connection: Connection) -> None:
         sent_ns, sent_wall = self._clock(), time.time()
@@ -222,3 +260,19 @@ class Link:
             standing.take(answer)
 
         standing.number = connection.send(standing.ask, take, **standing.fields())
+
+
+@contextlib.asynccontextmanager
+async def linked(host: str) -> AsyncIterator[Link]:
+    """Hold a link to a host that answers, for as long as the context lasts.
+
+    Raises:
+        SshError: it can't be reached.
+    """
+    link = Link(host)
+    link.start()
+    try:
+        await link.wait_until_up()
+        yield link
+    finally:
+        await link.close()

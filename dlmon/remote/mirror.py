@@ -73,6 +73,8 @@ class Mirror:
         self.problem: str | None = None
         """Why it can't be copied."""
         self.exit_code = FAILED
+        self.refusal: str | None = None
+        """Why the session could not be stopped."""
         self._session = listed.session
         self._log_dir = log_dir
         self._size = listed.size
@@ -104,6 +106,14 @@ class Mirror:
         with contextlib.suppress(ValueError):
             self.link.remove(self._asked)
         self._close_file()
+
+    def stop_session(self) -> None:
+        """Ask for the session to be stopped."""
+        self.link.send("stop", self._take_refusal, session=self._session, log_dir=self._log_dir)
+
+    def _take_refusal(self, answer: Answer) -> None:
+        if "error" in answer:
+            self.refusal = f"{self.link.host}: {answer['error']}"
 
     async def wait_until_copied(self, show: Callable[[float], None] = lambda share: None) -> Path:
         """Return the copy once all that was there is in it.

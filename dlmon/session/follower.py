@@ -83,7 +83,7 @@ class SessionFollower:
             max_s: leave what is not folded by then to the next call; `read_share` says so.
         """
         ending = self.status != Status.RUNNING or self.session.result is not None
-        status = Status.RUNNING if ending else status_without_result(self._follower)[0]
+        status = Status.RUNNING if ending else self.status_without_result()
         following = None if ending else next_log(self.path)
         # The lock was read first: what was written before it was dropped is read now, and so is
         # what was written before the log went on in another file.
@@ -99,6 +99,10 @@ class SessionFollower:
         self.loss = self._follower.find_loss()
         self.problem = self._find_problem()
         return records
+
+    def status_without_result(self) -> Status:
+        """Return how the session stands as long as its log holds no result."""
+        return status_without_result(self._follower)[0]
 
     def _read(self, max_s: float | None) -> list[Record]:
         """Fold the new records, as many as there is time for, and return them."""

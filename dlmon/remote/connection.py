@@ -123,7 +123,7 @@ class Connection:
         mark = f"dlmon-{os.urandom(8).hex()}"
         try:
             await asyncio.wait_for(self._open(mark), START_S)
-        except (asyncio.TimeoutError, TimeoutError):
+        except asyncio.TimeoutError:
             raise SshError(f"{self.host} did not answer within {START_S:.0f} s") from None
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             raise await self._why_ended() from None
@@ -185,7 +185,7 @@ class Connection:
 
     async def _why_ended(self) -> SshError:
         """Say why the connection ended, once that is known."""
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+        with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._reading_errors), _EXIT_S)
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
         errors = self._errors.decode("utf-8", "replace")
@@ -240,7 +240,7 @@ class Connection:
         self._stdin.close()
         if self._process.returncode is None:
             end_process(self._process.pid, signal.SIGTERM)
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+        with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
 
     @property

@@ -194,7 +194,7 @@ class Link:
     async def _wait_to_retry(self, delay_s: float) -> None:
         self.retry_at_ns = self._clock() + int(delay_s * 1e9)
         self._retry.clear()
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+        with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._retry.wait(), delay_s)
         self.retry_at_ns = None
 
@@ -212,7 +212,7 @@ class Link:
         for standing in self._standing:
             self._send(connection, standing)
         while not self._ended.is_set():
-            with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), PING_S)
                 break
             if self._clock() - self._answered_at_ns > SILENCE_S * 1e9:

@@ -258,7 +258,7 @@ class Supervisor:
         if launch is not None:
             await self._workload.ended.wait()
         else:
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
         self._ended = True
         if self._stop_timer is not None:
@@ -452,7 +452,7 @@ class Supervisor:
             self._check_log()
             if self._stop_waiting.is_set():
                 return
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop_waiting.wait(), 1.0)
 
     def _result(self, now: int) -> Result:

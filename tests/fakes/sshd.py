@@ -1,4 +1,4 @@
-"""Real sshd processes on loopback, each a host with a home of its own, and an ssh that knows them."""
+"""Real sshd processes on loopback, each a host with a home of its own; an ssh that knows them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pwd
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import psutil

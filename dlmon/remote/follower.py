@@ -27,6 +27,7 @@ class RemoteFollower(SessionFollower):
     def __init__(self, mirror: Mirror, clock: Callable[[], int] = time.monotonic_ns) -> None:
         super().__init__(mirror.path, clock, by_index=True)
         self._mirror = mirror
+        self.host = mirror.link.host
 
     @property
     def link(self) -> Link:

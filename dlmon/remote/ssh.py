@@ -8,6 +8,7 @@ import shutil
 import zlib
 from pathlib import Path
 
+from dlmon.exit_codes import UNREACHABLE
 from dlmon.records.sanitize import clean
 from dlmon.remote import bootstrap
 from dlmon.remote.hosts import check_host
@@ -60,6 +61,8 @@ class SshError(Exception):
 
     `may_pass` says that a later try may do better; else a person has to do something first.
     """
+
+    exit_code = UNREACHABLE
 
     def __init__(self, message: str, may_pass: bool = True) -> None:
         super().__init__(message)

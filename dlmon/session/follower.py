@@ -51,6 +51,8 @@ class SessionFollower:
         launch: Lifeline | None = None,
         by_index: bool = False,
     ) -> None:
+        self.host: str | None = None
+        """The machine that it is on, as ssh knows it; None for this one."""
         self._lifeline = launch
         self._index: IndexReader | None = None
         self._restoring: Iterator[Restored] | None = None

@@ -106,7 +106,7 @@ def explain(host: str, errors: str, exit_code: int | None) -> SshError:
         return SshError(f"{host} {why}", False)
     lines = [clean(line, 200) for line in errors.splitlines() if clean(line).strip()]
     if lines:
-        return SshError(f"{host}: {lines[-1]}")
+        return SshError(f"{host}: {lines[-1].strip().rstrip('.')}")
     if exit_code == 255:
         return SshError(f"{host}: the connection was closed")
     return SshError(f"{host}: dlmon ended there" + ("" if not exit_code else f" ({exit_code})"))

@@ -159,7 +159,7 @@ VIOLATIONS = {
         "dlmon/session/follower.py",
         "import dlmon.launch.children",
     ),
-    "Supervisor, sweep and doctor don't use each other": (
+    "Supervisor, sweep, doctor and remote don't use each other": (
         "dlmon/doctor/calibrate.py",
         "import dlmon.supervisor.verdict",
     ),

@@ -50,6 +50,8 @@ def sweep_names(context: Context, parameter: Parameter, incomplete: str) -> list
 
 def values_of(option: Option) -> Complete:
     """Return what offers the values of an option; a path is left to the shell, which knows them."""
+    if option.name == "host":
+        return host_names
 
     def offer(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
         if option.path is not None:

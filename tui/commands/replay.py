@@ -22,12 +22,12 @@ def replay(session: str, ascii: bool | None, host: str | None, log_dir: Path | N
     from dlmon.log.directory import find_session
 
     settings = shared.settings_of(ascii)
-    if not shared.in_terminal():
-        raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     if host is not None:
         (path,) = shared.copies_of(host, session, log_dir)[-1:]
     else:
         path = find_session(session, shared.chosen_log_directory(log_dir))
+    if not shared.in_terminal():
+        raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     from dlmon.log.folder import log_directory_of
     from tui.app import DlmonApp
     from tui.navigation import Start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -90,7 +89,7 @@ def _run_on_host(
     if not options.detach:
         start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
         return shared.show_remote(start, settings, plain=plain, as_json=as_json)
-    session = asyncio.run(start_remote(options.host, job))
+    session = shared.result_of(start_remote(options.host, job))
     where = f"--host {options.host} {session}"
     if as_json:
         print(json.dumps({"session": session, "host": options.host, "name": options.name}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -62,7 +61,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     if host is not None:
         from dlmon.remote.requests import stop_remote
 
-        stopped = asyncio.run(stop_remote(host, session, shared.on_host(log_dir)))
+        stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
         print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
         return
     entry = read_entry(find_session(session, shared.chosen_log_directory(log_dir)))
@@ -114,7 +113,7 @@ def name(
         from dlmon.remote.requests import name_remote
 
         of_host = name_remote(host, session, changed, shared.on_host(log_dir))
-        id, after = asyncio.run(of_host)
+        id, after = shared.result_of(of_host)
     else:
         path = _session_or_sweep(session, shared.chosen_log_directory(log_dir))
         id, after = id_of(path), changed(read_label(path))
@@ -172,7 +171,7 @@ def _print_sessions_of_host(host: str, log_dir: str | None, as_json: bool) -> No
     from tui.plain.tables import print_sessions, session_json
 
     directory = mirror_directory(host)
-    entries = [each.entry(directory) for each in asyncio.run(list_remote(host, log_dir))]
+    entries = [each.entry(directory) for each in shared.result_of(list_remote(host, log_dir))]
     if as_json:
         # Its log is on the host; here is none before it is copied.
         listed = [{**session_json(entry, None), "log": None} for entry in entries]

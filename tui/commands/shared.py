@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from tui.options.settings import Settings, read_settings
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Started
     from dlmon.launch.lifeline import Lifeline
     from dlmon.remote.start import RemoteStart
+
+Answer = TypeVar("Answer")
 
 
 class UserError(Exception):
@@ -87,6 +90,14 @@ def on_host(log_dir: Path | None) -> str | None:
     return None if log_dir is None else str(log_dir)
 
 
+def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
+    """Wait for what is asked of another machine."""
+    # Who completes a word asks for nothing.
+    import asyncio
+
+    return asyncio.run(asked)
+
+
 def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:
     """Return copies of the sessions of another machine that are meant, and say how it goes.
 
@@ -95,13 +106,11 @@ def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:
         RefusedRequest: none is meant there.
         LogError: the copies can't be kept.
     """
-    import asyncio
-
     from dlmon.remote.requests import copy_remote
     from tui.plain.progress import ReadingProgress
 
     with ReadingProgress() as on_read:
-        return asyncio.run(copy_remote(host, meant, on_host(log_dir), on_read))
+        return result_of(copy_remote(host, meant, on_host(log_dir), on_read))
 
 
 def show_remote(

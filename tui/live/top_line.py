@@ -29,8 +29,8 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
         "What is trained, in quotes what you call this run, on which other machine if on one, on "
-        "which device and with how many samples in a batch; at the right what it is doing now, which epoch of how many, and the "
-        "time since it was started. "
+        "which device and with how many samples in a batch; at the right what it is doing now, "
+        "which epoch of how many, and the time since it was started. "
         "With --seconds more epochs follow those that were asked for until training has lasted as "
         "long: epoch 1/1, +4 extra is the fourth of them.",
     ),

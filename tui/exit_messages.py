@@ -31,7 +31,8 @@ def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
     elif follower.running and stops:
         print(f"{name} is stopping; it is recorded in {path}")
     elif follower.running:
-        print(f"{name} is still running; dlmon attach {session} shows it")
+        where = f"--host {follower.host} " if follower.host is not None else ""
+        print(f"{name} is still running; dlmon attach {where}{session} shows it")
     else:
         print_outcome(follower)
         where = f"its log {follower.loss}" if follower.loss else f"recorded in {path}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.log.folder import LogError, log_directory
 from dlmon.records.record import record
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job, Refused
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
+    from dlmon.remote.follower import RemoteFollower
+    from dlmon.remote.link import Link
+    from dlmon.remote.start import RemoteStart
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
@@ -72,6 +75,12 @@ def _launch(job: Job) -> Lifeline:
     return launch(job)
 
 
+def _link(host: str) -> Link:
+    from dlmon.remote.link import Link
+
+    return Link(host)
+
+
 @record(frozen=True)
 class Sources:
     """Where the screens get what they show, and what starts a run; a test hands in its own."""
@@ -80,6 +89,7 @@ class Sources:
     replay: Callable[[Path], ReplaySource] = _replay
     machine: Callable[..., MachineSource] = _this_machine
     launch: Callable[[Job], Lifeline] = _launch
+    link: Callable[[str], Link] = _link
 
 
 @record(frozen=True)
@@ -92,6 +102,7 @@ class Start:
         log: a session to show.
         replayed: a session to play.
         started: the lifeline of a session of ours; without `log` it has still to answer.
+        remote: a session of another machine to show.
         watch_interval_s: watch the machine alone, sampling at this interval.
         sweep: make the runs of a sweep, and show them.
         sources: where the screens get what they show.
@@ -102,6 +113,7 @@ class Start:
     log: Path | None = None
     replayed: Path | None = None
     started: Lifeline | None = None
+    remote: RemoteStart | None = None
     watch_interval_s: float | None = None
     sweep: SweepRun | None = None
     sources: Sources = field(default_factory=Sources)
@@ -114,6 +126,7 @@ class ShownSession:
     follower: SessionFollower
     launch: Lifeline | None
     screen: LiveScreen | RecordingScreen
+    link: Link | None = None
 
     @property
     def needs_us(self) -> bool:
@@ -153,6 +166,8 @@ class NavigatingApp(RecordingsApp):
         self._starting: _Starting | None = None
         self._starting_screen: StartingScreen | None = None
         self._being_read: SessionFollower | None = None
+        self._links: list[Link] = []
+        self._connecting: StartingScreen | None = None
         self._home: HomeScreen | None = None
 
     def get_default_screen(self) -> Screen[Any]:
@@ -170,6 +185,8 @@ class NavigatingApp(RecordingsApp):
             return self._replay_screen(self._first_replay)
         if self._start.started is not None:
             return self._awaiting_screen(_Starting(self._start.started))
+        if self._start.remote is not None:
+            return self._connecting_screen(self._start.remote)
         if self._sweep is not None:
             return self._screen_of_sweep(self._sweep)
         if self._start.watch_interval_s is not None:
@@ -293,6 +310,13 @@ class NavigatingApp(RecordingsApp):
         directory: Path,
         replaces: ShownSession | None = None,
     ) -> None:
+        if options.host is not None:
+            from dlmon.remote.start import RemoteStart
+            from tui.options.jobs import make_job
+
+            job = make_job(workload, directory, options)
+            self.open_remote(RemoteStart(options.host, log_dir=options.log_dir, job=job))
+            return
         if self._is_busy():
             return
         from tui.options.jobs import make_job
@@ -350,12 +374,90 @@ class NavigatingApp(RecordingsApp):
         self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
         return waiting
 
+    def _connecting_screen(self, start: RemoteStart) -> StartingScreen:
+        """Return what stands until a session of another machine is here."""
+        from tui.screens.starting import StartingScreen
+
+        waiting = StartingScreen(f"connecting to {start.host} …")
+        link = self._sources.link(start.host)
+        self._links.append(link)
+        self._connecting = waiting
+
+        async def show() -> None:
+            from dlmon.launch.job import Refused
+            from dlmon.log.directory import NoSuchLog
+            from dlmon.remote.connection import RefusedRequest
+            from dlmon.remote.ssh import SshError
+
+            try:
+                follower = await self._remote_session(link, start, waiting)
+            except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
+                self._links.remove(link)
+                await link.close()
+                code = getattr(error, "exit_code", WRONG_ARGUMENTS)
+                if start is self._start.remote:
+                    self._refused = Refused(str(error), code)
+                    self.exit(code)
+                else:
+                    self._uncover(waiting)
+                    self.pop_screen()
+                    self.show_error(str(error))
+                return
+            finally:
+                self._connecting = None
+            self._uncover(waiting)
+            self.switch_screen(self._session_screen(follower, None, link))
+
+        # Nothing is painted before the app's own queue is read.
+        self.call_later(waiting.call_after_refresh, lambda: self.run_worker(show(), group=_READING))
+        return waiting
+
+    async def _remote_session(
+        self, link: Link, start: RemoteStart, waiting: StartingScreen
+    ) -> RemoteFollower:
+        """Return a session of another machine, started there where that is asked for."""
+        from dlmon.remote.follower import follow_remote
+        from dlmon.remote.requests import launch_remote
+
+        link.start()
+        await link.wait_until_up()
+        meant = start.session
+        if start.job is not None:
+            waiting.show_text(f"starting the session on {start.host} …")
+            meant = await launch_remote(link, start.job)
+        return await follow_remote(
+            link,
+            meant,
+            start.log_dir,
+            lambda share: waiting.show_text(f"{start.host}\n{reading_text(share)}"),
+        )
+
+    def open_remote(self, start: RemoteStart) -> None:
+        """Show a session of another machine over what is shown."""
+        if self._connecting is None:
+            self.push_screen(self._connecting_screen(start))
+
+    async def on_unmount(self) -> None:
+        """End the connections to other machines; what runs there goes on."""
+        await asyncio.gather(*(link.close() for link in self._links))
+
     def on_starting_screen_left(self, message: StartingScreen.Left) -> None:
         """Don't wait for what is on its way."""
         if message.screen is self._starting_screen:
             self._give_up()
         elif message.screen is self.screen and self._being_read is not None:
             self._stop_reading(self._being_read)
+        elif message.screen is self._connecting:
+            self._stop_connecting()
+
+    def _stop_connecting(self) -> None:
+        """Don't wait for another machine; what was started there goes on."""
+        if self._start.remote is not None and len(self.screen_stack) == 1:
+            self.exit(INTERRUPTED_BY_USER)
+            return
+        self.workers.cancel_group(self, _READING)
+        self._connecting = None
+        self.pop_screen()
 
     def _stop_reading(self, follower: SessionFollower) -> None:
         """Don't wait until a session is read."""
@@ -427,14 +529,14 @@ class NavigatingApp(RecordingsApp):
             self._pop_starting_screen()
 
     def _session_screen(
-        self, follower: SessionFollower, started: Lifeline | None
+        self, follower: SessionFollower, started: Lifeline | None, link: Link | None = None
     ) -> LiveScreen | RecordingScreen:
         """Make the screen of a session, and keep in mind that it is shown."""
         if follower.session.header.is_machine_recording:
             from tui.watch.recording import RecordingScreen
 
             recording = RecordingScreen(follower, follower.path.parent)
-            self._shown.append(ShownSession(follower, started, recording))
+            self._shown.append(ShownSession(follower, started, recording, link))
             return recording
         from dlmon.comparison.published import own_published
         from dlmon.log.label import read_label
@@ -445,7 +547,7 @@ class NavigatingApp(RecordingsApp):
             self.call_after_refresh(self.show_error, problem)
         again = not self._sweep_runs and _again(follower) is not None
         screen = LiveScreen(follower, again, lambda: read_label(follower.path).name)
-        self._shown.append(ShownSession(follower, started, screen))
+        self._shown.append(ShownSession(follower, started, screen, link))
         self._read_sessions(follower.directory, screen.show_entries)
         return screen
 
@@ -494,6 +596,9 @@ class NavigatingApp(RecordingsApp):
         if shown.launch is not None:
             shown.launch.release()
         shown.follower.close()
+        if shown.link is not None:
+            self._links.remove(shown.link)
+            self.run_worker(shown.link.close())
 
     def _open(self, log: Path) -> None:
         """Show a recorded session, or go back to it where it is shown already."""
@@ -619,6 +724,9 @@ def _again(follower: SessionFollower) -> tuple[Workload, RunOptions] | None:
     header = follower.session.header
     workload = WORKLOADS.get(header.workload)
     options = recorded_options(header)
-    if workload is None or options is None or options.problem(workload) is not None:
+    if workload is None or options is None:
+        return None
+    options = replace(options, host=follower.host)
+    if options.problem(workload) is not None:
         return None
     return workload, options

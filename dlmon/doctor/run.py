@@ -82,7 +82,7 @@ async def _first_facts() -> Facts | str:
     sensing.start()
     try:
         return await asyncio.wait_for(answer, FACTS_S)
-    except TimeoutError:
+    except asyncio.TimeoutError:
         return f"the sensors did not answer within {FACTS_S:.0f} s"
     finally:
         sensing.close()

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,14 +36,6 @@ _BUNDLE_NAME = re.compile("[0-9a-f]{32}")
 # Two versions of dlmon in turn don't write theirs again and again, and a session of a version
 # that knew no lock is over.
 _UNUSED_S = 7 * 24 * 3600.0
-# Python before 3.11 has no -P, so the working directory, which stands first, makes way here,
-# before anything but `sys` is imported.
-_START = (
-    "import sys; "
-    "sys.path[:1] = [sys.argv.pop(1)] + [first for first in sys.path[:1] if first]; "
-    "import runpy; "
-    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
-)
 
 
 class BundleError(Exception):
@@ -62,14 +54,14 @@ def bundle_folder(cache: Path | None = None) -> Path:
     Raises:
         BundleError: it can't be written there, or others could change it.
     """
-    files = _package_files()
+    files = package_files()
     try:
         where = cache or Path(platformdirs.user_cache_path("dlmon", appauthor=False)) / "bundles"
     except RuntimeError:
         raise BundleError(
             "there is no home directory to keep a copy of dlmon in; set XDG_CACHE_HOME"
         ) from None
-    folder = where / _hash_of(files)
+    folder = where / hash_of(files)
     try:
         if cache is None:
             own_private_folder(where.parent)
@@ -92,18 +84,14 @@ def bundle_folder(cache: Path | None = None) -> Path:
     return folder
 
 
-def bundled_command(python: str, module: str, bundle: Path) -> list[str]:
-    """Return the command that runs a module of a bundle in another interpreter.
+def package_files(packages: Iterable[str] = PACKAGES) -> dict[str, bytes]:
+    """Return the content of every file of some packages, by its path in the bundle.
 
-    Its environment needs `SAFE_PATH`: Python 3.13 imports modules before it runs any of this.
+    Raises:
+        BundleError: a package is not installed as a folder.
     """
-    return [python, "-c", _START.format(module=module), str(bundle)]
-
-
-def _package_files() -> dict[str, bytes]:
-    """Return the content of every file of the packages, by its path in the bundle."""
     files = {}
-    for package in PACKAGES:
+    for package in packages:
         # This finds the package without importing it.
         found = importlib.util.find_spec(package)
         if found is None or not found.submodule_search_locations:
@@ -117,11 +105,11 @@ def _package_files() -> dict[str, bytes]:
     return files
 
 
-def _hash_of(files: dict[str, bytes]) -> str:
+def hash_of(files: dict[str, bytes]) -> str:
     """Return the hash that names a bundle, of all names and contents."""
     digest = hashlib.sha256()
-    for name, content in files.items():
-        for part in (name.encode(), content):
+    for name in sorted(files):
+        for part in (name.encode(), files[name]):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()[:32]

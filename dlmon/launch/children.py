@@ -17,6 +17,17 @@ from collections.abc import Callable
 # directory stays off the path. Older ones don't know the option, and pass over the variable.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 
+PACKAGES_VARIABLE = "DLMON_PACKAGES"
+"""Names the folders that dlmon and what it needs lie in, where it isn't installed: on a box."""
+
+# Python before 3.11 has no -P, so the working directory, which stands first, makes way here,
+# before anything but `sys` and `os` is imported.
+_START = (
+    "import os, sys; "
+    "sys.path[:1] = sys.argv.pop(1).split(os.pathsep) + [own for own in sys.path[:1] if own]; "
+    "import runpy; "
+    "runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -29,7 +40,23 @@ def python_command(module: str, python: str = sys.executable) -> list[str]:
     `-P` keeps the working directory off the path, so that somebody's own
     `workloads/` folder is never picked up.
     """
+    folders = os.environ.get(PACKAGES_VARIABLE)
+    if folders:
+        return command_of_folders(python, module, folders)
     return [python, "-P", "-m", module]
+
+
+def command_of_folders(python: str, module: str, folders: str) -> list[str]:
+    """Return the command that runs a module of packages that lie in folders, not installed.
+
+    Its environment needs `SAFE_PATH`: Python 3.13 imports modules before it runs any of this.
+
+    Args:
+        python: the interpreter.
+        module: the module.
+        folders: what holds the packages, as in PATH.
+    """
+    return [python, "-c", _START.format(module=module), folders]
 
 
 def die_with_parent(parent_pid: int) -> Callable[[], None]:

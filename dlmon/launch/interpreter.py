@@ -151,7 +151,7 @@ async def _answer(command: str, modules: str, deadline_s: float) -> bytes:
     assert process.stdout is not None
     try:
         return await asyncio.wait_for(_read(process.stdout.fileno()), deadline_s)
-    except TimeoutError:
+    except asyncio.TimeoutError:
         raise InterpreterNotExamined(
             f"{_named(command)} did not answer within {deadline_s:g} s; name a Python interpreter"
         ) from None

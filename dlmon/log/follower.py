@@ -109,6 +109,14 @@ class RecordFollower(Generic[_Header]):
         """How many bytes the log has, be it still under its name or not."""
         return os.fstat(self._fd).st_size
 
+    def read_bytes(self, offset: int, count: int) -> bytes:
+        """Return so many bytes from an offset on, fewer where the log ends before.
+
+        Raises:
+            OSError: the log can't be read any more.
+        """
+        return os.pread(self._fd, count, offset)
+
     def last_records(self, max_bytes: int = 1 << 16) -> list[Record]:
         """Return the records among the last bytes, as far as they are any.
 

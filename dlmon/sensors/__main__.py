@@ -33,14 +33,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     arguments = _parser().parse_args()
-    try:
-        from dlmon.sensors.processes.table import ProcessTableReader
-        from dlmon.sensors.processes.tree import ProcessProvider
-        from dlmon.sensors.sampler import Sampler, machine_providers
-    except ModuleNotFoundError as error:
-        name = error.name or str(error)
-        print(f"dlmon: the sensors need {name}: python -m pip install {name}", file=sys.stderr)
-        return 1
+    # Only now, for it takes long enough for a Ctrl-C to come in between.
+    from dlmon.sensors.processes.table import ProcessTableReader
+    from dlmon.sensors.processes.tree import ProcessProvider
+    from dlmon.sensors.sampler import Sampler, machine_providers
+
     process = ProcessProvider()
     providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
     sampler = Sampler(providers, ProcessTableReader(process))

@@ -51,6 +51,8 @@ class SessionFollower:
         launch: Lifeline | None = None,
         by_index: bool = False,
     ) -> None:
+        self.host: str | None = None
+        """The machine that it is on, as ssh knows it; None for this one."""
         self._lifeline = launch
         self._index: IndexReader | None = None
         self._restoring: Iterator[Restored] | None = None
@@ -83,7 +85,7 @@ class SessionFollower:
             max_s: leave what is not folded by then to the next call; `read_share` says so.
         """
         ending = self.status != Status.RUNNING or self.session.result is not None
-        status = Status.RUNNING if ending else status_without_result(self._follower)[0]
+        status = Status.RUNNING if ending else self.status_without_result()
         following = None if ending else next_log(self.path)
         # The lock was read first: what was written before it was dropped is read now, and so is
         # what was written before the log went on in another file.
@@ -99,6 +101,10 @@ class SessionFollower:
         self.loss = self._follower.find_loss()
         self.problem = self._find_problem()
         return records
+
+    def status_without_result(self) -> Status:
+        """Return how the session stands as long as its log holds no result."""
+        return status_without_result(self._follower)[0]
 
     def _read(self, max_s: float | None) -> list[Record]:
         """Fold the new records, as many as there is time for, and return them."""

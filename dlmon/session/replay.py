@@ -40,6 +40,7 @@ class ReplaySource:
     """
 
     is_ours = False
+    host: str | None = None
     why_result_unwritten = None
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:

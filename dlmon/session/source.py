@@ -21,6 +21,8 @@ class SessionSource(Protocol):
 
     status: Status
     """How it stands: running, completed, ..."""
+    host: str | None
+    """The machine that it is on, as ssh knows it; None for this one."""
     problem: str | None
     """Why nothing comes any more though it runs, or what is missing."""
     read_share: float | None

@@ -23,8 +23,8 @@ from typing import Any
 import dlmon
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
-from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.launch.children import end_group, end_process
+from dlmon.launch.bundle import BundleError, bundle_folder
+from dlmon.launch.children import command_of_folders, end_group, end_process
 from dlmon.launch.device import (
     DeviceChoice,
     DeviceError,
@@ -197,7 +197,7 @@ class Supervisor:
         """Return the command that starts the workload; elsewhere it runs from a bundle."""
         if interpreter is None:
             return list(self._job.command)
-        return bundled_command(interpreter.command, WORKLOADS, bundle_folder())
+        return command_of_folders(interpreter.command, WORKLOADS, str(bundle_folder()))
 
     async def _machine_facts(self) -> Facts | None:
         """Wait for the sensors' first facts; None when there are none, or a stop comes sooner."""
@@ -258,7 +258,7 @@ class Supervisor:
         if launch is not None:
             await self._workload.ended.wait()
         else:
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
         self._ended = True
         if self._stop_timer is not None:
@@ -452,7 +452,7 @@ class Supervisor:
             self._check_log()
             if self._stop_waiting.is_set():
                 return
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop_waiting.wait(), 1.0)
 
     def _result(self, now: int) -> Result:

@@ -44,6 +44,9 @@ def shell(request, dlmon_command, tmp_path):
     program.chmod(0o755)
     log = write_log(tmp_path / "state" / "dlmon" / "sessions", recorded_session())
     write_label(log, Label("batch 256"))
+    for name in ("@lab", "new@2"):
+        records = recorded_session(session_id=f"1{name}")
+        write_label(write_log(tmp_path / "state" / "dlmon" / "sessions", records), Label(name))
     environment = {
         "HOME": str(tmp_path),
         "PATH": f"{program.parent}:{os.environ['PATH']}",
@@ -72,6 +75,10 @@ def shell(request, dlmon_command, tmp_path):
         ("attach la\t", ["attach", "last"]),
         ("attach ba\t", ["attach", "batch 256"]),
         ("attach batch\\ 2\t", ["attach", "batch 256"]),
+        ("attach @\t", ["attach", "@lab"]),
+        ("attach @l\t", ["attach", "@lab"]),
+        ("attach new@\t", ["attach", "new@2"]),
+        ("attach ne\t", ["attach", "new@2"]),
     ],
     ids=lambda value: value.strip() if isinstance(value, str) else "",
 )

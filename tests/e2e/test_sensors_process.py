@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_nvml import FakeDriver
@@ -29,6 +31,7 @@ from dlmon.sensors.provider import SLOW_TIER_S, Reading, merge
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sensors run on Linux")
 
+ROOT = Path(__file__).parents[2]
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 POWER, UTILIZATION = "nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LOST, MISMATCH = 3, 4, 9, 15, 18
@@ -96,6 +99,7 @@ class Sensors:
             memory=machine.memory,
             disk=machine.disk,
             network=machine.network,
+            pressure=machine.pressure,
             process=machine.process,
             gpus=machine.gpus,
             processes=machine.processes,
@@ -130,11 +134,16 @@ def start() -> Iterator[Callable[..., Sensors]]:
     started: list[Sensors] = []
 
     def start_sensors(
-        *arguments: str, driver: FakeDriver | None = None, elsewhere: str | None = None
+        *arguments: str,
+        driver: FakeDriver | None = None,
+        elsewhere: str | None = None,
+        environment: dict[str, str] | None = None,
     ) -> Sensors:
-        environment = driver.environment() if driver is not None else None
+        inherited = driver.environment() if driver is not None else dict(os.environ)
         sensors = Sensors(
-            "--interval", "0.1", *arguments, environment=environment, elsewhere=elsewhere
+            *("--interval", "0.1", *arguments),
+            environment=inherited | (environment or {}),
+            elsewhere=elsewhere,
         )
         started.append(sensors)
         return sensors
@@ -282,17 +291,50 @@ def test_an_interval_that_cannot_be_is_refused(interval):
     assert "0.1" in ended.stderr.splitlines()[-1]
 
 
-def test_without_psutil_it_says_so_in_one_sentence(tmp_path):
-    (tmp_path / "psutil.py").write_text("raise ModuleNotFoundError(name='psutil')\n")
-    ended = subprocess.run(
-        [sys.executable, "-P", "-m", "dlmon.sensors"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-    )
-    assert ended.returncode == 1
-    assert ended.stderr == "dlmon: the sensors need psutil: python -m pip install psutil\n"
+@pytest.fixture
+def hide(tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """Return the environment of a process that can't import these modules."""
+
+    def environment(*names: str) -> dict[str, str]:
+        for name in names:
+            (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError(name={name!r})\n")
+        return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+    return environment
+
+
+def known_fields(record: Any) -> set[str]:
+    return {name for name, value in vars(record).items() if value is not None}
+
+
+@pytest.mark.parametrize("hidden", [("psutil",), ("psutil", "platformdirs", "pynvml")], ids=len)
+def test_without_packages_it_reports_all_that_it_does_with_them(start, hide, hidden):
+    with_all, without = start(), start(environment=hide(*hidden))
+    expected, facts = with_all.facts(), without.facts()
+    assert (known_fields(facts), facts.why) == (known_fields(expected), expected.why)
+    for name in ("cpu_model", "cores", "physical_cores", "memory_mib", "swap_mib", "on_battery"):
+        assert getattr(facts, name) == getattr(expected, name)
+    for sensors in (with_all, without):
+        for _ in range(3):
+            sensors.sample()
+    for name in ("cpu", "memory", "disk", "network", "pressure"):
+        expected, reported = getattr(with_all.known, name), getattr(without.known, name)
+        assert known_fields(reported) == known_fields(expected)
+        assert reported.why == expected.why
+    assert len(without.known.cpu.cores) == len(with_all.known.cpu.cores)
+    assert known_fields(without.known) == known_fields(with_all.known)
+    assert without.end() == 0
+    assert unread(without) == b""
+
+
+def test_with_a_driver_and_without_pynvml_that_is_the_reason(start, hide, driver):
+    sensors = start(driver=driver, environment=hide("psutil", "pynvml"))
+    facts = sensors.facts()
+    assert facts.cores is not None
+    assert (facts.gpus, facts.gpus_state) == (None, GpuState.NO_PACKAGE)
+    assert facts.why["gpus"] == "the Python package nvidia-ml-py is not installed"
+    assert sensors.sample().why["gpus"] == facts.why["gpus"]
+    assert driver.calls() == []
 
 
 def test_without_a_driver_the_reason_is_reported_once(start):

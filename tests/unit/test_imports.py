@@ -54,12 +54,10 @@ def module_name(path):
 ENGINE = sorted({module_name(path) for path in (ROOT / "dlmon").rglob("*.py")} - WITH_KERAS)
 
 
-@pytest.fixture(scope="module")
-def imported():
+def packages_of(names, program=IMPORT_EACH):
     """Return, for each module, the packages that importing it brings in."""
-    names = [*ENGINE, "workloads", "workloads.catalog"]
     told = subprocess.run(
-        [sys.executable, "-c", IMPORT_EACH],
+        [sys.executable, "-c", program],
         input=json.dumps(names),
         capture_output=True,
         text=True,
@@ -71,6 +69,11 @@ def imported():
     failures = {name: what for name, what in found.items() if isinstance(what, str)}
     assert not failures
     return {name: set(packages) for name, packages in found.items()}
+
+
+@pytest.fixture(scope="module")
+def imported():
+    return packages_of([*ENGINE, "workloads", "workloads.catalog"])
 
 
 @pytest.mark.parametrize("name", ENGINE)
@@ -90,6 +93,13 @@ def test_the_catalog_opens_at_once(imported, name):
 )
 def test_what_the_trained_interpreter_imports_is_the_standard_library(imported, name):
     assert imported[name] - {"dlmon"} <= set(sys.stdlib_module_names)
+
+
+def test_where_psutil_is_missing_the_sensors_import_the_standard_library():
+    names = [name for name in ENGINE if name.startswith("dlmon.sensors")]
+    without_psutil = f"import sys\nsys.modules['psutil'] = None\n{IMPORT_EACH}"
+    for packages in packages_of(names, without_psutil).values():
+        assert packages - {"dlmon"} <= set(sys.stdlib_module_names)
 
 
 def test_the_supervisor_touches_no_driver(imported):
@@ -141,11 +151,15 @@ VIOLATIONS = {
         "dlmon/sensors/nvidia/provider.py",
         "import dlmon.launch.device",
     ),
+    "The names of hosts need records and files only": (
+        "dlmon/remote/hosts.py",
+        "import dlmon.launch.children",
+    ),
     "Session uses log, statistics, comparison and records only": (
         "dlmon/session/follower.py",
         "import dlmon.launch.children",
     ),
-    "Supervisor, sweep and doctor don't use each other": (
+    "Supervisor, sweep, doctor and remote don't use each other": (
         "dlmon/doctor/calibrate.py",
         "import dlmon.supervisor.verdict",
     ),

@@ -50,6 +50,8 @@ def sweep_names(context: Context, parameter: Parameter, incomplete: str) -> list
 
 def values_of(option: Option) -> Complete:
     """Return what offers the values of an option; a path is left to the shell, which knows them."""
+    if option.name == "host":
+        return host_names
 
     def offer(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
         if option.path is not None:
@@ -70,6 +72,18 @@ def variations(context: Context, parameter: Parameter, incomplete: str) -> list[
     begun = incomplete.removesuffix(last)
     left = [word for word in OPTIONS[name].choices if word not in before]
     return _starting_with(incomplete, [f"{begun}{word}" for word in left])
+
+
+def host_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer what ssh is configured for, and the groups of the settings, but nothing twice."""
+    from dlmon.remote.hosts import GROUP_MARK, configured_hosts
+
+    hosts = {host: "" for host in configured_hosts() if _HARMLESS.fullmatch(host)}
+    groups = {f"{GROUP_MARK}{name}": ", ".join(of) for name, of in _settings().hosts.items() if of}
+    before = context.params.get(parameter.name or "")
+    named = before if isinstance(before, tuple) else (before,)
+    left = {word: help for word, help in {**hosts, **groups}.items() if word not in named}
+    return _starting_with(incomplete, left)
 
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:
@@ -96,16 +110,20 @@ def _recorded(context: Context, incomplete: str, file_name: str) -> list[Complet
 def _log_directory(chosen: Path | None) -> Path:
     from tui.commands.shared import chosen_log_directory
 
+    return chosen_log_directory(chosen, _settings())
+
+
+def _settings() -> Settings:
     try:
-        return chosen_log_directory(chosen, read_settings())
+        return read_settings()
     except SettingsError:
-        return chosen_log_directory(chosen, Settings())
+        return Settings()
 
 
 def _starting_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     meanings = words if isinstance(words, Mapping) else {}
     return [
-        CompletionItem(word, help=meanings.get(word))
+        CompletionItem(word, help=meanings.get(word) or None)
         for word in words
         if word.startswith(incomplete)
     ]

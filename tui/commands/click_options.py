@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tui.commands.candidates import session_names, values_of
+from tui.commands.candidates import host_names, session_names, values_of
 from tui.commands.shared import UserError
 from tui.options.checks import NO_DIRECTORY
 from tui.options.option import Option, as_text
@@ -76,5 +76,25 @@ json_option = click.option(
 plain_option = click.option("--plain", is_flag=True, help="Plain lines instead of the live screen.")
 ascii_option = click.option(
     "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
+)
+
+
+def checked_host(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> str | None:
+    """Return the host that is named, where it can be one."""
+    if text is None:
+        return None
+    from dlmon.remote.hosts import check_host
+
+    return check_host(text)
+
+
+host_option = click.option(
+    "--host",
+    metavar="HOST",
+    callback=checked_host,
+    shell_complete=host_names,
+    help="A session of another machine, which ssh reaches; --log-dir is then one of that machine.",
 )
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)

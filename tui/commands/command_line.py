@@ -22,6 +22,7 @@ COMMANDS = {
     "sessions": "sessions.sessions",
     "name": "sessions.name",
     "prune": "prune.prune",
+    "fetch": "fetch.fetch",
     "compare": "compare.compare",
     "report": "report.report",
     "list": "list.list_workloads",

@@ -11,7 +11,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.numbers import decimal_number
 from dlmon.records.sanitize import quoted
 from tui.commands import click_options, shared
-from tui.commands.candidates import session_names
+from tui.commands.candidates import host_names, session_names
 
 NO_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
 
@@ -40,6 +40,14 @@ def _share(context: click.Context, parameter: click.Parameter, text: str | None)
     help="Exit with 1 where NEW is slower by more than this, beyond its 95 % interval.",
 )
 @click_options.json_option
+@click.option(
+    "--host",
+    metavar="HOST",
+    callback=click_options.checked_host,
+    shell_complete=host_names,
+    help="Where NEW was recorded: another machine, which ssh reaches. BASE is looked for here, "
+    "then there.",
+)
 @click_options.log_dir_option
 def compare(
     base: str,
@@ -47,6 +55,7 @@ def compare(
     anyway: bool,
     fail_if_slower: float | None,
     as_json: bool,
+    host: str | None,
     log_dir: Path | None,
 ) -> int:
     """Put two recorded runs beside each other: what changed, and whether that is sure.
@@ -58,15 +67,13 @@ def compare(
     Runs of unlike work (network, batch size, precision, mode, data) are refused.
     """
     from dlmon.comparison.sides import NotComparable, is_slower_by
-    from dlmon.log.directory import find_sessions
     from dlmon.session.figures import compare_logs
     from tui.formatting.sides import verdict, why_refused
     from tui.plain.progress import ReadingProgress
     from tui.plain.sides import print_sides, sides_json
 
-    directory = shared.chosen_log_directory(log_dir)
+    sides = _sides(base, new, host, log_dir)
     try:
-        sides = find_sessions(base, directory), find_sessions(new, directory)
         with ReadingProgress() as on_read:
             comparison = compare_logs(*sides, on_read)
     except NotComparable as refused:
@@ -83,3 +90,19 @@ def compare(
     if fail_if_slower is not None and is_slower_by(comparison, fail_if_slower):
         return FAILED
     return DONE
+
+
+def _sides(
+    base: str, new: str, host: str | None, log_dir: Path | None
+) -> tuple[list[Path], list[Path]]:
+    """Return the logs of both sides; those of another machine are copied first."""
+    from dlmon.log.directory import NoSuchLog, find_sessions
+
+    if host is None:
+        directory = shared.chosen_log_directory(log_dir)
+        return find_sessions(base, directory), find_sessions(new, directory)
+    try:
+        here = find_sessions(base, shared.chosen_log_directory(None))
+    except NoSuchLog:
+        here = shared.copies_of(host, base, log_dir)
+    return here, shared.copies_of(host, new, log_dir)

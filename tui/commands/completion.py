@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from io import StringIO
+from itertools import pairwise
 
 import click
 from click.shell_completion import (
@@ -24,9 +25,12 @@ from tui.commands.shared import UserError
 
 _PROGRAM = "dlmon"
 # Where bash parts a word for itself, as no other shell does (COMP_WORDBREAKS).
-_BREAKS = frozenset("=:")
+_BREAKS = frozenset("=:@")
 # After KEY= a value follows, and no blank.
 _NO_BLANK_IN_BASH = "    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace\n"
+_WORDS_OF_BASH = "COMP_CWORD=$COMP_CWORD"
+# What stood between the words, they don't tell.
+_LINE_OF_BASH = 'COMP_LINE="$COMP_LINE"'
 _OFFER_IN_ZSH = "_describe -V unsorted completions_with_descriptions -U"
 _NO_BLANK_IN_ZSH = f"""local -a no_blank
         [[ $completions_with_descriptions[1] == *=:* ]] && no_blank=(-S '')
@@ -52,9 +56,13 @@ class _WholeWords(ShellComplete):
 class _Bash(_WholeWords, BashComplete):
     """Joins what bash has parted, and answers with the part that bash asks for."""
 
-    source_template = BashComplete.source_template.replace(
-        "    return 0\n", f"{_NO_BLANK_IN_BASH}    return 0\n", 1
-    ).replace("read type", "read -r type", 1)
+    source_template = (
+        BashComplete.source_template.replace(
+            "    return 0\n", f"{_NO_BLANK_IN_BASH}    return 0\n", 1
+        )
+        .replace("read type", "read -r type", 1)
+        .replace(_WORDS_OF_BASH, f"{_WORDS_OF_BASH} {_LINE_OF_BASH}", 1)
+    )
     _begun = 0
 
     def get_completion_args(self) -> tuple[list[str], str]:
@@ -63,14 +71,21 @@ class _Bash(_WholeWords, BashComplete):
         current = pieces[last] if last < len(pieces) else ""
         words: list[str] = []
         before = ""
+        marks = _marks_after_blanks(os.environ.get("COMP_LINE", ""))
+        marks_before = pieces[0].count("@") if pieces else 0
         for piece in [*pieces[1:last], current]:
-            if words and piece and (_is_break(before) or _is_break(piece)):
+            begins = piece.startswith("@") and marks[marks_before : marks_before + 1] != [False]
+            if words and piece and not begins and (_is_break(before) or _is_break(piece)):
                 words[-1] += piece
             else:
                 words.append(piece)
             before = piece
+            marks_before += piece.count("@")
         *arguments, incomplete = words
         self._begun = len(incomplete) - (0 if _is_break(current) else len(current))
+        # bash parts a word before an @, and after it only where it names the words.
+        if incomplete[: self._begun].endswith("@"):
+            self._begun -= 1
         return arguments, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:
@@ -141,6 +156,11 @@ def complete(command: click.Command, instruction: str) -> str:
 
 def _shell(name: str, command: click.Command) -> ShellComplete:
     return _SHELLS[name](command, {}, _PROGRAM, COMPLETE_VARIABLE)
+
+
+def _marks_after_blanks(line: str) -> list[bool]:
+    """Return for each @ of a line whether a word begins with it."""
+    return [before.isspace() for before, mark in pairwise(line) if mark == "@"]
 
 
 def _is_break(piece: str) -> bool:

@@ -98,10 +98,13 @@ def _user_errors() -> tuple[type[Exception], ...]:
     """Return the errors whose message says what a user can fix."""
     from dlmon.log.directory import NoSuchLog
     from dlmon.log.folder import LogError
+    from dlmon.remote.connection import RefusedRequest
+    from dlmon.remote.hosts import HostError
+    from dlmon.remote.ssh import SshError
     from tui.commands.shared import UserError
     from tui.options.settings import SettingsError
 
-    return (UserError, LogError, NoSuchLog, SettingsError)
+    return (UserError, LogError, NoSuchLog, SettingsError, HostError, SshError, RefusedRequest)
 
 
 def _written_out(exit_code: int) -> int:

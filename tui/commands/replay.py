@@ -12,16 +12,20 @@ from tui.commands import click_options, shared
 @click.command(short_help="Play a recorded session on the live screen.")
 @click_options.session_argument
 @click_options.ascii_option
+@click_options.host_option
 @click_options.log_dir_option
-def replay(session: str, ascii: bool | None, log_dir: Path | None) -> int:
+def replay(session: str, ascii: bool | None, host: str | None, log_dir: Path | None) -> int:
     """Play a recorded session on the live screen; one that still runs, as far as it has come.
 
-    SESSION is an id, a unique prefix of one, a path, or last.
+    SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
     from dlmon.log.directory import find_session
 
     settings = shared.settings_of(ascii)
-    path = find_session(session, shared.chosen_log_directory(log_dir))
+    if host is not None:
+        (path,) = shared.copies_of(host, session, log_dir)[-1:]
+    else:
+        path = find_session(session, shared.chosen_log_directory(log_dir))
     if not shared.in_terminal():
         raise shared.UserError("replay needs a terminal; dlmon attach --plain prints a session")
     from dlmon.log.folder import log_directory_of

@@ -74,6 +74,7 @@ left out, unless --full is given.
     "report: it stands among the comparison bars from then on.",
 )
 @click.option("--full", is_flag=True, help="Leave nothing out: processes, users, paths, host.")
+@click_options.host_option
 @click_options.log_dir_option
 def report(
     sessions: Sequence[str],
@@ -84,6 +85,7 @@ def report(
     charts_as: str | None,
     as_published: str | None,
     full: bool,
+    host: str | None,
     log_dir: Path | None,
 ) -> None:
     """Report what was recorded."""
@@ -94,7 +96,7 @@ def report(
     if as_published is not None:
         if (form, output, table, charts, charts_as) != (None,) * 5:
             raise shared.UserError("--as-published makes no report: leave out the other options")
-        _publish(sessions, as_published, shared.chosen_log_directory(log_dir))
+        _publish(*_logs_of(sessions, host, log_dir), as_published)
         return
     path, folder = _path(output, "-o takes a file"), _path(charts, "--charts takes a folder")
     if form is None:
@@ -104,7 +106,7 @@ def report(
         raise shared.UserError(f"--table is for --format csv, not {form}")
     if charts_as is not None and folder is None:
         raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
-    logs, sweeps = _logs_of(sessions, shared.chosen_log_directory(log_dir))
+    logs, sweeps = _logs_of(sessions, host, log_dir)
     try:
         if path is not None:
             refuse_unwritable(path, [*logs, *sweeps])
@@ -118,13 +120,12 @@ def report(
         raise shared.UserError(str(error)) from None
 
 
-def _publish(names: Sequence[str], name: str, directory: Path) -> None:
+def _publish(logs: Sequence[Path], sweeps: Sequence[Path], name: str) -> None:
     """Add the time of a session to a person's own reference figures, and say where."""
     from dlmon.comparison.published import PublishedError, write_published_row
     from dlmon.log.directory import read_entry
     from dlmon.records.sanitize import clean, shown_path
 
-    logs, sweeps = _logs_of(names, directory)
     if sweeps or len(logs) != 1:
         raise shared.UserError("--as-published takes one session, and no sweep")
     entry = read_entry(logs[0])
@@ -146,8 +147,20 @@ def _path(text: str | None, takes: str) -> Path | None:
     return Path(text)
 
 
-def _logs_of(names: Sequence[str], directory: Path) -> tuple[list[Path], list[Path]]:
-    """Return the logs of sessions, and those of sweeps, that are meant; each once."""
+def _logs_of(
+    names: Sequence[str], host: str | None, log_dir: Path | None
+) -> tuple[list[Path], list[Path]]:
+    """Return the logs of sessions, and those of sweeps, that are meant; each once.
+
+    Of another machine there are sessions only, which are copied first.
+    """
+    if host is not None:
+        copies = [shared.copies_of(host, name, log_dir) for name in names]
+        return list(dict.fromkeys(path for paths in copies for path in paths)), []
+    return _logs_here(names, shared.chosen_log_directory(log_dir))
+
+
+def _logs_here(names: Sequence[str], directory: Path) -> tuple[list[Path], list[Path]]:
     from dlmon.log.directory import NoSuchLog, find_sessions
     from dlmon.sweep.log import SWEEP_NAME, find_sweep
 

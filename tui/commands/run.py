@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -12,8 +12,9 @@ from tui.commands import click_options, shared
 from tui.commands.candidates import workload_names
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
-from tui.options.run import OPTIONS
-from workloads.catalog import UnknownWorkload, find
+from tui.options.run import OPTIONS, RunOptions
+from tui.options.settings import Settings
+from workloads.catalog import UnknownWorkload, Workload, find
 
 
 @click.command(short_help="Train a workload and watch it.")
@@ -45,6 +46,9 @@ def run(
     problem = options.problem(chosen)
     if problem:
         raise shared.UserError(problem)
+    if options.host is not None:
+        options = replace(options, log_dir=shared.on_host(log_dir))
+        return _run_on_host(chosen, options, settings, plain=plain, as_json=as_json)
     directory = shared.chosen_log_directory(log_dir, settings)
     from dlmon.launch.lifeline import launch
     from tui.options.jobs import make_job
@@ -70,3 +74,26 @@ def run(
     from tui.navigation import Start
 
     return DlmonApp(Start(directory, settings, started=started)).run_to_exit_code()
+
+
+def _run_on_host(
+    workload: Workload, options: RunOptions, settings: Settings, *, plain: bool, as_json: bool
+) -> int | None:
+    """Train on another machine, and show it unless it is to be left there."""
+    from dlmon.remote.requests import start_remote
+    from dlmon.remote.start import RemoteStart
+    from tui.options.jobs import make_job
+
+    assert options.host is not None
+    job = make_job(workload, Path(), options)
+    if not options.detach:
+        start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
+        return shared.show_remote(start, settings, plain=plain, as_json=as_json)
+    session = shared.result_of(start_remote(options.host, job))
+    where = f"--host {options.host} {session}"
+    if as_json:
+        print(json.dumps({"session": session, "host": options.host, "name": options.name}))
+    else:
+        name = session if options.name is None else f"{session} ({options.name})"
+        print(f"{name} is running on {options.host}; dlmon attach {where} shows it")
+    return None

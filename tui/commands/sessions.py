@@ -16,8 +16,11 @@ from tui.commands import click_options, shared
 @click_options.session_argument
 @click_options.plain_option
 @click_options.ascii_option
+@click_options.host_option
 @click_options.log_dir_option
-def attach(session: str, plain: bool, ascii: bool | None, log_dir: Path | None) -> int:
+def attach(
+    session: str, plain: bool, ascii: bool | None, host: str | None, log_dir: Path | None
+) -> int:
     """Show a session that runs, or a finished one as it ended.
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
@@ -25,6 +28,11 @@ def attach(session: str, plain: bool, ascii: bool | None, log_dir: Path | None) 
     from dlmon.log.directory import find_session
 
     settings = shared.settings_of(ascii)
+    if host is not None:
+        from dlmon.remote.start import RemoteStart
+
+        start = RemoteStart(host, session, shared.on_host(log_dir))
+        return shared.show_remote(start, settings, plain=plain)
     path = find_session(session, shared.chosen_log_directory(log_dir))
     if plain or not shared.in_terminal():
         from tui.plain.follow import follow
@@ -39,9 +47,10 @@ def attach(session: str, plain: bool, ascii: bool | None, log_dir: Path | None) 
 
 @click.command()
 @click_options.session_argument
+@click_options.host_option
 @click_options.log_dir_option
-def stop(session: str, log_dir: Path | None) -> None:
-    """Stop a session that runs on this machine.
+def stop(session: str, host: str | None, log_dir: Path | None) -> None:
+    """Stop a session that runs on this machine, or on another one.
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
@@ -49,6 +58,12 @@ def stop(session: str, log_dir: Path | None) -> None:
     from dlmon.records import Status
     from tui.formatting.sessions import after_the_batch
 
+    if host is not None:
+        from dlmon.remote.requests import stop_remote
+
+        stopped = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
+        print(f"{stopped.id} of {host} is stopping{after_the_batch(stopped)}")
+        return
     entry = read_entry(find_session(session, shared.chosen_log_directory(log_dir)))
     if entry.status == Status.UNKNOWN:
         raise shared.UserError(
@@ -70,8 +85,11 @@ def stop(session: str, log_dir: Path | None) -> None:
 @click_options.session_argument
 @click.argument("name", metavar="NAME", required=False)
 @click.option("--note", metavar="TEXT", help='What to remember of it; "" takes the note away.')
+@click_options.host_option
 @click_options.log_dir_option
-def name(session: str, name: str | None, note: str | None, log_dir: Path | None) -> None:
+def name(
+    session: str, name: str | None, note: str | None, host: str | None, log_dir: Path | None
+) -> None:
     """Give a session a name of your own, by which every command finds it; also a note.
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last; a sweep has a name too,
@@ -84,14 +102,24 @@ def name(session: str, name: str | None, note: str | None, log_dir: Path | None)
 
     if name is None and note is None:
         raise shared.UserError("say what to call it, or give it a --note")
-    path = _session_or_sweep(session, shared.chosen_log_directory(log_dir))
-    before = read_label(path)
-    after = Label(
-        before.name if name is None else name or None, before.note if note is None else note or None
-    )
-    relabel(path, after)
+
+    def changed(before: Label) -> Label:
+        return Label(
+            before.name if name is None else name or None,
+            before.note if note is None else note or None,
+        )
+
+    if host is not None:
+        from dlmon.remote.requests import name_remote
+
+        of_host = name_remote(host, session, changed, shared.on_host(log_dir))
+        id, after = shared.result_of(of_host)
+    else:
+        path = _session_or_sweep(session, shared.chosen_log_directory(log_dir))
+        id, after = id_of(path), changed(read_label(path))
+        relabel(path, after)
     called = "has no name" if after.name is None else f'is called "{after.name}"'
-    print(f"{shown_path(id_of(path))} {called}{'; noted' if note else ''}")
+    print(f"{shown_path(id)} {called}{'; noted' if note else ''}")
 
 
 def _session_or_sweep(text: str, directory: Path) -> Path:
@@ -112,14 +140,18 @@ def _session_or_sweep(text: str, directory: Path) -> Path:
 
 @click.command(short_help="List what was recorded, and what is running.")
 @click_options.json_option
+@click_options.host_option
 @click_options.log_dir_option
-def sessions(as_json: bool, log_dir: Path | None) -> None:
+def sessions(as_json: bool, host: str | None, log_dir: Path | None) -> None:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
     from dlmon.log.directory import list_sessions
     from dlmon.sweep.log import list_sweeps
     from tui.formatting.sessions import runs_of_sweeps
     from tui.plain.tables import print_sessions, session_json
 
+    if host is not None:
+        _print_sessions_of_host(host, shared.on_host(log_dir), as_json)
+        return
     directory = shared.chosen_log_directory(log_dir)
     if os.path.lexists(directory) and not directory.is_dir():
         raise shared.UserError(f"{directory} is not a directory")
@@ -130,3 +162,21 @@ def sessions(as_json: bool, log_dir: Path | None) -> None:
         print(json.dumps(listed, indent=2))
         return
     print_sessions(entries, directory, sweeps, by_path=log_dir is not None)
+
+
+def _print_sessions_of_host(host: str, log_dir: str | None, as_json: bool) -> None:
+    """List what was recorded on another machine; its sweeps are known there alone."""
+    from dlmon.remote.mirror import mirror_directory
+    from dlmon.remote.requests import list_remote
+    from tui.plain.tables import print_sessions, session_json
+
+    directory = mirror_directory(host)
+    entries = [each.entry(directory) for each in shared.result_of(list_remote(host, log_dir))]
+    if as_json:
+        # Its log is on the host; here is none before it is copied.
+        listed = [{**session_json(entry, None), "log": None} for entry in entries]
+        print(json.dumps(listed, indent=2))
+    elif entries:
+        print_sessions(entries, directory)
+    else:
+        print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from tui.options.settings import Settings, read_settings
@@ -16,6 +17,9 @@ from tui.options.settings import Settings, read_settings
 if TYPE_CHECKING:
     from dlmon.launch.job import Started
     from dlmon.launch.lifeline import Lifeline
+    from dlmon.remote.start import RemoteStart
+
+Answer = TypeVar("Answer")
 
 
 class UserError(Exception):
@@ -79,3 +83,47 @@ def end_before_start(what: str) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+
+
+def on_host(log_dir: Path | None) -> str | None:
+    """Return the log directory that is meant on another machine; None for its usual one."""
+    return None if log_dir is None else str(log_dir)
+
+
+def result_of(asked: Coroutine[Any, Any, Answer]) -> Answer:
+    """Wait for what is asked of another machine."""
+    # Who completes a word asks for nothing.
+    import asyncio
+
+    return asyncio.run(asked)
+
+
+def copies_of(host: str, meant: str, log_dir: Path | None) -> list[Path]:
+    """Return copies of the sessions of another machine that are meant, and say how it goes.
+
+    Raises:
+        SshError: the host can't be reached.
+        RefusedRequest: none is meant there.
+        LogError: the copies can't be kept.
+    """
+    from dlmon.remote.requests import copy_remote
+    from tui.plain.progress import ReadingProgress
+
+    with ReadingProgress() as on_read:
+        return result_of(copy_remote(host, meant, on_host(log_dir), on_read))
+
+
+def show_remote(
+    start: RemoteStart, settings: Settings, *, plain: bool, as_json: bool = False
+) -> int:
+    """Show a session of another machine, on the live screen or in lines; return the exit code."""
+    if plain or as_json or not in_terminal():
+        from tui.plain.follow import follow_on_host
+
+        return follow_on_host(start, as_json)
+    from dlmon.remote.mirror import mirror_directory
+    from tui.app import DlmonApp
+    from tui.navigation import Start
+
+    shown = Start(mirror_directory(start.host), settings, remote=start)
+    return DlmonApp(shown).run_to_exit_code()

@@ -299,7 +299,9 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
-        self.query_one(TopLine).show(snapshot, self._status, reading, self._read_name())
+        self.query_one(TopLine).show(
+            snapshot, self._status, reading, self._read_name(), self._source.host
+        )
         running, problem = self._source.running, self._source.problem
         self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)

@@ -28,9 +28,9 @@ _LONGEST_NAME = 30
 HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
-        "What is trained, in quotes what you call this run, on which device and with how many "
-        "samples in a batch; at the right what it is doing now, which epoch of how many, and the "
-        "time since it was started. "
+        "What is trained, in quotes what you call this run, on which other machine if on one, on "
+        "which device and with how many samples in a batch; at the right what it is doing now, "
+        "which epoch of how many, and the time since it was started. "
         "With --seconds more epochs follow those that were asked for until training has lasted as "
         "long: epoch 1/1, +4 extra is the fourth of them.",
     ),
@@ -45,9 +45,15 @@ class TopLine(Lines):
     _snapshot: Snapshot | None = None
     _status = _reading = ""
     _called: str | None = None
+    _host: str | None = None
 
     def show(
-        self, snapshot: Snapshot, status: str, reading: str = "", name: str | None = None
+        self,
+        snapshot: Snapshot,
+        status: str,
+        reading: str = "",
+        name: str | None = None,
+        host: str | None = None,
     ) -> None:
         """Show a session.
 
@@ -56,9 +62,10 @@ class TopLine(Lines):
             status: how it stands.
             reading: how far its log is read, while it is behind.
             name: what a person calls it.
+            host: the machine that it is on, where that is another one.
         """
         self._snapshot, self._status, self._reading = snapshot, status, reading
-        self._called = name
+        self._called, self._host = name, host
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -67,7 +74,8 @@ class TopLine(Lines):
         right = self._where_it_is()
         name: TextRow = ((f'  "{self._called}"', PLAIN),) if self._called is not None else ()
         name = cut(name, _LONGEST_NAME, self.ellipsis)
-        left = _what(self._snapshot, name, width - row_width(right) - APART)
+        room = width - row_width(right) - APART
+        left = _what(self._snapshot, name, self._host, room)
         return [joined(left, right, width, self.ellipsis)]
 
     def _where_it_is(self) -> TextRow:
@@ -93,13 +101,15 @@ class TopLine(Lines):
         return tuple(parts)
 
 
-def _what(snapshot: Snapshot, name: TextRow, room: int) -> TextRow:
+def _what(snapshot: Snapshot, name: TextRow, host: str | None, room: int) -> TextRow:
     """Return what is trained, and of its settings as many as have room; the device is cut.
 
     Our own name gives way where the device or the first setting needs its room.
     """
     device = units.device(device_text(snapshot))
     on: TextRow = ((f"  {device}" if device else "", MUTED),)
+    if host is not None:
+        on = ((f"  {host}", STRONG), *on)
     named: TextRow = ((snapshot.header.workload or "machine", STRONG), *name, *on)
     ours: TextRow = (("dlmon  ", ACCENT), *named)
     settings = _settings(snapshot)

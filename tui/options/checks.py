@@ -124,12 +124,27 @@ def check_name(name: str | None) -> str | None:
     return None if name is None else refuse_name(name)
 
 
-def check_log_dir(log_dir: str | None) -> str | None:
+def check_host(host: str | None) -> str | None:
+    """Say why nothing can be a host of that name."""
+    if host is None:
+        return None
+    from dlmon.remote import hosts
+
+    try:
+        hosts.check_host(host)
+    except hosts.HostError as error:
+        return str(error)
+    return None
+
+
+def check_log_dir(log_dir: str | None, workload: Workload, here: bool) -> str | None:
     """Say why sessions can't be kept in a directory, which need not be there yet."""
     if log_dir is None:
         return None
     if not log_dir.strip():
         return NO_DIRECTORY
+    if not here:
+        return None
     try:
         directory = log_directory(Path(log_dir))
         there = next(path for path in (directory, *directory.parents) if os.path.lexists(path))

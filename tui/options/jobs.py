@@ -19,18 +19,23 @@ def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
     Raises:
         LogError: the options name a log directory relative to one that was deleted.
     """
-    if options.log_dir is not None:
-        directory = log_directory(Path(options.log_dir))
+    if options.host is not None:
+        # What is there, and by which command a workload is run there, the host knows.
+        log_dir, command = options.log_dir or "", []
+    else:
+        if options.log_dir is not None:
+            directory = log_directory(Path(options.log_dir))
+        log_dir, command = str(directory), python_command("workloads")
     return Job(
         workload=workload.name,
-        command=tuple(python_command("workloads")),
+        command=tuple(command),
         options={
             "workload": workload.name,
             **{name: getattr(options, name) for name in SETTINGS},
             "batch_size": options.batch_size or workload.batch_size,
             "epochs": options.epochs or workload.epochs,
         },
-        log_dir=str(directory),
+        log_dir=log_dir,
         device=options.device,
         interval_s=options.interval,
         pcie=options.pcie,

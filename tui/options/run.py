@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from dlmon.records.record import record
 from tui.options.checks import (
     check_device,
+    check_host,
     check_interval,
     check_log_dir,
     check_name,
@@ -214,6 +215,20 @@ class RunOptions:
         unset="none",
         scope=Scope.SHARED,
     )
+    host: str | None = option(
+        default=None,
+        label="Host",
+        hint="another machine, by ssh",
+        help="Another machine to train on, which ssh reaches: nothing has to be installed there "
+        "but a Python with Keras (--python), and it goes on without us.",
+        explanation="Another machine to train on, by the name that ssh knows it by. Nothing has to "
+        "be installed there but a Python that has Keras; the training goes on when dlmon is "
+        "closed.",
+        metavar="HOST",
+        check=of_value(check_host),
+        unset="this machine",
+        scope=Scope.LAUNCH,
+    )
     detach: bool = option(
         default=False,
         label="Detach",
@@ -242,7 +257,7 @@ class RunOptions:
         help="Where sessions are kept.",
         explanation="The directory in which this session is recorded, in place of the usual one.",
         metavar="DIR",
-        check=of_value(check_log_dir),
+        check=check_log_dir,
         unset="the usual one",
         path="dir",
         scope=Scope.LAUNCH,
@@ -253,7 +268,11 @@ class RunOptions:
         return next(iter(self.problems(workload, here).values()), None)
 
     def problems(self, workload: Workload, here: bool = True) -> dict[str, str]:
-        """Say in one sentence each which of these can't be run, and why."""
+        """Say in one sentence each which of these can't be run, and why.
+
+        What another machine lacks, it says itself.
+        """
+        here = here and self.host is None
         problems = {
             name: described.problem(getattr(self, name), workload, here)
             for name, described in OPTIONS.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
@@ -26,7 +27,7 @@ class SettingsError(ValueError):
 
 @record(frozen=True)
 class Settings:
-    """What `config.toml` may hold; its table `run` holds defaults for the options of `run`.
+    """What `config.toml` may hold.
 
     Attributes:
         theme: the theme that dlmon starts with; None for the one chosen last.
@@ -34,6 +35,8 @@ class Settings:
         bell: ring the terminal's bell when a run ends.
         notification: send a desktop notification (OSC 9) when a run ends.
         log_dir: where sessions are kept; None for the platform's state directory.
+        hosts: the table `hosts`, groups of machines that are reached by ssh, by their names.
+        run: the table `run`, defaults for the options of `run`.
     """
 
     theme: str | None = None
@@ -41,11 +44,14 @@ class Settings:
     bell: bool = False
     notification: bool = False
     log_dir: str | None = None
+    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     run: RunOptions = field(default_factory=RunOptions)
 
 
 _LARGEST_FILE = MIB
 _LONGEST_NAME = 1_000
+_TABLES = ("hosts", "run")
+_GROUP = re.compile("[A-Za-z0-9_-]+")
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
 
 
@@ -98,8 +104,10 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     run = table.get("run", {})
     if not isinstance(run, dict):
         raise SettingsError("run must be a table: write [run], and its keys below it")
-    names = [spec.name for spec in fields(Settings) if spec.name != "run"]
-    values = _checked(Settings, names, {key: value for key, value in table.items() if key != "run"})
+    names = [spec.name for spec in fields(Settings)]
+    values = _checked(
+        Settings, names, {key: value for key, value in table.items() if key not in _TABLES}
+    )
     options = RunOptions(**_checked(RunOptions, SETTINGS, run, "run."))
     # What even the largest workload refuses, none can run.
     # A file may be shared by machines, and most commands run nothing: what only this machine
@@ -116,7 +124,32 @@ def _settings(table: Mapping[str, Any]) -> Settings:
         raise SettingsError(f"log_dir: {NO_DIRECTORY}")
     if log_dir is not None and "\0" in log_dir:
         raise SettingsError(f"log_dir can't be {clean(repr(log_dir), SHOWN_LENGTH)}")
-    return Settings(**values, run=options)
+    return Settings(**values, hosts=_groups(table.get("hosts", {})), run=options)
+
+
+def _groups(table: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(table, dict):
+        raise SettingsError("hosts must be a table: write [hosts], and a group a line below it")
+    return {name: _group(name, hosts) for name, hosts in table.items()}
+
+
+def _group(name: str, hosts: object) -> tuple[str, ...]:
+    # Only who has a group pays for what checks it, at every start.
+    from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
+
+    if not _GROUP.fullmatch(name):
+        raise SettingsError(
+            f"hosts can't be grouped as {quoted(name)}: name a group with letters, digits, - and _"
+        )
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        shown = clean(repr(hosts), SHOWN_LENGTH)
+        raise SettingsError(f"hosts.{name} must be a list of hosts in quotes, not {shown}")
+    if not hosts:  # is refused where it is asked for
+        return ()
+    try:
+        return tuple(hosts_from([f"{GROUP_MARK}{name}"], {name: hosts}))
+    except HostError as error:
+        raise SettingsError(f"hosts.{name}: {error}") from None
 
 
 def _checked(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -38,9 +40,13 @@ from tui.formatting.comparison import epoch_text, epoch_word
 from tui.formatting.reading import reading_text
 from tui.formatting.sessions import after_the_batch, called
 from tui.plain.console import line_console
+from tui.plain.progress import ReadingProgress
 from tui.plain.summary import print_outcome, print_problem, result_json
 from tui.plain.watch import facts_line, machine_line
 from tui.signals import on_signals
+
+if TYPE_CHECKING:
+    from dlmon.remote.start import RemoteStart
 
 POLL_S = 0.2
 # Longer than a supervisor takes to end a workload that is deaf to its signals.
@@ -59,7 +65,45 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
         launch: the supervisor that we hold the lifeline of; None when only attached.
         as_json: print nothing but the result, as JSON.
     """
-    follower = SessionFollower(path, launch=launch)
+    return asyncio.run(_follow(SessionFollower(path, launch=launch), launch, as_json))
+
+
+def follow_on_host(start: RemoteStart, as_json: bool = False) -> int:
+    """Follow a session of another machine to its end and return the exit code.
+
+    Ctrl-C, SIGTERM and SIGHUP leave it alone: it goes on there.
+
+    Raises:
+        SshError: the host can't be reached.
+        RefusedRequest: it can't show, or start, what is asked for.
+        LogError: the copy of the log can't be kept.
+    """
+    return asyncio.run(_follow_on_host(start, as_json))
+
+
+async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
+    from dlmon.remote.follower import follow_remote
+    from dlmon.remote.link import linked
+    from dlmon.remote.requests import launch_remote
+
+    async with linked(start.host) as link:
+        meant = start.session
+        if start.job is not None:
+            meant = await launch_remote(link, start.job)
+        with ReadingProgress() as on_read:
+            follower = await follow_remote(link, meant, start.log_dir, on_read)
+        code = await _follow(follower, None, as_json)
+        if follower.running and start.job is not None:
+            where = f"--host {start.host} {meant}"
+            print(
+                f"dlmon: it goes on there; dlmon attach {where} shows it, dlmon stop {where} ends "
+                "it",
+                file=sys.stderr,
+            )
+        return code
+
+
+async def _follow(follower: SessionFollower, launch: Lifeline | None, as_json: bool) -> int:
     console = line_console()
     errors = line_console(stderr=True)
     if as_json:
@@ -69,7 +113,7 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
     else:
         reporter = (_ProgressReporter if console.is_terminal else _LineReporter)(console)
     try:
-        code_of_signal = asyncio.run(_Following(follower, launch, reporter, errors).run())
+        code_of_signal = await _Following(follower, launch, reporter, errors).run()
     finally:
         reporter.close()
         follower.close()
@@ -81,7 +125,7 @@ def follow(path: Path, launch: Lifeline | None, as_json: bool = False) -> int:
         print_outcome(follower)
     if code_of_signal is not None:
         if follower.running and launch is not None:
-            session, log = follower.session.header.id, shown_path(path)
+            session, log = follower.session.header.id, shown_path(follower.path)
             errors.print(Text(f"dlmon: {session} is still stopping; it is recorded in {log}"))
         return code_of_signal
     recorded = follower.why_result_unwritten is None

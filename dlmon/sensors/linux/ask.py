@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import psutil
-
 from dlmon.sensors import kernel_files
+from dlmon.sensors.linux.psutil_or_procfs import system
 
 
 def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -17,6 +16,6 @@ def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dic
     for name, question in questions.items():
         try:
             values[name] = question()
-        except (OSError, ValueError, psutil.Error) as error:
+        except (OSError, ValueError, system.Error) as error:
             why[name] = kernel_files.reason(error)
     return values, why

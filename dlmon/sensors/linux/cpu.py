@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from dlmon.records import Cpu, MachineFacts
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.psutil_or_procfs import system
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import Rates
 
@@ -29,7 +28,7 @@ class CpuProvider(Provider):
     def __init__(
         self,
         root: Path = Path("/"),
-        cpu_times: Callable[[], Sequence[Any]] = lambda: psutil.cpu_times(percpu=True),
+        cpu_times: Callable[[], Sequence[Any]] = lambda: system.cpu_times(percpu=True),
     ) -> None:
         self._root = root
         self._cpu_times = cpu_times
@@ -62,7 +61,7 @@ class CpuProvider(Provider):
             last, self._last = self._last, now
             self._stolen = stolen(times)
             pct, cores = utilisation(last, now)
-        except (OSError, ValueError, psutil.Error) as error:
+        except (OSError, ValueError, system.Error) as error:
             return Reading(cpu=Cpu(why=dict.fromkeys(("pct", "cores"), kernel_files.reason(error))))
         return Reading(cpu=Cpu(pct=pct, cores=cores))
 
@@ -178,11 +177,11 @@ def _load_1m() -> float:
 def _allowed_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return _counted(psutil.cpu_count())
+    return _counted(os.cpu_count())
 
 
 def _physical_cores() -> int:
-    return _counted(psutil.cpu_count(logical=False))
+    return _counted(system.cpu_count(logical=False))
 
 
 def _counted(cores: int | None) -> int:
@@ -192,9 +191,9 @@ def _counted(cores: int | None) -> int:
 
 
 def _on_battery() -> bool:
-    if not hasattr(psutil, "sensors_battery"):
+    if not hasattr(system, "sensors_battery"):
         raise ValueError("not reported here")
-    battery = psutil.sensors_battery()
+    battery = system.sensors_battery()
     if battery is None:
         return False
     if battery.power_plugged is None:

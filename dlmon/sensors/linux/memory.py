@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import psutil
-
 from dlmon.records import MachineFacts, Memory
 from dlmon.sensors import kernel_files
 from dlmon.sensors.linux.ask import ask
+from dlmon.sensors.linux.psutil_or_procfs import system
 from dlmon.sensors.provider import Provider, Reading
 from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 
 class MemoryProvider(Provider):
-    """Memory by psutil; swap and faults, in the slow tier, from /proc/meminfo and /proc/vmstat.
+    """Memory as psutil tells it; swap and faults from /proc/meminfo and /proc/vmstat.
 
-    psutil reads vmstat for the swapped pages alone, and takes each for 4 KiB.
+    psutil reads vmstat to tell the swap's size, for the swapped pages alone, each as 4 KiB.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -29,8 +28,8 @@ class MemoryProvider(Provider):
     def facts(self) -> MachineFacts:
         values, why = ask(
             {
-                "memory_mib": lambda: psutil.virtual_memory().total // BYTES_IN_MIB,
-                "swap_mib": lambda: psutil.swap_memory().total // BYTES_IN_MIB,
+                "memory_mib": lambda: system.virtual_memory().total // BYTES_IN_MIB,
+                "swap_mib": lambda: self._swap_kib()["SwapTotal:"] // 1024,
             }
         )
         return MachineFacts(**values, why=why)
@@ -54,12 +53,15 @@ class MemoryProvider(Provider):
         return Reading(memory=Memory(**values, why=why))
 
     def _swap_used_mib(self) -> int:
-        meminfo = counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
-        return (meminfo["SwapTotal:"] - meminfo["SwapFree:"]) * 1024 // BYTES_IN_MIB
+        swap_kib = self._swap_kib()
+        return (swap_kib["SwapTotal:"] - swap_kib["SwapFree:"]) // 1024
+
+    def _swap_kib(self) -> dict[str, int]:
+        return counts(kernel_files.read(self._meminfo), ("SwapTotal:", "SwapFree:"))
 
 
 def _used_mib() -> int:
-    memory = psutil.virtual_memory()
+    memory = system.virtual_memory()
     return int(memory.total - memory.available) // BYTES_IN_MIB
 
 

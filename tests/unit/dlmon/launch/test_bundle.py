@@ -14,8 +14,8 @@ import pytest
 from fakes.hostile_folder import VERSIONS, HostileFolder, interpreter
 
 import dlmon
-from dlmon.launch.bundle import BundleError, bundle_folder, bundled_command
-from dlmon.launch.children import SAFE_PATH
+from dlmon.launch.bundle import BundleError, bundle_folder
+from dlmon.launch.children import SAFE_PATH, command_of_folders
 
 ROOT = Path(dlmon.__file__).parents[1]
 
@@ -295,7 +295,7 @@ def test_a_module_of_it_runs_from_it_and_not_from_the_working_directory(tmp_path
             f"import sys\nprint({says!r}, sys.path[0], '' in sys.path, len(sys.argv))\n"
         )
     done = subprocess.run(
-        bundled_command(sys.executable, "workloads", folder),
+        command_of_folders(sys.executable, "workloads", str(folder)),
         cwd=here,
         env={"PYTHONSAFEPATH": safe_path},
         capture_output=True,
@@ -317,7 +317,7 @@ def test_no_module_of_the_working_directory_is_imported_by_what_runs_from_it(
     options = {"workload": "mnist-mlp-small", "device": "cpu", "data": "synthetic"}
     reader, writer = os.pipe()
     done = subprocess.run(
-        bundled_command(python, module, bundle_folder(tmp_path / "bundles")),
+        command_of_folders(python, module, str(bundle_folder(tmp_path / "bundles"))),
         cwd=hostile.path,
         env={**os.environ, **SAFE_PATH, "DLMON_RECORDS_FD": str(writer)},
         input=json.dumps(options),

@@ -231,6 +231,32 @@ def test_bash_parts_words_and_gets_the_part_that_it_asks_for(ask, words, offered
     assert ask(*words, shell="bash") == offered
 
 
+@pytest.mark.parametrize(
+    ("line", "pieces", "offered"),
+    [
+        ("attach @", ["@"], ["@lab"]),
+        ("attach @l", ["@", "l"], ["@lab"]),
+        ("attach base@", ["base", "@"], ["@2"]),
+        ("attach base@2", ["base", "@", "2"], ["@2"]),
+        ("attach base @l", ["base", "@", "l"], []),
+        ("attach --log-dir=@l", ["--log-dir", "=@", "l"], ["@l"]),
+        # Where a person has had bash part no word there.
+        ("attach @l", ["@l"], ["@lab"]),
+        ("attach base@", ["base@"], ["base@2"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bash_parts_a_word_before_an_at_and_puts_what_is_offered_from_there(
+    ask, tmp_path, monkeypatch, line, pieces, offered
+):
+    for number, name in enumerate(["@lab", "base@2"]):
+        records = recorded_session(session_id=f"2020010{number}")
+        path = write_log(tmp_path / "state" / "dlmon" / "sessions", records)
+        write_label(path, Label(name))
+    monkeypatch.setenv("COMP_LINE", f"dlmon {line}")
+    assert ask("attach", *pieces, shell="bash") == offered
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_its_answer(ask, shell):
     assert ask("run", "mnist-mlp-w", shell=shell) == ["mnist-mlp-wide"]
@@ -240,6 +266,7 @@ def test_every_shell_gets_its_answer(ask, shell):
     ("shell", "ours"),
     [
         ("bash", "compopt -o nospace"),
+        ("bash", 'COMP_LINE="$COMP_LINE"'),
         ("zsh", "no_blank=(-S '')"),
         ("fish", 'string split --max 1 ","'),
     ],

@@ -111,7 +111,7 @@ def test_the_word_none_undoes_what_is_configured(name):
     assert typed.options == replace(configured, **{name: None})
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "name", "log_dir"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*UNSET, "name", "host", "log_dir"}))
 def test_what_has_to_be_something_can_not_be_none(name):
     assert problem(name, "none")
 

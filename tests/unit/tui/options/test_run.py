@@ -44,6 +44,7 @@ WRONG = {
     "python": ("/no/python", "/no/python can't be run; name a Python interpreter"),
     "interval": (float("nan"), "the interval must be from 0.1 to 3,600 seconds, not nan"),
     "price": ("free", '"free" is no price: give US dollars per hour, such as 0.5'),
+    "host": ("-x", '"-x" is no host'),
     "name": ("a,b", 'a name has no ",": "a,b" can\'t be one'),
     "log_dir": (__file__, f"the log directory can't be there: {__file__} is not a directory"),
 }

@@ -49,6 +49,10 @@ def test_every_key_is_taken(config):
         notification = true
         log_dir = "/data/sessions"
 
+        [hosts]
+        lab = ["gpu1", "ada@gpu2", "ssh://gpu3:2222"]
+        Cloud-2_b = []
+
         [run]
         device = "gpu:1"
         batch_size = 64
@@ -73,6 +77,7 @@ def test_every_key_is_taken(config):
         bell=True,
         notification=True,
         log_dir="/data/sessions",
+        hosts={"lab": ("gpu1", "ada@gpu2", "ssh://gpu3:2222"), "Cloud-2_b": ()},
         run=RunOptions(
             device="gpu:1",
             batch_size=64,
@@ -118,6 +123,18 @@ def test_every_key_is_taken(config):
         ("[run]\nprice = 0.5", "run.price must be text in quotes, not 0.5"),
         ("[run]\nprice = 'free'", 'in [run], "free" is no price'),
         ("run = 3", "run must be a table"),
+        ("host = 3", "there is no key host; did you mean hosts?"),
+        ("hosts = 3", "hosts must be a table: write [hosts], and a group a line below it"),
+        ("hosts = ['gpu1']", "hosts must be a table: write [hosts], and a group a line below it"),
+        ("[hosts]\nlab = 'gpu1'", "hosts.lab must be a list of hosts in quotes, not 'gpu1'"),
+        ("[hosts]\nlab = [1]", "hosts.lab must be a list of hosts in quotes, not [1]"),
+        ("[hosts]\nlab.x = ['a']", "hosts.lab must be a list of hosts in quotes, not {'x'"),
+        ("[hosts]\nlab = ['-x']", 'hosts.lab: "-x" is no host: neither a name'),
+        ("[hosts]\nlab = ['@x']", 'hosts.lab: "@x" is no host: the user is missing'),
+        ("[hosts]\nlab = ['a', 'a']", 'hosts.lab: "a" of "@lab" is named twice'),
+        ("[hosts]\n'my lab' = ['a']", 'hosts can\'t be grouped as "my lab": name a group with'),
+        ('[hosts]\n"l\\u001bab" = []', "hosts can't be grouped as"),
+        ('[hosts]\n"" = []', 'hosts can\'t be grouped as "": name a group with letters, digits,'),
         ("theme = 'nrod'", 'there is no theme "nrod"; did you mean nord?'),
         ("theme = 'xyzzy'", 'there is no theme "xyzzy"; F3 in dlmon lists'),
         ("[run]\ninterval = 1" + "0" * 400, "run.interval"),
@@ -147,6 +164,11 @@ def test_whatever_stands_in_the_file_is_followed_or_refused(text, tmp_path_facto
         assert told.startswith(f"{path}")
     else:
         assert isinstance(read, Settings)
+
+
+def test_a_host_may_be_in_several_groups(config):
+    config("[hosts]\nlab = ['gpu1', 'gpu2']\nfast = ['gpu2']")
+    assert read_settings().hosts == {"lab": ("gpu1", "gpu2"), "fast": ("gpu2",)}
 
 
 def test_what_only_this_machine_lacks_is_left_to_what_runs_something(config):

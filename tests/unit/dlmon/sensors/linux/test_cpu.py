@@ -211,6 +211,28 @@ def test_swap_and_major_faults_are_rates_of_what_the_kernel_counts(tmp_path: Pat
     )
 
 
+def test_the_swaps_size_is_told_where_nothing_but_meminfo_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    memory_tree(tmp_path, 524_288, (5, 6), 100)
+    (tmp_path / "proc/vmstat").unlink()
+    assert MemoryProvider(tmp_path).facts().swap_mib == 1024
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+    with pytest.warns(RuntimeWarning, match="swap memory stats"):
+        assert psutil.swap_memory().total == 2**30
+
+
+def test_a_machine_that_does_not_tell_its_swap_is_not_one_without(tmp_path: Path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 8388608 kB\n")
+    facts = MemoryProvider(tmp_path).facts()
+    assert (facts.swap_mib, facts.why["swap_mib"]) == (None, "not reported here")
+
+
+def test_the_swap_of_this_machine_is_as_large_as_psutil_says():
+    assert MemoryProvider().facts().swap_mib == psutil.swap_memory().total // 2**20
+
+
 def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
@@ -221,7 +243,6 @@ def test_memory_that_cannot_be_read_is_a_reason(tmp_path: Path, monkeypatch: pyt
         why=dict.fromkeys(("swap_used_mib", "swap_mib_s", "major_faults_s"), "not reported here")
     )
     monkeypatch.setattr(psutil, "virtual_memory", refused)
-    monkeypatch.setattr(psutil, "swap_memory", refused)
     monkeypatch.setattr(kernel_files, "read", refused)
     assert provider.facts() == MachineFacts(why={"memory_mib": "denied", "swap_mib": "denied"})
     assert provider.fast(0).memory == Memory(why={"used_mib": "denied"})

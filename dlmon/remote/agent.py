@@ -1,0 +1,368 @@
+"""Answer a viewer's requests on a box: `dlmon.remote.bootstrap` starts this over ssh.
+
+stdin brings one request a line (JSON: `id`, `ask`, and what that takes), stdout takes the
+answers: each names its request, and the last one of a request says `end`, or `error`. One
+connection so carries a machine's samples and a followed log at once. The end of stdin ends all of
+it; what runs here goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
+from dlmon.host import boot_id, host_name
+from dlmon.launch.children import python_command
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
+from dlmon.launch.sensing import Sensing
+from dlmon.log.directory import (
+    NoSuchLog,
+    SessionEntry,
+    find_sessions,
+    list_sessions,
+    read_entry,
+    stop_session,
+)
+from dlmon.log.folder import LogError, log_directory, next_log
+from dlmon.log.follower import LogFollower
+from dlmon.log.index import Place
+from dlmon.log.label import Label, read_label, write_label
+from dlmon.records import Facts, Machine, Notice, Record, Status, encode
+from dlmon.records.changes import Changes
+from dlmon.session.follower import SessionFollower
+from dlmon.stop import BY_OTHER_SCREEN
+
+Answer = dict[str, Any]
+Answers = AsyncIterator[Answer]
+
+# Escaped, a chunk has to fit into the longest line that a viewer takes.
+CHUNK_BYTES = 128 * 1024
+POLL_S = 0.25
+# A viewer asks something at least every few seconds; one that is silent so long is gone, though
+# its connection may look alive from here.
+SILENCE_S = 120.0
+LONGEST_REQUEST_BYTES = 1 << 20
+
+
+class RequestError(Exception):
+    """A request that can't be followed: one sentence, and the exit code."""
+
+    def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Agent:
+    """Reads requests and writes what they ask for, several at once."""
+
+    def __init__(self, requests: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._asks: dict[str, Callable[..., Answers]] = {
+            "ping": _ping,
+            "watch": _watch,
+            "running": _running,
+            "sessions": _sessions,
+            "follow": _follow,
+            "launch": _launch,
+            "stop": _stop,
+            "name": _name,
+        }
+
+    async def run(self) -> None:
+        """Answer until the viewer is gone."""
+        with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
+            while line := await asyncio.wait_for(self._requests.readline(), SILENCE_S):
+                self._take(line)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            number, ask = int(request.pop("id")), str(request.pop("ask"))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+        if ask == "cancel":
+            if number in self._tasks:
+                self._tasks[number].cancel()
+            return
+        task = asyncio.create_task(self._answer(number, ask, request))
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+    async def _answer(self, number: int, ask: str, request: dict[str, Any]) -> None:
+        try:
+            if ask not in self._asks:
+                raise RequestError(f'this version of dlmon knows no "{ask}"')
+            async for answer in self._asks[ask](**request):
+                await self._send({"id": number, **answer})
+            await self._send({"id": number, "end": True})
+        except (RequestError, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
+            code = error.exit_code if isinstance(error, RequestError) else WRONG_ARGUMENTS
+            with contextlib.suppress(ConnectionError):
+                await self._send({"id": number, "error": str(error), "code": code})
+
+    async def _send(self, answer: Answer) -> None:
+        record = answer.pop("record", None)
+        line = json.dumps(answer, separators=(",", ":")).encode()
+        if record is not None:
+            # A record is a line of JSON already.
+            line = line[:-1] + b',"record":' + record.rstrip(b"\n") + b"}"
+        self._answers.write(line + b"\n")
+        await self._answers.drain()
+
+
+async def _ping() -> Answers:
+    yield {"t": time.monotonic_ns(), "wall": time.time()}
+
+
+async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
+    """Yield the machine's facts, and a sample every so often: only what changed in it."""
+    arrived: asyncio.Queue[Record] = asyncio.Queue()
+    changes = Changes()
+
+    def take(record: Facts | Machine) -> None:
+        arrived.put_nowait(changes.only_changed(record) if isinstance(record, Machine) else record)
+
+    def notice(text: str) -> None:
+        arrived.put_nowait(Notice(time.monotonic_ns(), text))
+
+    sensing = Sensing(interval_s, take, take, notice, pcie=pcie)
+    sensing.start()
+    try:
+        while True:
+            yield {"record": encode(await arrived.get())}
+    finally:
+        sensing.close()
+
+
+async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
+    """Yield what runs here and how fast, whenever that changed."""
+    directory, followers = _directory(log_dir), dict[Path, SessionFollower]()
+    sent: list[Answer] | None = None
+    try:
+        while True:
+            running = await asyncio.to_thread(_running_logs, directory)
+            for gone in followers.keys() - set(running):
+                followers.pop(gone).close()
+            for path in running:
+                if path not in followers:
+                    with contextlib.suppress(LogError):
+                        followers[path] = SessionFollower(path, by_index=True)
+            shown = [_progress_of(followers[path]) for path in running if path in followers]
+            if shown != sent:
+                sent = shown
+                yield {"sessions": shown}
+            await asyncio.sleep(interval_s)
+    finally:
+        for follower in followers.values():
+            follower.close()
+
+
+def _running_logs(directory: Path) -> list[Path]:
+    entries = list_sessions(directory)
+    return [entry.path for entry in entries if entry.status == Status.RUNNING]
+
+
+def _progress_of(follower: SessionFollower) -> Answer:
+    """Return how far a session is, from what there is to read of it now."""
+    follower.poll(POLL_S)
+    snapshot = follower.snapshot()
+    header, progress, model = snapshot.header, snapshot.progress, snapshot.model
+    return {
+        "session": header.id,
+        "workload": header.workload,
+        "name": read_label(follower.path).name,
+        "phase": snapshot.phase,
+        "epoch": None if progress is None else progress.epoch + 1,
+        "epochs": None if progress is None else progress.epochs,
+        "samples_per_second": _rounded(snapshot.samples_per_second_now),
+        "gpu": None if model is None else model.gpu_index,
+    }
+
+
+def _rounded(rate: float | None) -> float | None:
+    """Return a throughput with three digits: more of them change without saying anything."""
+    return None if rate is None else float(f"{rate:.3g}")
+
+
+async def _sessions(log_dir: str | None = None, meant: str | None = None) -> Answers:
+    """Yield each session that is meant, all where none is."""
+    directory = _directory(log_dir)
+    if meant is None:
+        entries = await asyncio.to_thread(list_sessions, directory)
+    else:
+        entries = [read_entry(path) for path in _meant(meant, directory)]
+    for entry in entries:
+        yield _listed(entry)
+
+
+def _listed(entry: SessionEntry) -> Answer:
+    label = entry.label
+    listed: Answer = {
+        "session": entry.path.parent.name,
+        "file": entry.path.name,
+        "size": entry.path.stat().st_size,
+        "status": str(entry.status),
+        "name": label.name,
+        "note": label.note,
+        "header": encode(entry.header).decode(),
+    }
+    if entry.result is not None:
+        listed["result"] = encode(entry.result).decode()
+    return listed
+
+
+def _meant(text: str, directory: Path) -> list[Path]:
+    """Return the sessions that are meant; a viewer names none of our files by a path."""
+    if os.sep in text or text.endswith(".jsonl"):
+        raise RequestError(f"a session of {host_name()} is named by its id or name, not by a path")
+    return find_sessions(text, directory)
+
+
+async def _follow(
+    session: str,
+    file: str,
+    offset: int = 0,
+    checked: int = 0,
+    digest: str = "",
+    log_dir: str | None = None,
+) -> Answers:
+    """Yield a session's log as it grows, and how it stands; until it is over.
+
+    Where the log is at a place as it is known to have been, it is sent from there on, else from
+    its start. A log that goes on in another file is followed there: `file` names it.
+    """
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    log = LogFollower(path)
+    at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
+    sent_label: Label | None = None
+    sent: Answer = {}
+    yield {"file": path.name, "at": at, "size": log.size}
+    try:
+        while True:
+            # The status first: what was written before the lock was dropped is sent now.
+            status = read_entry(path).status
+            following = next_log(path)
+            while data := log.read_bytes(at, CHUNK_BYTES):
+                yield {"at": at, "text": data.decode("latin-1")}
+                at += len(data)
+            if following is not None:
+                log.close()
+                path, at = following, 0
+                log = LogFollower(path)
+                yield {"file": path.name, "at": at, "size": log.size}
+                continue
+            label = read_label(path)
+            if label != sent_label:
+                sent_label = label
+                yield {"name": label.name, "note": label.note}
+            now: Answer = {"status": str(status), "loss": log.find_loss()}
+            if now != sent:
+                sent = now
+                yield now
+            if status != Status.RUNNING:
+                return
+            await asyncio.sleep(POLL_S)
+    finally:
+        log.close()
+
+
+async def _launch(job: dict[str, Any]) -> Answers:
+    """Start a session, which goes on without us; yield its id and log, or why there is none."""
+    asked = Job(**{**job, "command": ()})
+    if asked.workload:
+        if asked.options.get("python") is None and importlib.util.find_spec("keras") is None:
+            raise RequestError(
+                f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
+                "with --python PATH"
+            )
+        asked = replace(asked, command=tuple(python_command("workloads")))
+    directory = _directory(asked.log_dir or None)
+    started = launch(replace(asked, log_dir=str(directory), outlives_viewer=True))
+    try:
+        answer = await asyncio.to_thread(started.answer)
+    except asyncio.CancelledError:
+        # Without its lifeline, and without a word, what has not begun does not begin.
+        started.release()
+        raise
+    if isinstance(answer, Refused):
+        raise RequestError(answer.reason, answer.exit_code)
+    started.send("detach")
+    started.release()
+    yield asdict(answer)
+
+
+async def _stop(session: str, log_dir: str | None = None) -> Answers:
+    """Stop a session that runs here."""
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    entry = read_entry(path)
+    id = entry.header.id
+    if entry.status != Status.RUNNING:
+        raise RequestError(f"{id} is not running: it is {entry.status}")
+    try:
+        stopping = stop_session(entry, BY_OTHER_SCREEN)
+    except PermissionError:
+        raise RequestError(f"{id} belongs to another user") from None
+    if not stopping:
+        raise RequestError(f"{id} is not running any more", FAILED)
+    yield {"session": id}
+
+
+async def _name(
+    session: str, name: str | None = None, note: str | None = None, log_dir: str | None = None
+) -> Answers:
+    """Give a session a name, a note, or none of them."""
+    (path,) = _meant(session, _directory(log_dir))[-1:]
+    write_label(path, Label(name, note))
+    yield {"session": path.parent.name}
+
+
+def _directory(log_dir: str | None) -> Path:
+    return log_directory(None if log_dir is None else Path(log_dir))
+
+
+async def _serve(requests: int, answers: int) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST_REQUEST_BYTES)
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(requests, "rb", 0)
+    )
+    transport, protocol = await loop.connect_write_pipe(
+        partial(asyncio.streams.FlowControlMixin, loop), os.fdopen(answers, "wb", 0)
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    await Agent(reader, writer).run()
+
+
+def main() -> None:
+    """Say that we are there, then answer."""
+    # Whatever else may write to stdout here has nothing to say to the viewer.
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    ready = {"agent": host_name(), "boot_id": boot_id(), "pid": os.getpid()}
+    os.write(answers, f"\n{sys.argv[1]} {json.dumps(ready)}\n".encode())
+    with contextlib.suppress(BrokenPipeError):
+        asyncio.run(_serve(requests, answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""One connection to a box: an ssh process, and the requests that its agent answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from dlmon.exit_codes import FAILED
+from dlmon.launch.children import end_process
+from dlmon.records.record import record
+from dlmon.records.sanitize import clean
+from dlmon.remote.payload import Part, parts
+from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
+
+Answer = dict[str, Any]
+
+LONGEST_LINE_BYTES = 1 << 20
+START_S = 60.0
+"""How long a box may take from the first byte to its agent's first word."""
+_MAX_NOISE_BYTES = 1 << 20
+_MAX_ERROR_BYTES = 1 << 14
+_EXIT_S = 2.0
+# Kept as they are: the bytes of a log, and records, which are cleaned where they are read.
+_RAW = {"text", "record", "header", "result"}
+
+
+class RefusedRequest(Exception):
+    """A request that the box can't follow: its sentence, and the exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@record(frozen=True)
+class Box:
+    """What answers: what it calls itself, and by what its clock is known."""
+
+    host_name: str
+    boot_id: str
+    python: str
+    system: str
+    sent_bytes: int
+    """How much of dlmon had to be sent there first."""
+
+
+class Connection:
+    """An ssh process, and the requests that are under way on it. Made by `connect`."""
+
+    def __init__(self, host: str, process: asyncio.subprocess.Process) -> None:
+        self.host = host
+        self.box = Box(host, "", "", "", 0)
+        self.lost: SshError | None = None
+        self._process = process
+        self._takers: dict[int, Callable[[Answer], None]] = {}
+        self._next_id = 1
+        self._errors = b""
+        self._reading_errors = asyncio.create_task(self._read_errors())
+        self._reading: asyncio.Task[None] | None = None
+        self.received_bytes = 0
+
+    def send(self, ask: str, take: Callable[[Answer], None], **fields: Any) -> int:
+        """Send a request and return its number; `take` is called with each answer.
+
+        The last one has `end`, `error` (with `code`), or `lost` where the connection was.
+        """
+        number, self._next_id = self._next_id, self._next_id + 1
+        self._takers[number] = take
+        self._write({"id": number, "ask": ask, **fields})
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Want no more answers to a request."""
+        if self._takers.pop(number, None) is not None:
+            self._write({"id": number, "ask": "cancel"})
+
+    async def ask(self, ask: str, **fields: Any) -> AsyncIterator[Answer]:
+        """Yield the answers to a request.
+
+        Raises:
+            RefusedRequest: it can't be followed.
+            SshError: the connection was lost.
+        """
+        arrived: asyncio.Queue[Answer] = asyncio.Queue()
+        number = self.send(ask, arrived.put_nowait, **fields)
+        try:
+            while True:
+                answer = await arrived.get()
+                if "error" in answer:
+                    raise RefusedRequest(f"{self.host}: {answer['error']}", _code_of(answer))
+                if "lost" in answer:
+                    assert self.lost is not None
+                    raise self.lost
+                if "end" in answer:
+                    return
+                yield answer
+        finally:
+            if number in self._takers:
+                self.cancel(number)
+
+    async def ask_one(self, ask: str, **fields: Any) -> Answer:
+        """Return the one answer to a request.
+
+        Raises:
+            RefusedRequest: it can't be followed.
+            SshError: the connection was lost.
+        """
+        answers = [answer async for answer in self.ask(ask, **fields)]
+        return answers[0] if answers else {}
+
+    async def open(self) -> None:
+        """Have the box become our agent.
+
+        Raises:
+            SshError: it can't.
+        """
+        mark = f"dlmon-{os.urandom(8).hex()}"
+        try:
+            await asyncio.wait_for(self._open(mark), START_S)
+        except asyncio.TimeoutError:
+            raise SshError(f"{self.host} did not answer within {START_S:.0f} s") from None
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            raise await self._why_ended() from None
+        except ValueError:
+            raise SshError(f"{self.host} answers with something else than dlmon", False) from None
+        self._reading = asyncio.create_task(self._read())
+
+    async def _open(self, mark: str) -> None:
+        ours = {part.hash: part for part in parts()}
+        asked = {
+            "mark": mark,
+            "parts": _hashes(ours.values()),
+            "bytes": sum(sum(map(len, part.files.values())) for part in ours.values()),
+        }
+        self._write_bytes(bootstrap_line() + json.dumps(asked).encode() + b"\n")
+        answer = await self._marked(mark)
+        self._check(answer)
+        sent_bytes = 0
+        for hash in answer["missing"]:
+            archive = ours[hash].archive()
+            sent_bytes += len(archive)
+            self._write_bytes(b"%d\n" % len(archive) + archive)
+        await self._stdin.drain()
+        ready = await self._marked(mark)
+        self._check(ready)
+        self.box = Box(
+            host_name=clean(str(ready["agent"]), 255),
+            boot_id=clean(str(ready["boot_id"]), 64),
+            python=clean(str(answer["python"]), 40),
+            system=clean(str(answer["system"]), 40),
+            sent_bytes=sent_bytes,
+        )
+
+    async def _marked(self, mark: str) -> Answer:
+        """Return the next line that bears our mark; a login shell may print others."""
+        start, noise = mark.encode() + b" ", 0
+        while noise < _MAX_NOISE_BYTES:
+            line = await self._stdout.readuntil(b"\n")
+            if line.startswith(start):
+                fields = json.loads(line[len(start) :])
+                if not isinstance(fields, dict):
+                    raise ValueError
+                return fields
+            noise += len(line)
+        raise ValueError
+
+    def _check(self, answer: Answer) -> None:
+        """Raise `SshError` for what the box lacks."""
+        lacks = answer.get("lacks")
+        if lacks == "python":
+            python, where = (clean(str(answer.get(key)), 200) for key in ("python", "executable"))
+            raise SshError(
+                f"{self.host} has Python {python} ({where}), and dlmon needs 3.10 or newer there",
+                False,
+            )
+        if lacks is not None:
+            why = clean(str(answer.get("why")), 300)
+            raise SshError(f"{self.host} has no room for dlmon's files: {why}", False)
+
+    async def _why_ended(self) -> SshError:
+        """Say why the connection ended, once that is known."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._reading_errors), _EXIT_S)
+            await asyncio.wait_for(self._process.wait(), _EXIT_S)
+        errors = self._errors.decode("utf-8", "replace")
+        return explain(self.host, errors, self._process.returncode)
+
+    async def _read(self) -> None:
+        """Hand on the answers until the connection ends."""
+        lost: SshError | None = None
+        try:
+            while line := await self._stdout.readline():
+                self.received_bytes += len(line)
+                self._take(line)
+        except ValueError:
+            lost = SshError(f"{self.host} sent a line of over 1 MiB: it was left", False)
+        except ConnectionError:
+            lost = None
+        self.lost = lost or await self._why_ended()
+        takers, self._takers = list(self._takers.values()), {}
+        for take in takers:
+            take({"lost": True})
+
+    def _take(self, line: bytes) -> None:
+        # What a box sends is foreign: what can't be read is passed over.
+        try:
+            answer = json.loads(line)
+            number = answer.pop("id")
+            take = self._takers[number]
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            return
+        if "end" in answer or "error" in answer:
+            del self._takers[number]
+        take({key: value if key in _RAW else _cleaned(value) for key, value in answer.items()})
+
+    async def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        while more := await self._process.stderr.read(4096):
+            self._errors = (self._errors + more)[-_MAX_ERROR_BYTES:]
+
+    def _write(self, request: Answer) -> None:
+        self._write_bytes(json.dumps(request).encode() + b"\n")
+
+    def _write_bytes(self, data: bytes) -> None:
+        # A connection that is gone is found by the end of what it sends.
+        if not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def close(self) -> None:
+        """End the connection; the agent there ends by itself, and what runs there goes on."""
+        for task in (self._reading, self._reading_errors):
+            if task is not None:
+                task.cancel()
+        self._stdin.close()
+        if self._process.returncode is None:
+            end_process(self._process.pid, signal.SIGTERM)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._process.wait(), _EXIT_S)
+
+    @property
+    def _stdin(self) -> asyncio.StreamWriter:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def _stdout(self) -> asyncio.StreamReader:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+
+async def connect(host: str) -> Connection:
+    """Return a connection to a host whose agent answers.
+
+    Raises:
+        HostError: what is named can't be a host.
+        SshError: it can't be reached, or used.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *ssh_command(host),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        limit=LONGEST_LINE_BYTES,
+        # Ctrl-C is for us.
+        start_new_session=True,
+    )
+    connection = Connection(host, process)
+    try:
+        await connection.open()
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+@contextlib.asynccontextmanager
+async def connected(host: str) -> AsyncIterator[Connection]:
+    """Hold a connection to a host for as long as the context lasts."""
+    connection = await connect(host)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _hashes(ours: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"any": []}
+    part: Part
+    for part in ours:
+        found.setdefault(part.system or "any", []).append(part.hash)
+    return found
+
+
+def _code_of(answer: Answer) -> int:
+    code = answer.get("code")
+    return code if isinstance(code, int) else FAILED
+
+
+def _cleaned(value: Any) -> Any:
+    """Return what a box sent with every text in it cleaned."""
+    if isinstance(value, str):
+        return clean(value, 1000)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(str(key), 200): _cleaned(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,106 @@
+"""The readings of another machine, as its own sensors take them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from dlmon.records import Facts, Machine, MachineFacts, Notice, RecordError, decode
+from dlmon.remote.connection import Answer
+from dlmon.remote.link import Link, Standing
+from dlmon.session.machine_history import MachineHistory
+
+
+class RemoteMachine:
+    """Another machine, sampled while it is on; a `MachineSource`.
+
+    Args:
+        link: the connection to it.
+        interval_s: time between samples.
+        pcie: have what crosses the GPUs' PCIe links measured.
+        clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        interval_s: float = 1.0,
+        pcie: bool = False,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.link = link
+        self.interval_s = interval_s
+        self.goes_on = True
+        self.history = MachineHistory(interval_s)
+        self.facts = MachineFacts()
+        self.host_name = link.host
+        self.status = ""
+        self.start_ns = 0
+        self._clock = clock
+        self._pcie = pcie
+        self._boot_id: str | None = None
+        self._arrived_ns: int | None = None
+        self._unread_notices: list[str] = []
+        self._asked = Standing("watch", self._fields, self._take)
+        self.is_on = False
+
+    @property
+    def age_s(self) -> float | None:
+        """How old the newest sample is, since it arrived here; None before the first."""
+        return None if self._arrived_ns is None else (self._clock() - self._arrived_ns) / 1e9
+
+    def now(self) -> int:
+        """Return the time on the other machine's clock, in nanoseconds."""
+        if self.link.times is not None:
+            return self._clock() + self.link.times.monotonic_ns
+        latest = self.history.latest
+        return 0 if latest is None else latest.t
+
+    def start(self) -> None:
+        """Have it sampled, unless it is."""
+        if not self.is_on:
+            self.is_on = True
+            self.link.add(self._asked)
+
+    def stop(self) -> None:
+        if self.is_on:
+            self.is_on = False
+            self.link.remove(self._asked)
+
+    def poll(self) -> list[str]:
+        notices, self._unread_notices = self._unread_notices, []
+        return notices
+
+    def _fields(self) -> dict[str, object]:
+        boot_id = None if self.link.box is None else self.link.box.boot_id
+        if boot_id != self._boot_id:
+            # Its clock started anew with it.
+            self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
+            self.start_ns = 0
+        return {"interval_s": self.interval_s, "pcie": self._pcie}
+
+    def _take(self, answer: Answer) -> None:
+        if "error" in answer:
+            self._notice(str(answer["error"]))
+            return
+        try:
+            record = decode(json.dumps(answer.get("record")))
+        except (RecordError, ValueError, RecursionError):
+            return
+        if isinstance(record, Facts):
+            self.facts, self.host_name = record.machine, record.host
+            self.start_ns = self.start_ns or record.t
+        elif isinstance(record, Machine):
+            latest = self.history.latest
+            if latest is not None and record.t <= latest.t:
+                return
+            self.start_ns = self.start_ns or record.t
+            self.history.fold(record)
+            self._arrived_ns = self._clock()
+        elif isinstance(record, Notice):
+            self._notice(record.text)
+
+    def _notice(self, sentence: str) -> None:
+        self.status = sentence
+        self._unread_notices.append(sentence)

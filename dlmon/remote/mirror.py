@@ -1,0 +1,212 @@
+"""Copies of other machines' logs, byte for byte, so that all that reads a log reads these.
+
+They lie in the cache, a folder for each host, laid out as a log directory; what is there already
+is not sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from dlmon.exit_codes import FAILED
+from dlmon.log.folder import LogError, is_log, reason_of
+from dlmon.log.index import CHECKED_BYTES, place_after
+from dlmon.log.label import Label, write_label
+from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
+from dlmon.records import Status
+from dlmon.records.sanitize import clean
+from dlmon.remote.connection import Answer, RefusedRequest
+from dlmon.remote.link import Link, Standing
+from dlmon.remote.listing import ListedSession
+
+_PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+def mirror_directory(host: str) -> Path:
+    """Return the log directory that holds copies of a host's sessions.
+
+    Raises:
+        LogError: there is no home directory to keep them in, or others could change them.
+    """
+    # Hosts of one name after another are told apart by the digest.
+    name = f"{_PLAIN.sub('-', host)[:60]}-{hashlib.sha256(host.encode()).hexdigest()[:8]}"
+    try:
+        cache = Path(platformdirs.user_cache_path("dlmon", appauthor=False))
+        for folder in (cache, cache / "hosts", cache / "hosts" / name):
+            own_private_folder(folder)
+    except RuntimeError:
+        raise LogError("there is no home directory to keep copies in; set XDG_CACHE_HOME") from None
+    except NotPrivateError as error:
+        raise LogError(f"copies of logs can't be kept: {error.strerror}") from None
+    except OSError as error:
+        raise LogError(f"copies of logs can't be kept in {cache}: {reason_of(error)}") from None
+    return cache / "hosts" / name
+
+
+class Mirror:
+    """The copy of one session's log, which grows as the log does.
+
+    Args:
+        link: the connection to its host.
+        listed: the session, as its host lists it.
+        log_dir: where sessions live there; None for where they do by default.
+
+    Raises:
+        LogError: it can't be kept here.
+    """
+
+    def __init__(self, link: Link, listed: ListedSession, log_dir: str | None = None) -> None:
+        self.link = link
+        self.status: Status | None = None
+        """How the session stands, once all that was there is copied."""
+        self.loss: str | None = None
+        """What happened to the log, where it is no longer where it was."""
+        self.problem: str | None = None
+        """Why it can't be copied."""
+        self.exit_code = FAILED
+        self.refusal: str | None = None
+        """Why the session could not be stopped."""
+        self._session = listed.session
+        self._log_dir = log_dir
+        self._size = listed.size
+        self._folder = mirror_directory(link.host) / listed.session
+        self._fd = -1
+        self._at = 0
+        self._changed = asyncio.Event()
+        self._asked = Standing("follow", self._fields, self._take)
+        try:
+            own_private_folder(self._folder)
+            self.path = self._open(listed.file)
+        except OSError as error:
+            raise LogError(f"it can't be copied to {self._folder}: {reason_of(error)}") from None
+        self._at = os.fstat(self._fd).st_size
+
+    @property
+    def share(self) -> float | None:
+        """How much of it is copied, 0 to 1; None once that is all."""
+        if self.status is not None or self.problem is not None:
+            return None
+        return min(1.0, self._at / self._size) if self._size else 0.0
+
+    def start(self) -> None:
+        """Begin to copy, or go on where an earlier copy ends."""
+        self.link.add(self._asked)
+
+    def close(self) -> None:
+        """Copy no more."""
+        with contextlib.suppress(ValueError):
+            self.link.remove(self._asked)
+        self._close_file()
+
+    def stop_session(self) -> None:
+        """Ask for the session to be stopped."""
+        self.link.send("stop", self._take_refusal, session=self._session, log_dir=self._log_dir)
+
+    def _take_refusal(self, answer: Answer) -> None:
+        if "error" in answer:
+            self.refusal = f"{self.link.host}: {answer['error']}"
+
+    async def wait_until_copied(self, show: Callable[[float], None] = lambda share: None) -> Path:
+        """Return the copy once all that was there is in it.
+
+        Args:
+            show: is called with how much that is, 0 to 1.
+
+        Raises:
+            RefusedRequest: it can't be copied.
+            SshError: the connection was lost before, and a person has to do something.
+        """
+        while (share := self.share) is not None:
+            show(share)
+            self._changed.clear()
+            await self._changed.wait()
+        if self.problem is not None:
+            raise RefusedRequest(self.problem, self.exit_code)
+        return self.path
+
+    def _fields(self) -> dict[str, Any]:
+        checked = min(self._at, CHECKED_BYTES)
+        place = place_after(os.pread(self._fd, checked, self._at - checked), self._at)
+        return {
+            "session": self._session,
+            "log_dir": self._log_dir,
+            "file": self.path.name,
+            **place._asdict(),
+        }
+
+    def _take(self, answer: Answer) -> None:
+        try:
+            self._follow(answer)
+        except OSError as error:
+            self._fail(f"the copy of the log can't be written: {reason_of(error)}", FAILED)
+        except (KeyError, TypeError, ValueError):
+            self._fail(f"{self.link.host} sent no log that can be copied", FAILED)
+        self._changed.set()
+
+    def _follow(self, answer: Answer) -> None:
+        if "error" in answer:
+            code = answer.get("code")
+            text = f"{self.link.host}: {answer['error']}"
+            self._fail(text, code if isinstance(code, int) else FAILED)
+        elif "file" in answer:
+            file = str(answer["file"])
+            if file != self.path.name:
+                self.path = self._open(file)
+            self._at, self._size = int(answer["at"]), int(answer["size"])
+        elif "text" in answer:
+            self._write(int(answer["at"]), str(answer["text"]).encode("latin-1"))
+        elif "name" in answer:
+            self._keep_label(answer["name"], answer["note"])
+        elif "status" in answer:
+            self.status = Status(str(answer["status"]))
+            loss = answer.get("loss")
+            self.loss = None if loss is None else str(loss)
+
+    def _fail(self, problem: str, exit_code: int) -> None:
+        self.problem, self.exit_code = problem, exit_code
+
+    def _open(self, file: str) -> Path:
+        """Go on in a file of the session; a host names nothing outside its folder."""
+        if os.sep in file or not is_log(Path(file)):
+            raise ValueError
+        path = self._folder / file
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        opened = os.open(path, flags, FILE_MODE)
+        self._close_file()
+        self._fd = opened
+        return path
+
+    def _write(self, at: int, data: bytes) -> None:
+        """Put what arrived behind what is there; a copy of something else makes way."""
+        if at != self._at or at > os.fstat(self._fd).st_size:
+            raise ValueError
+        if os.pread(self._fd, len(data), at) != data:
+            if os.fstat(self._fd).st_size > at:
+                os.ftruncate(self._fd, at)
+            done = 0
+            while done < len(data):
+                done += os.pwrite(self._fd, data[done:], at + done)
+        self._at = at + len(data)
+
+    def _keep_label(self, name: Any, note: Any) -> None:
+        label = Label(
+            clean(name, 60) if isinstance(name, str) else None,
+            clean(note, 1_000) if isinstance(note, str) else None,
+        )
+        # A name that can't be one stays where it is.
+        with contextlib.suppress(LogError):
+            write_label(self.path, label)
+
+    def _close_file(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

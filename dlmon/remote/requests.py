@@ -1,0 +1,102 @@
+"""What a command asks a host for once, on a connection of its own.
+
+Each of these raises `SshError` where the host can't be reached, and `RefusedRequest` where it
+can't do what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from dlmon.exit_codes import FAILED
+from dlmon.launch.job import Job
+from dlmon.log.folder import LogError
+from dlmon.log.label import Label, refuse_name, refuse_note
+from dlmon.records import SessionHeader
+from dlmon.remote.connection import RefusedRequest
+from dlmon.remote.follower import find_remote
+from dlmon.remote.link import Link, linked
+from dlmon.remote.listing import ListedSession, listed_sessions
+from dlmon.remote.mirror import Mirror
+
+
+async def list_remote(host: str, log_dir: str | None = None) -> list[ListedSession]:
+    """Return the sessions of a host, oldest first."""
+    async with linked(host) as link:
+        return await listed_sessions(link, log_dir)
+
+
+async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> SessionHeader:
+    """Stop a session of a host after its current batch, and return how it began."""
+    async with linked(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        await link.ask_one("stop", session=listed.session, log_dir=log_dir)
+        return listed.header
+
+
+async def name_remote(
+    host: str, meant: str, change: Callable[[Label], Label], log_dir: str | None = None
+) -> tuple[str, Label]:
+    """Give a session of a host another name or note; return its id, and what it is called now.
+
+    Raises:
+        LogError: it can't be called that.
+    """
+    async with linked(host) as link:
+        listed = await find_remote(link, meant, log_dir)
+        label = change(listed.label)
+        problem = None if label.name is None else refuse_name(label.name)
+        problem = problem or (None if label.note is None else refuse_note(label.note))
+        if problem is not None:
+            raise LogError(problem)
+        fields = {"session": listed.session, "name": label.name, "note": label.note}
+        await link.ask_one("name", **fields, log_dir=log_dir)
+        return listed.session, label
+
+
+async def copy_remote(
+    host: str,
+    meant: str,
+    log_dir: str | None = None,
+    show: Callable[[float], None] = lambda share: None,
+) -> list[Path]:
+    """Copy all that there is of the sessions of a host that are meant, and return the copies.
+
+    Args:
+        host: the host.
+        meant: what `find_sessions` takes, but no path.
+        log_dir: where sessions live there; None for where they do by default.
+        show: is called with how much is copied, 0 to 1.
+
+    Raises:
+        LogError: the copies can't be kept.
+    """
+    async with linked(host) as link:
+        listed = await listed_sessions(link, log_dir, meant)
+        copies = []
+        for number, session in enumerate(listed):
+            mirror = Mirror(link, session, log_dir)
+            mirror.start()
+            try:
+                copies.append(await mirror.wait_until_copied())
+            finally:
+                mirror.close()
+            show((number + 1) / len(listed))
+        return copies
+
+
+async def start_remote(host: str, job: Job) -> str:
+    """Start a session on a host, which goes on without us; return its id."""
+    async with linked(host) as link:
+        return await launch_remote(link, job)
+
+
+async def launch_remote(link: Link, job: Job) -> str:
+    """Start a session on the host of a link; return its id."""
+    answer = await link.ask_one("launch", job=asdict(job))
+    session = answer.get("session")
+    if not isinstance(session, str):
+        raise RefusedRequest(f"{link.host} did not say which session it started", FAILED)
+    return session

@@ -1,0 +1,320 @@
+"""Which hosts ssh may be given, what a group stands for, and what ~/.ssh/config names."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dlmon.records.sanitize import clean
+from dlmon.remote.hosts import HostError, check_host, configured_hosts, hosts_from
+
+# ---- one host ----
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "gpu1",
+        "gpu-1.lab.example",
+        "lab@gpu1",
+        "LAB\\ada@gpu1",
+        "ada@lab.example@gpu1",
+        "ssh://gpu1",
+        "ssh://gpu1:2222",
+        "ssh://lab@gpu1:2222",
+        "ssh://lab@[::1]:22",
+        "[::1]",
+        "lab@[fe80::1%eth0]",
+        "::1",
+        "10.0.0.7",
+        "bücher",
+        "x" * 255,
+    ],
+)
+def test_a_host_is_returned_as_it_was_given(host):
+    assert check_host(host) == host
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", '"" is no host: write NAME, USER@NAME or ssh://USER@NAME:PORT'),
+        ("-oProxyCommand=x", 'neither a name nor a user may begin with "-"'),
+        ("lab@-oProxyCommand=x", 'neither a name nor a user may begin with "-"'),
+        ("-l@gpu1", 'neither a name nor a user may begin with "-"'),
+        ("ssh://-x", 'neither a name nor a user may begin with "-"'),
+        ("ssh://-l@gpu1", 'neither a name nor a user may begin with "-"'),
+        ("gpu 1", '"gpu 1" is no host: it may hold neither blanks nor'),
+        ("gpu1\n", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("gpu\u00a01", "neither blanks nor"),
+        ("gpu\x1b[31m1", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("gpu\u202e1", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("gpu\udc801", '"gpu1" is no host: it may hold neither blanks nor'),
+        ("x" * 256, "it is longer than 255 characters"),
+        ("@lab", 'the user is missing before "@"'),
+        ("ssh://@gpu1", 'the user is missing before "@"'),
+        ("lab@", 'the name is missing after "@"'),
+        ("gpu1;ls", "ssh takes no ; in it"),
+        ("gpu$(ls)", "ssh takes no $ in it"),
+        ("a`b@gpu1", "ssh takes no ` in it"),
+        ("gpu1:2222", "with a port, write ssh://gpu1:2222"),
+        ("lab@gpu1:2222", "with a port, write ssh://lab@gpu1:2222"),
+        ("ssh://", "write NAME, USER@NAME or"),
+        ("ssh://gpu1/home", "write NAME, USER@NAME or"),
+        ("ssh://gpu1:x", "write NAME, USER@NAME or"),
+        ("ssh://a%0ab@gpu1", "write NAME, USER@NAME or"),
+        ("ssh://gpu1:0", "a port is a number from 1 to 65535"),
+        ("ssh://gpu1:65536", "a port is a number from 1 to 65535"),
+        ("[::1", "brackets may stand around an IPv6 address only"),
+        ("gpu[1]", "brackets may stand around an IPv6 address only"),
+    ],
+)
+def test_what_is_no_host_is_refused_in_one_sentence(text, said):
+    with pytest.raises(HostError) as refused:
+        check_host(text)
+    assert said in str(refused.value)
+    assert str(refused.value) == clean(str(refused.value))
+
+
+@given(st.text(max_size=300))
+def test_no_host_is_an_option_or_more_than_one_word(text):
+    try:
+        host = check_host(text)
+    except HostError as refused:
+        told = str(refused)
+        assert "is no host: " in told
+        assert "\n" not in told
+        assert len(told) < 200
+    else:
+        assert host == text
+        assert not host.startswith("-")
+        assert host.split() == [host]
+        assert host.isprintable()
+
+
+# ---- groups of hosts ----
+
+GROUPS = {"lab": ("gpu1", "gpu2"), "cloud": ("ada@box",), "none": ()}
+
+
+def test_a_group_stands_for_its_hosts_in_order():
+    assert hosts_from([], GROUPS) == []
+    assert hosts_from(["gpu0", "@lab", "gpu9"], GROUPS) == ["gpu0", "gpu1", "gpu2", "gpu9"]
+    assert hosts_from(["@cloud", "@lab"], GROUPS) == ["ada@box", "gpu1", "gpu2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "groups", "said"),
+    [
+        (["@labs"], GROUPS, 'there is no group "@labs"; did you mean @lab?'),
+        (["@x"], GROUPS, 'there is no group "@x"; known are @lab, @cloud, @none'),
+        (["@"], GROUPS, 'there is no group "@"; known are @lab, @cloud, @none'),
+        (["@lab"], {}, 'there is no group "@lab"; the settings name none'),
+        (["@none"], GROUPS, 'the group "@none" is empty: list its hosts in the settings'),
+        (["gpu1", "gpu1"], GROUPS, '"gpu1" is named twice: name each host once'),
+        (["@lab", "@lab"], GROUPS, '"gpu1" of "@lab" is named twice: name each host once'),
+        (["@b"], {"b": ["x", "x"]}, '"x" of "@b" is named twice: name each host once'),
+        (
+            ["@lab", "gpu2"],
+            GROUPS,
+            '"gpu2" is named by "@lab" and by "gpu2": name each host once',
+        ),
+        (["-x"], GROUPS, '"-x" is no host: neither a name nor a user may begin with "-"'),
+        (["@bad"], {"bad": ["-x"]}, '"-x" is no host: neither a name'),
+    ],
+)
+def test_hosts_that_can_not_be_meant_are_one_sentence(words, groups, said):
+    with pytest.raises(HostError) as refused:
+        hosts_from(words, groups)
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+
+
+# ---- the hosts that ssh is configured for ----
+
+
+@pytest.fixture
+def configure(tmp_path, monkeypatch):
+    """Return a function that writes files below ~/.ssh."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def write(text, name="config"):
+        path = tmp_path / ".ssh" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def test_the_names_of_hosts_are_found_in_order_and_each_once(configure):
+    configure("""
+        # Host commented
+        Host gpu2 gpu1
+            HostName 10.0.0.7
+            User ada
+        Host gpu1 gpu3
+        """)
+    assert configured_hosts() == ["gpu2", "gpu1", "gpu3"]
+
+
+@pytest.mark.parametrize(
+    ("line", "hosts"),
+    [
+        ("HOST a b", ["a", "b"]),
+        ("host=a b", ["a", "b"]),
+        ("Host = a", ["a"]),
+        ("Host\ta\t b ", ["a", "b"]),
+        ("Host a\r", ["a"]),
+        ("Host a # b", ["a"]),
+        ("Host a#b", ["a#b"]),
+        ("Host \"a\" 'b'", ["a", "b"]),
+        ('"Host" a', ["a"]),
+        ('Host "a', []),
+        ('Host "a b" c', ["c"]),
+        ("Host a\\ b c", ["c"]),
+        ('Host ""', []),
+        ("Host", []),
+        ("Hostname a", []),
+        ("Host * ?a b* !c d", ["d"]),
+        ("Host gpu1 gpu2 !gpu1", ["gpu2"]),
+        ("Host gpu1 box !gpu*", ["box"]),
+        ("Host -oProxyCommand=x a;b $(x) c", ["c"]),
+        ("Host ada@a ssh://a b", ["b"]),
+    ],
+)
+def test_a_line_is_read_as_ssh_reads_it(configure, line, hosts):
+    configure(line)
+    assert configured_hosts() == hosts
+
+
+def test_included_files_are_read_where_they_stand(configure, tmp_path):
+    configure("Host first\nInclude more conf.d/* ~/else\nHost last\n")
+    configure("Host more", "more")
+    configure("Host b", "conf.d/2")
+    configure("Host a", "conf.d/1")
+    configure("Host hidden", "conf.d/.3")
+    configure("Host second", "../else")
+    # What stands under a host counts for that host only.
+    assert configured_hosts() == ["first", "last"]
+    configure(f'Host first\nMatch all\nInclude more "conf.d/*" ~/else {tmp_path}/no*\nHost last\n')
+    assert configured_hosts() == ["first", "more", "a", "b", "second", "last"]
+
+
+def test_what_is_included_under_a_host_counts_where_both_match(configure):
+    configure("Host gpu* !gpu3\nInclude more\n")
+    configure("Host gpu1 gpu3 box\n", "more")
+    assert configured_hosts() == ["gpu1"]
+
+
+def test_a_circle_ends(configure):
+    configure("Include config more\nHost a\nMatch all\nInclude more")
+    configure("Include config\nHost b", "more")
+    assert configured_hosts() == ["b", "a"]
+
+
+def test_files_are_included_sixteen_deep_and_no_deeper(configure):
+    configure("Include 1")
+    for depth in range(1, 20):
+        configure(f"Include {depth + 1}\nHost h{depth}", str(depth))
+    assert configured_hosts() == [f"h{depth}" for depth in range(16, 0, -1)]
+
+
+def test_files_that_include_each_other_without_end_are_left(configure):
+    for depth in range(16):
+        configure(f"Include next{depth + 1}\n" * 9, f"next{depth}")
+    configure("Host a\nMatch all\nInclude next0\nHost b")
+    assert configured_hosts() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"Host a\0b\n", b"\0", b"#" * (1 << 20) + b"\nHost a\n", b"Host a\xff\n"],
+    ids=["binary", "zero", "huge", "no text"],
+)
+def test_a_file_that_is_none_of_ssh_names_no_host(configure, content):
+    configure(content, "odd")
+    configure("Include odd\nHost b")
+    assert configured_hosts() == ["b"]
+
+
+def test_only_regular_files_are_read(configure, tmp_path):
+    configure("Include pipe folder endless gone circle\nHost a")
+    os.mkfifo(tmp_path / ".ssh" / "pipe")
+    (tmp_path / ".ssh" / "folder").mkdir()
+    (tmp_path / ".ssh" / "endless").symlink_to("/dev/zero")
+    (tmp_path / ".ssh" / "circle").symlink_to("circle")
+    assert configured_hosts() == ["a"]
+
+
+def test_a_comment_that_is_no_utf_8_is_no_matter(configure):
+    configure("# Büro\nHost a".encode("latin-1"))
+    assert configured_hosts() == ["a"]
+
+
+def test_without_a_file_there_is_no_host(configure, tmp_path):
+    assert configured_hosts() == []
+    assert configured_hosts(tmp_path / "gone") == []
+
+
+def test_without_a_home_directory_there_is_no_host(no_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~" / ".ssh").mkdir(parents=True)
+    (tmp_path / "~" / ".ssh" / "config").write_text("Host a")
+    assert configured_hosts() == []
+    named = tmp_path / "config"
+    named.write_text("Include config ~/.ssh/config\nHost b")
+    assert configured_hosts(named) == ["b"]
+
+
+def _lines():
+    words = st.sampled_from(
+        ["a", "b*", "!a", '"', "'", "\\", "#", "-x", "=", "[", "[z-a]*", "~", "~x/", "more", "*"]
+    )
+    texts = st.lists(words | st.text(max_size=8), max_size=5).map(" ".join)
+    keywords = st.sampled_from(["Host ", "host=", "Include ", "Match ", "", "#"])
+    return st.lists(st.tuples(keywords, texts).map("".join)).map("\n".join)
+
+
+@given(text=st.text() | _lines())
+@example(text="Include [z-a] /dev/zero /dev/stdin ~\nHost a")
+@example(text="Host " + "a" * 300 + " [::1] [x")
+def test_whatever_stands_in_the_file_only_hosts_come_of_it(text, tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp() / "any" / ".ssh"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = text.encode("utf-8", "surrogatepass")
+    for name in ("config", "more"):
+        (folder / name).write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder.parent))
+        hosts = configured_hosts()
+    assert [check_host(host) for host in hosts] == hosts
+    assert len(set(hosts)) == len(hosts)
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
+def test_ssh_knows_every_name_that_is_found(tmp_path):
+    included = tmp_path / "more"
+    included.write_text("Host inner\n  HostName found\nhost = 'quoted'\n  HostName found\n")
+    config = tmp_path / "config"
+    config.write_text(f"""
+        Include {included}
+        HOST=gpu1 "gpu2" gpu3 !gpu3 # gpu4
+            HostName found
+        Host lab* !lab2
+            Include {included}
+        Host box#1
+            HostName found
+        Match all
+            Include "{tmp_path}/mo?e"
+        """)
+    hosts = configured_hosts(config)
+    assert hosts == ["inner", "quoted", "gpu1", "gpu2", "box#1"]
+    for host in [*hosts, "gpu3", "gpu4", "lab1"]:
+        told = subprocess.run(
+            ["ssh", "-G", "-F", str(config), "--", host], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert ("hostname found" in told) == (host in hosts)

@@ -1,0 +1,60 @@
+"""`dlmon fetch`: sessions of another machine, copied to this one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from dlmon.private_files import make_new_private_folder, make_private_folder
+from tui.commands import click_options, shared
+from tui.commands.candidates import host_names
+
+
+@click.command(short_help="Copy sessions of another machine to this one.")
+@click.argument("session", metavar="SESSION")
+@click.option(
+    "--host",
+    required=True,
+    metavar="HOST",
+    callback=click_options.checked_host,
+    shell_complete=host_names,
+    help="Where they were recorded; ssh has to reach it.",
+)
+@click.option(
+    "--from-dir",
+    metavar="DIR",
+    help="Where sessions are kept on that machine. [default: the usual place]",
+)
+@click_options.log_dir_option
+def fetch(session: str, host: str, from_dir: str | None, log_dir: Path | None) -> None:
+    """Copy sessions of another machine to this one, where every command finds them then.
+
+    SESSION is an id, a name, a unique prefix of an id, last, several with commas between them, or
+    a pattern such as 'base*'. One that still runs is copied as far as it has come; to copy it
+    again takes the rest.
+    """
+    directory = shared.chosen_log_directory(log_dir)
+    for copy in shared.copies_of(host, session, None if from_dir is None else Path(from_dir)):
+        print(f"{_keep(copy.parent, directory)} of {host} is here")
+
+
+def _keep(copied: Path, directory: Path) -> str:
+    """Put the copy of a session among those that were recorded here; return its id."""
+    make_private_folder(directory)
+    being_made = directory / f".{copied.name}"
+    shutil.rmtree(being_made, ignore_errors=True)
+    make_new_private_folder(being_made)
+    try:
+        for path in copied.iterdir():
+            shutil.copy2(path, being_made)
+        kept = directory / copied.name
+        if kept.exists():
+            for path in being_made.iterdir():
+                path.replace(kept / path.name)
+        else:
+            being_made.rename(kept)
+    finally:
+        shutil.rmtree(being_made, ignore_errors=True)
+    return copied.name

@@ -64,7 +64,7 @@ def _read(answer: Answer) -> ListedSession | None:
         if answer.get("result") is not None:
             result = decode(answer["result"])
         session, file, size = str(answer["session"]), str(answer["file"]), int(answer["size"])
-    except (RecordError, KeyError, TypeError, ValueError, RecursionError):
+    except (RecordError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
         return None
     if not _ID.fullmatch(session) or "/" in file or not is_log(Path(file)):
         return None

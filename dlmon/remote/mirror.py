@@ -158,7 +158,7 @@ class Mirror:
             text = f"{self.link.host}: {answer['error']}"
             self._fail(text, code if isinstance(code, int) else FAILED)
         elif "file" in answer:
-            file, at, size = str(answer["file"]), int(answer["at"]), int(answer["size"])
+            file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
             if file != self.path.name:
                 self.path = self._open(file)
             # It goes on where the copy is known to be right, or sends all of it.
@@ -166,7 +166,7 @@ class Mirror:
                 raise ValueError
             self._at, self._size = at, size
         elif "text" in answer:
-            self._write(int(answer["at"]), str(answer["text"]).encode("latin-1"))
+            self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
         elif "name" in answer:
             self._keep_label(answer["name"], answer["note"])
         elif "status" in answer:
@@ -215,3 +215,9 @@ class Mirror:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

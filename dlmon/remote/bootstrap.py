@@ -14,6 +14,7 @@ import os
 import platform
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -72,7 +73,12 @@ def places() -> list:  # type: ignore[type-arg]
     if os.path.isabs(cache):
         found.append(os.path.join(cache, "dlmon", "boxes"))
     own = "dlmon-%d" % os.geteuid()
-    for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/dev/shm"):
+    try:
+        temporary = tempfile.gettempdir()
+    except OSError:
+        # Nothing can be written in any of those that it tries.
+        temporary = ""
+    for parent in (os.environ.get("XDG_RUNTIME_DIR", ""), temporary, "/dev/shm"):
         if os.path.isabs(parent):
             found.append(os.path.join(parent, own))
     return found
@@ -97,7 +103,8 @@ def is_whole(folder: str, wanted: str) -> bool:
     try:
         for top, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if name != "__pycache__"]
-            for path in [top] + [os.path.join(top, name) for name in names]:
+            # A folder that is a link is not walked, and could still be imported from.
+            for path in [top] + [os.path.join(top, name) for name in folders + names]:
                 found = os.lstat(path)
                 if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
                     return False
@@ -152,10 +159,23 @@ def remove_unused(place: str, used: list) -> None:  # type: ignore[type-arg]
 
 def become_newer_python(source: str) -> None:
     """Run this in a Python that is new enough, where there is one."""
+    check = "import sys; sys.exit(sys.version_info[:2] < %r)" % (OLDEST_PYTHON,)
     for name in NEWER_PYTHONS:
         path = shutil.which(name)
-        if path is not None:
-            os.execv(path, [path, "-c", source])
+        # What bears the name may be a stand-in for one that isn't installed.
+        if path is not None and is_success([path, "-c", check]):
+            os.execv(
+                path, [path, "-c", "import sys; SOURCE = sys.argv.pop(); exec(SOURCE)", source]
+            )
+
+
+def is_success(command: list) -> bool:  # type: ignore[type-arg]
+    """Return whether a command that reads and says nothing ends well."""
+    nothing = subprocess.DEVNULL
+    try:
+        return subprocess.call(command, stdin=nothing, stdout=nothing, stderr=nothing) == 0
+    except OSError:
+        return False
 
 
 def run(source: str) -> None:

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from dlmon.exit_codes import FAILED
-from dlmon.launch.children import end_process
+from dlmon.launch.bundle import BundleError
+from dlmon.launch.children import end_group
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.payload import Part, parts
@@ -26,6 +27,15 @@ START_S = 60.0
 _MAX_NOISE_BYTES = 1 << 20
 _MAX_ERROR_BYTES = 1 << 14
 _EXIT_S = 2.0
+# What comes of an answer that no dlmon gives.
+_NOT_DLMON = (
+    asyncio.LimitOverrunError,
+    AttributeError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 # Kept as they are: the bytes of a log, and records, which are cleaned where they are read.
 _RAW = {"text", "record", "header", "result"}
 
@@ -53,11 +63,14 @@ class Box:
 class Connection:
     """An ssh process, and the requests that are under way on it. Made by `connect`."""
 
-    def __init__(self, host: str, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self, host: str, process: asyncio.subprocess.Process, start_s: float = START_S
+    ) -> None:
         self.host = host
         self.box = Box(host, "", "", "", 0)
         self.lost: SshError | None = None
         self._process = process
+        self._start_s = start_s
         self._takers: dict[int, Callable[[Answer], None]] = {}
         self._next_id = 1
         self._errors = b""
@@ -71,6 +84,9 @@ class Connection:
         The last one has `end`, `error` (with `code`), or `lost` where the connection was.
         """
         number, self._next_id = self._next_id, self._next_id + 1
+        if self.lost is not None:
+            asyncio.get_running_loop().call_soon(take, {"lost": True})
+            return number
         self._takers[number] = take
         self._write({"id": number, "ask": ask, **fields})
         return number
@@ -122,12 +138,14 @@ class Connection:
         """
         mark = f"dlmon-{os.urandom(8).hex()}"
         try:
-            await asyncio.wait_for(self._open(mark), START_S)
+            await asyncio.wait_for(self._open(mark), self._start_s)
         except asyncio.TimeoutError:
-            raise SshError(f"{self.host} did not answer within {START_S:.0f} s") from None
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            raise SshError(f"{self.host} did not answer within {self._start_s:.0f} s") from None
+        except (ConnectionError, asyncio.IncompleteReadError):
             raise await self._why_ended() from None
-        except ValueError:
+        except BundleError as error:
+            raise SshError(f"{self.host} can't be sent dlmon: {error}", False) from None
+        except _NOT_DLMON:
             raise SshError(f"{self.host} answers with something else than dlmon", False) from None
         self._reading = asyncio.create_task(self._read())
 
@@ -202,7 +220,11 @@ class Connection:
             lost = SshError(f"{self.host} sent a line of over 1 MiB: it was left", False)
         except ConnectionError:
             lost = None
-        self.lost = lost or await self._why_ended()
+        self._tell_lost(lost or await self._why_ended())
+
+    def _tell_lost(self, lost: SshError) -> None:
+        """Tell all who wait for an answer that none comes."""
+        self.lost = lost
         takers, self._takers = list(self._takers.values()), {}
         for take in takers:
             take({"lost": True})
@@ -213,11 +235,17 @@ class Connection:
             answer = json.loads(line)
             number = answer.pop("id")
             take = self._takers[number]
+            # That a connection is lost is ours to say.
+            answer.pop("lost", None)
+            cleaned = {
+                clean(key, 200): value if key in _RAW else _cleaned(value)
+                for key, value in answer.items()
+            }
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             return
         if "end" in answer or "error" in answer:
             del self._takers[number]
-        take({key: value if key in _RAW else _cleaned(value) for key, value in answer.items()})
+        take(cleaned)
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None
@@ -238,8 +266,11 @@ class Connection:
             if task is not None:
                 task.cancel()
         self._stdin.close()
+        if self.lost is None:
+            self._tell_lost(SshError(f"{self.host}: the connection was closed"))
         if self._process.returncode is None:
-            end_process(self._process.pid, signal.SIGTERM)
+            # Its ProxyCommand as well, which may wait for something else than the end of its input.
+            end_group(self._process.pid, signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._process.wait(), _EXIT_S)
 
@@ -254,8 +285,12 @@ class Connection:
         return self._process.stdout
 
 
-async def connect(host: str) -> Connection:
+async def connect(host: str, start_s: float = START_S) -> Connection:
     """Return a connection to a host whose agent answers.
+
+    Args:
+        host: where to.
+        start_s: how long it may take until then.
 
     Raises:
         HostError: what is named can't be a host.
@@ -270,7 +305,7 @@ async def connect(host: str) -> Connection:
         # Ctrl-C is for us.
         start_new_session=True,
     )
-    connection = Connection(host, process)
+    connection = Connection(host, process, start_s)
     try:
         await connection.open()
     except BaseException:

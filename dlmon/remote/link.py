@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.remote.connection import Answer, Box, Connection, connect
 from dlmon.remote.hosts import HostError
@@ -178,15 +179,20 @@ class Link:
         while True:
             try:
                 connection = await self._connect(self.host)
-            except (SshError, HostError, OSError) as error:
-                self._report_lost(error if isinstance(error, SshError) else SshError(str(error)))
+            except SshError as error:
+                self._report_lost(error)
+            except (HostError, OSError) as error:
+                self._report_lost(SshError(str(error), may_pass=isinstance(error, OSError)))
             else:
-                failures = 0
+                began_ns = self._clock()
                 try:
                     await self._serve(connection)
                 finally:
                     self._connection = None
                     await connection.close()
+                # One that is lost at once, again and again, is tried less and less often too.
+                if self._clock() - began_ns > SILENCE_S * 1e9:
+                    failures = 0
             delay_s = BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)]
             failures += 1
             await self._wait_to_retry(delay_s)
@@ -238,6 +244,9 @@ class Link:
             self._answered_at_ns = now_ns
             their_ns, their_wall = answer.get("t"), answer.get("wall")
             if not isinstance(their_ns, int) or not isinstance(their_wall, (int, float)):
+                return
+            # A box may say anything; what no clock shows would be an error where it is used.
+            if not (0 <= their_ns <= LARGEST and 0 <= their_wall <= LARGEST):
                 return
             half_ns = (now_ns - sent_ns) // 2
             self._round_trips.append(

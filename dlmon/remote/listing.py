@@ -63,8 +63,10 @@ def _read(answer: Answer) -> ListedSession | None:
         header, result = decode(answer["header"]), None
         if answer.get("result") is not None:
             result = decode(answer["result"])
-        session, file, size = str(answer["session"]), str(answer["file"]), int(answer["size"])
-    except (RecordError, KeyError, TypeError, ValueError, RecursionError):
+        session, file, size = answer["session"], answer["file"], int(answer["size"])
+    except (RecordError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
+        return None
+    if not isinstance(session, str) or not isinstance(file, str):
         return None
     if not _ID.fullmatch(session) or "/" in file or not is_log(Path(file)):
         return None

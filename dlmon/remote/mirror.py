@@ -148,7 +148,7 @@ class Mirror:
             self._follow(answer)
         except OSError as error:
             self._fail(f"the copy of the log can't be written: {reason_of(error)}", FAILED)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OverflowError, TypeError, ValueError):
             self._fail(f"{self.link.host} sent no log that can be copied", FAILED)
         self._changed.set()
 
@@ -158,12 +158,15 @@ class Mirror:
             text = f"{self.link.host}: {answer['error']}"
             self._fail(text, code if isinstance(code, int) else FAILED)
         elif "file" in answer:
-            file = str(answer["file"])
+            file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
             if file != self.path.name:
                 self.path = self._open(file)
-            self._at, self._size = int(answer["at"]), int(answer["size"])
+            # It goes on where the copy is known to be right, or sends all of it.
+            if not 0 <= at <= os.fstat(self._fd).st_size:
+                raise ValueError
+            self._at, self._size = at, size
         elif "text" in answer:
-            self._write(int(answer["at"]), str(answer["text"]).encode("latin-1"))
+            self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
         elif "name" in answer:
             self._keep_label(answer["name"], answer["note"])
         elif "status" in answer:
@@ -189,8 +192,10 @@ class Mirror:
         """Put what arrived behind what is there; a copy of something else makes way."""
         if at != self._at or at > os.fstat(self._fd).st_size:
             raise ValueError
-        if os.pread(self._fd, len(data), at) != data:
-            if os.fstat(self._fd).st_size > at:
+        there = os.pread(self._fd, len(data), at)
+        if there != data:
+            # Another viewer may copy the same, and be ahead or behind: what is right stays.
+            if not data.startswith(there):
                 os.ftruncate(self._fd, at)
             done = 0
             while done < len(data):
@@ -210,3 +215,9 @@ class Mirror:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

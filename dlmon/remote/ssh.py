@@ -30,6 +30,8 @@ _OPTIONS = (
     "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
     "ClearAllForwardings=yes",
+    # What a person may have set for their own sessions: ssh takes no command beside it.
+    "RemoteCommand=none",
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
@@ -53,7 +55,10 @@ _EXPLANATIONS = (
     (re.compile(r"connection refused", re.I), "refuses connections by ssh"),
     (re.compile(r"timed out|timeout", re.I), f"does not answer within {CONNECT_S} s"),
     (re.compile(r"no route to host|network is unreachable", re.I), "can't be reached"),
+    (re.compile(r"connection (\S+ )*(closed|reset)|broken pipe", re.I), "closed the connection"),
 )
+# Its exit code says nothing of it.
+_NO_PYTHON_BY_CSH = re.compile(r"^(exec|python3): command not found", re.I | re.M)
 
 
 class SshError(Exception):
@@ -97,11 +102,12 @@ def explain(host: str, errors: str, exit_code: int | None) -> SshError:
         errors: what ssh, or the shell there, wrote to stderr.
         exit_code: ssh's own; None where it was killed here.
     """
-    for pattern, words in _EXPLANATIONS:
+    # Any other code is the command's: what a shell there says is not said by ssh.
+    for pattern, words in _EXPLANATIONS if exit_code in (255, None) else ():
         if pattern.search(errors):
             may_pass = "{host}" not in words
             return SshError(f"{host} {words.format(host=host)}", may_pass)
-    if exit_code in (126, 127):
+    if exit_code in (126, 127) or _NO_PYTHON_BY_CSH.search(errors):
         why = "has no python3 that a command over ssh can run; dlmon needs Python 3.10 there"
         return SshError(f"{host} {why}", False)
     lines = [clean(line, 200) for line in errors.splitlines() if clean(line).strip()]

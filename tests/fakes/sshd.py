@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import psutil
-from fakes.sessions import eventually
+from fakes.sessions import children_of, eventually
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _CONFIG = """\
@@ -75,6 +76,8 @@ class Sshd:
             "PATH": f"{network.python_folder}:{os.environ['PATH']}",
             **(environment or {}),
         }
+        for variable in [name for name, value in variables.items() if value is None]:
+            del variables[variable]
         config = self.folder / "sshd_config"
         config.write_text(
             _CONFIG.format(
@@ -100,21 +103,28 @@ class Sshd:
 
     def connections(self):
         """Return the processes that serve a connection; each ends it by its own end."""
-        return psutil.Process(self.process.pid).children()
+        return children_of(self.process.pid)
 
     def cut(self):
         """Cut all connections, and wait until they are gone."""
         for process in self.connections():
-            for each in (*process.children(), process):
+            for each in (*children_of(process.pid), process):
                 # The session's own processes end by themselves, as on a real box.
-                if each.name().startswith("sshd"):
-                    each.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if each.name().startswith("sshd"):
+                        each.kill()
         eventually(lambda: not self.connections(), f"the connections to {self.name} to end")
 
     def stop(self):
         """End it, with all connections."""
+        connections = self.connections()
         self.process.terminate()
         self.process.wait(20)
+        for process in connections:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        # One that was just begun holds the port a little longer.
+        eventually(lambda: not self._answers(), f"nothing to listen for {self.name}")
 
 
 class Network:

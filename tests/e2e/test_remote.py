@@ -1,0 +1,1009 @@
+"""Other machines over ssh: real sshd processes on loopback, each a box with a home of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.recorded import recorded_session
+from fakes.sessions import DEADLINE_S, FAKES, is_alive
+from fakes.sshd import Network, lacks_sshd
+
+from dlmon.launch.bundle import hash_of
+from dlmon.launch.children import end_process
+from dlmon.launch.sensing import Sensing
+from dlmon.log.directory import NoSuchLog
+from dlmon.log.folder import LogError
+from dlmon.records import Facts, Machine, Status, decode, encode
+from dlmon.records.sanitize import clean
+from dlmon.remote import connection as connections
+from dlmon.remote.connection import RefusedRequest, connect, connected
+from dlmon.remote.follower import find_remote, follow_remote
+from dlmon.remote.link import Link, linked
+from dlmon.remote.listing import listed_sessions
+from dlmon.remote.machine import RemoteMachine
+from dlmon.remote.mirror import mirror_directory
+from dlmon.remote.payload import Part, parts
+from dlmon.remote.ssh import SshError
+
+pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+
+AGENT = FAKES / "agent.py"
+
+
+# ---- the network, and what is left on it ----
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    made = Network(tmp_path_factory.mktemp("network"), sys.executable)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.environment().items():
+            patch.setenv(name, value)
+        yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def box(network):
+    """A box that nothing is wrong with."""
+    return network.add("box")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """Keep this test's copies of logs out of the person's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def processes_of(folder):
+    """Return the processes that run on the boxes: their home lies in the network's folder."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            home = [value for value in environment if value.startswith(f"HOME={folder}/".encode())]
+            if home and is_alive(pid):
+                found.append(pid)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on_a_box_afterwards(network):
+    yield
+    deadline = time.monotonic() + 10.0
+    while (left := processes_of(network.folder)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for pid in left:
+        end_process(pid, signal.SIGKILL)
+    assert not left, f"{len(left)} processes went on on a box"
+
+
+@pytest.fixture
+def stand_in(add, tmp_path):
+    """Return a function that starts a host which says what a script has it say."""
+
+    def begin(script):
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(script))
+        command = shlex.join([sys.executable, str(AGENT), str(path)])
+        return add(more=f"ForceCommand {command}")
+
+    return begin
+
+
+async def soon(condition, what):
+    """Return what `condition` returns once it is true; fail if that takes too long."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:.0f} s in vain for {what}"
+        await asyncio.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def add(network):
+    """Return a function that starts a host of this test's own; it ends with the test."""
+    added = []
+
+    def begin(**settings):
+        added.append(network.add(f"host-{len(network.hosts)}", **settings))
+        return added[-1]
+
+    yield begin
+    for host in added:
+        host.stop()
+
+
+def write_script(path, *lines):
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
+
+async def watched(name, interval_s=0.1, samples=2):
+    """Return the facts and some samples of a host, as they arrive."""
+    facts, found = None, []
+    async with connected(name) as connection:
+        async for answer in connection.ask("watch", interval_s=interval_s):
+            record = decode(json.dumps(answer["record"]))
+            if isinstance(record, Facts):
+                facts = record
+            elif isinstance(record, Machine):
+                found.append(record)
+            if facts is not None and len(found) == samples:
+                break
+    return facts, found
+
+
+async def problem_of(name, **settings):
+    """Return why a host can't be used."""
+    with pytest.raises(SshError) as caught:
+        await connect(name, **settings)
+    sentence = str(caught.value)
+    assert name in sentence
+    assert "\n" not in sentence
+    assert sentence == clean(sentence)
+    return caught.value
+
+
+# ---- what is kept on a box ----
+
+
+async def test_what_was_sent_once_is_not_sent_again(add):
+    host = add()
+    async with connected(host.name) as fresh:
+        assert fresh.box.sent_bytes > 100_000
+    async with connected(host.name) as cached:
+        assert cached.box.sent_bytes == 0
+        assert (await cached.ask_one("ping"))["t"] > 0
+        assert cached.box.python == ".".join(map(str, sys.version_info[:3]))
+
+
+def kept_folders(host):
+    return host.cache / "dlmon" / "boxes"
+
+
+async def test_what_is_kept_on_a_box_is_for_its_owner_alone(add):
+    host = add()
+    async with connected(host.name):
+        pass
+    found = [kept_folders(host), *kept_folders(host).rglob("*")]
+    modes = {
+        (path.is_dir(), stat.S_IMODE(path.lstat().st_mode))
+        for path in found
+        if "__pycache__" not in path.parts
+    }
+    assert modes == {(True, 0o700), (False, 0o600)}
+
+
+async def test_a_file_that_was_changed_on_a_box_is_replaced_before_it_runs(add, tmp_path):
+    host = add()
+    async with connected(host.name):
+        pass
+    (changed,) = kept_folders(host).glob("*/dlmon/remote/agent.py")
+    original = changed.read_bytes()
+    witness = tmp_path / "was-run"
+    changed.write_bytes(f"open({str(witness)!r}, 'w')\n".encode() + original)
+    async with connected(host.name) as repaired:
+        # The part that holds it, and no other.
+        assert repaired.box.sent_bytes == len(parts()[0].archive())
+    assert changed.read_bytes() == original
+    assert not witness.exists()
+
+
+async def test_only_what_was_unused_for_a_month_is_removed(add):
+    host = add()
+    async with connected(host.name):
+        pass
+    folder = kept_folders(host)
+    old, recent = folder / ("0" * 32), folder / ("1" * 32)
+    for path, days in ((old, 31), (recent, 29)):
+        (path / "dlmon").mkdir(parents=True)
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    async with connected(host.name):
+        pass
+    assert not old.exists()
+    assert recent.exists()
+    assert {part.hash for part in parts()} <= {path.name for path in folder.iterdir()}
+
+
+async def test_two_that_connect_to_a_fresh_box_at_once_both_get_in(add):
+    host = add()
+    one, other = await asyncio.gather(connect(host.name), connect(host.name))
+    await asyncio.gather(one.close(), other.close())
+    names = {path.name for path in kept_folders(host).iterdir() if path.name[0] != "."}
+    assert names == {part.hash for part in parts()}
+
+
+async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
+    host = add(environment={"XDG_CACHE_HOME": "/dev/null/cache"})
+    async with connected(host.name) as fresh:
+        assert fresh.box.sent_bytes
+    kept = host.home / "run" / f"dlmon-{os.geteuid()}"
+    assert {path.name for path in kept.iterdir()} == {part.hash for part in parts()}
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    async with connected(host.name) as cached:
+        assert cached.box.sent_bytes == 0
+
+
+async def test_without_a_folder_of_the_session_the_temporary_one_is_taken(add, tmp_path):
+    host = add(
+        environment={
+            "XDG_CACHE_HOME": "/dev/null/cache",
+            "XDG_RUNTIME_DIR": None,
+            "TMPDIR": tmp_path,
+        }
+    )
+    async with connected(host.name) as fresh:
+        assert fresh.box.sent_bytes
+    assert (tmp_path / f"dlmon-{os.geteuid()}").is_dir()
+
+
+async def test_a_full_disk_has_it_kept_elsewhere(add):
+    host = add()
+    host.cache.mkdir()
+    mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", host.cache)
+    mounting = await asyncio.create_subprocess_exec(*mount, stderr=subprocess.DEVNULL)
+    if await mounting.wait() != 0:
+        pytest.skip("nobody but root may mount a file system that is full soon")
+    try:
+        async with connected(host.name) as fresh:
+            assert fresh.box.sent_bytes
+        assert (host.home / "run" / f"dlmon-{os.geteuid()}").is_dir()
+        assert not list(kept_folders(host).iterdir())
+    finally:
+        unmounting = await asyncio.create_subprocess_exec("umount", host.cache)
+        await unmounting.wait()
+
+
+async def test_a_box_that_nothing_can_be_written_on_is_refused_in_a_sentence(add, tmp_path):
+    script = write_script(tmp_path / "no-files", "ulimit -f 0", 'eval "$SSH_ORIGINAL_COMMAND"')
+    host = add(environment={"TMPDIR": tmp_path / "nowhere"}, more=f"ForceCommand {script}")
+    shared = Path("/dev/shm") / f"dlmon-{os.geteuid()}"
+    was_there = shared.exists()
+    try:
+        problem = await problem_of(host.name)
+    finally:
+        if not was_there:
+            with contextlib.suppress(OSError):
+                shared.rmdir()
+    assert str(problem).startswith(f"{host.name} has no room for dlmon's files: ")
+    assert not problem.may_pass
+
+
+# ---- the Python of a box ----
+
+
+def find_python(version):
+    """Return an interpreter of a version, by PATH or as pyenv keeps them; skip without one."""
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
+    for path in (shutil.which(f"python{version}"), *map(str, kept)):
+        command = [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        if path and subprocess.run(command, capture_output=True).stdout.strip().decode() == version:
+            return path
+    pytest.skip(f"there is no Python {version} here")
+
+
+@pytest.fixture
+def with_pythons(add, tmp_path):
+    """Return a function that starts a host on which nothing but some interpreters can be run."""
+
+    def begin(**pythons):
+        folder = tmp_path / "path"
+        folder.mkdir()
+        for name, python in pythons.items():
+            (folder / name.replace("_", ".")).symlink_to(python)
+        return add(environment={"PATH": folder})
+
+    return begin
+
+
+def fields_of(record):
+    return {key: type(value) for key, value in vars(record).items() if value is not None}
+
+
+async def local_readings():
+    facts, samples = [], []
+    sensing = Sensing(0.1, facts.append, samples.append, lambda text: None)
+    sensing.start()
+    try:
+        await soon(lambda: facts and len(samples) >= 2, "a local sample")
+    finally:
+        sensing.close()
+    return facts[0], samples[:2]
+
+
+async def test_a_box_gives_what_this_machine_gives(box):
+    facts, samples = await watched(box.name)
+    local_facts, local_samples = await local_readings()
+    assert facts.host == local_facts.host
+    assert fields_of(facts.machine) == fields_of(local_facts.machine)
+    assert facts.machine.cpu_model == local_facts.machine.cpu_model
+    assert facts.machine.memory_mib == local_facts.machine.memory_mib
+    assert fields_of(samples[0]) == fields_of(local_samples[0])
+    assert fields_of(samples[0].cpu) == fields_of(local_samples[0].cpu)
+    assert fields_of(samples[0].memory) == fields_of(local_samples[0].memory)
+
+
+async def test_a_box_without_psutil_gives_readings_too(add, tmp_path, monkeypatch):
+    # psutil is compiled, so a box of another kind is not sent it.
+    ours = parts()
+    monkeypatch.setattr(connections, "parts", lambda: [p for p in ours if p.system is None])
+    (tmp_path / "psutil.py").write_text("raise ImportError('not for this system')\n")
+    host = add(environment={"PYTHONPATH": tmp_path})
+    facts, samples = await watched(host.name)
+    assert facts.machine.cores
+    assert facts.machine.memory_mib
+    assert all(sample.cpu.pct is not None for sample in samples)
+    assert all(sample.memory.used_mib for sample in samples)
+    assert [path.name for path in kept_folders(host).iterdir()] == [ours[0].hash]
+
+
+async def test_python_3_10_runs_the_agent_and_the_sensors(with_pythons):
+    host = with_pythons(python3=find_python("3.10"))
+    async with connected(host.name) as connection:
+        assert connection.box.python.startswith("3.10.")
+    facts, samples = await watched(host.name)
+    assert facts.machine.cores
+    assert all(sample.cpu.pct is not None for sample in samples)
+
+
+@pytest.mark.parametrize("old", ["3.6", "3.9"])
+async def test_a_newer_python_beside_one_that_is_too_old_is_used(with_pythons, old):
+    host = with_pythons(python3=find_python(old), python3_11=find_python("3.11"))
+    async with connected(host.name) as connection:
+        assert connection.box.python.startswith("3.11.")
+        assert (await connection.ask_one("ping"))["t"] > 0
+
+
+async def test_what_bears_the_name_of_a_newer_python_and_runs_none_is_passed_over(
+    with_pythons, tmp_path
+):
+    stand_in = write_script(tmp_path / "shim", "echo 'not installed' >&2", "exit 127")
+    host = with_pythons(
+        python3=find_python("3.9"), python3_12=stand_in, python3_11=find_python("3.11")
+    )
+    async with connected(host.name) as connection:
+        assert connection.box.python.startswith("3.11.")
+
+
+@pytest.mark.parametrize("old", ["3.6", "3.9"])
+async def test_a_python_that_is_too_old_is_refused_in_a_sentence(with_pythons, old):
+    host = with_pythons(python3=find_python(old))
+    problem = await problem_of(host.name)
+    assert f"{host.name} has Python {old}." in str(problem)
+    assert "dlmon needs 3.10 or newer there" in str(problem)
+    assert not problem.may_pass
+
+
+async def test_a_box_without_python_is_refused_in_a_sentence(with_pythons):
+    host = with_pythons()
+    problem = await problem_of(host.name)
+    assert str(problem) == (
+        f"{host.name} has no python3 that a command over ssh can run; dlmon needs Python 3.10 there"
+    )
+    assert not problem.may_pass
+
+
+# ---- shells, noise and hosts that say nothing ----
+
+ORIGINAL = 'exec sh -c "$SSH_ORIGINAL_COMMAND"'
+
+
+async def test_what_a_login_shell_prints_is_passed_over(add, tmp_path):
+    script = write_script(
+        tmp_path / "noise",
+        "echo 'Welcome! {\"id\": 1}'; echo 'dlmon-0000 {}'; printf 'no end of line'",
+        "echo 'Permission denied, connection refused' >&2",
+        ORIGINAL,
+    )
+    host = add(more=f"ForceCommand {script}")
+    async with connected(host.name) as connection:
+        assert (await connection.ask_one("ping"))["t"] > 0
+
+
+@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh", "dash", "bash"])
+async def test_any_login_shell_runs_what_is_sent(add, tmp_path, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = write_script(tmp_path / "shell", f'exec {shell} -c "$SSH_ORIGINAL_COMMAND"')
+    host = add(more=f"ForceCommand {script}")
+    async with connected(host.name) as connection:
+        assert (await connection.ask_one("ping"))["t"] > 0
+
+
+@pytest.mark.parametrize("shell", ["tcsh", "fish", "zsh", "dash", "bash"])
+async def test_any_login_shell_can_be_without_python(add, tmp_path, shell):
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"{shell} is not installed")
+    script = write_script(tmp_path / "shell", f'exec {path} -c "$SSH_ORIGINAL_COMMAND"')
+    host = add(more=f"ForceCommand {script}", environment={"PATH": tmp_path / "empty"})
+    problem = await problem_of(host.name)
+    assert "has no python3 that a command over ssh can run" in str(problem)
+
+
+@pytest.mark.parametrize("noise", ["hello\n", "no end of line "])
+async def test_a_host_that_prints_for_ever_is_left_with_a_sentence(stand_in, noise):
+    host = stand_in({"instead": noise * 1000, "forever": True})
+    problem = await problem_of(host.name)
+    assert str(problem) == f"{host.name} answers with something else than dlmon"
+    assert not problem.may_pass
+
+
+async def test_a_host_that_says_nothing_is_left_when_its_time_is_up(add):
+    host = add(options="  ProxyCommand sleep 100\n")
+    problem = await problem_of(host.name, start_s=0.5)
+    assert "did not answer within" in str(problem)
+    assert problem.may_pass
+
+
+async def test_a_host_that_ends_at_once_is_left_with_a_sentence(add):
+    host = add(more="ForceCommand exit 0")
+    assert str(await problem_of(host.name)) == f"{host.name}: dlmon ended there"
+
+
+async def test_a_command_of_the_persons_own_in_the_config_does_not_keep_us_out(add):
+    host = add(options="  RemoteCommand tmux attach\n  RequestTTY force\n")
+    async with connected(host.name) as connection:
+        assert (await connection.ask_one("ping"))["t"] > 0
+
+
+# ---- what ssh refuses ----
+
+
+async def refused(network, name):
+    """Return why ssh doesn't let us in; what it knows of hosts stays as it is."""
+    before = network.known_hosts.read_bytes()
+    problem = await problem_of(name)
+    assert network.known_hosts.read_bytes() == before
+    return str(problem).removeprefix(name + " "), problem.may_pass
+
+
+async def test_a_host_key_that_changed_is_never_passed_over(network, add):
+    host = add(known=False)
+    with network.known_hosts.open("a") as known:
+        other = network.key.with_suffix(".pub").read_text()
+        known.write(f"{host.name} {other}")
+    assert await refused(network, host.name) == (
+        f"shows another host key than it did before: find out why, then run ssh {host.name} once",
+        False,
+    )
+
+
+async def test_a_host_key_that_is_not_known_is_never_taken(network, add):
+    host = add(known=False)
+    assert await refused(network, host.name) == (
+        f"has a host key that is not known yet: run ssh {host.name} once, and check it",
+        False,
+    )
+
+
+async def test_a_host_that_wants_another_key_lets_nobody_in(network, add):
+    host = add()
+    (host.folder / "authorized_keys").write_text("")
+    assert await refused(network, host.name) == (
+        "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id "
+        f"{host.name}, first",
+        False,
+    )
+
+
+async def test_a_host_name_that_nobody_knows_may_be_known_later(network, box):
+    assert await refused(network, "nowhere.invalid") == ("is not known: no such host name", True)
+
+
+async def test_a_port_that_nobody_listens_at_may_be_listened_at_later(network, add):
+    host = add()
+    host.stop()
+    assert await refused(network, host.name) == ("refuses connections by ssh", True)
+
+
+async def test_no_ssh_here_is_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SshError, match="there is no ssh on this machine") as caught:
+        await connect("box")
+    assert not caught.value.may_pass
+
+
+# ---- ways to a box ----
+
+
+async def test_a_box_behind_another_is_reached(network, box, add):
+    behind = add(options=f"  ProxyJump {box.name}\n")
+    async with connected(behind.name) as connection:
+        assert (await connection.ask_one("ping"))["t"] > 0
+        assert box.connections()
+    # The ssh that jumps ends with it.
+    await soon(lambda: not box.connections(), "the jump to end")
+
+
+THROTTLED = """
+import os, select, socket, sys, time
+link = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+while True:
+    for source in select.select([0, link], [], [])[0]:
+        data = os.read(0, 1000) if source == 0 else link.recv(1000)
+        if not data:
+            sys.exit()
+        time.sleep(len(data) / 20_000)
+        link.sendall(data) if source == 0 else os.write(1, data)
+"""
+
+
+async def test_a_slow_link_is_slow_and_works(add, box, tmp_path):
+    async with connected(box.name):
+        pass
+    throttle = tmp_path / "throttle.py"
+    throttle.write_text(THROTTLED)
+    host = add(
+        environment={"XDG_CACHE_HOME": box.cache},
+        options=f"  ProxyCommand {sys.executable} {throttle} %p\n",
+    )
+    facts, samples = await watched(host.name)
+    assert facts.machine.cores
+    assert samples
+
+
+# ---- links ----
+
+
+@contextlib.asynccontextmanager
+async def watching(*names):
+    """Hold links to hosts, and a machine on each."""
+    machines = [RemoteMachine(Link(name), interval_s=0.2) for name in names]
+    for machine in machines:
+        machine.link.start()
+        machine.start()
+    try:
+        yield machines
+    finally:
+        await asyncio.gather(*(machine.link.close() for machine in machines))
+
+
+async def test_eight_boxes_at_once_each_give_samples_whatever_becomes_of_one(add, box):
+    async with connected(box.name):
+        pass
+    hosts = [add(environment={"XDG_CACHE_HOME": box.cache}) for _ in range(8)]
+    async with watching(*(host.name for host in hosts)) as machines:
+        await soon(lambda: all(m.history.latest for m in machines), "a sample of each")
+        hosts[0].stop()
+        await soon(lambda: not machines[0].link.is_up, "the loss of one")
+        seen = [machine.history.latest.t for machine in machines]
+        others = list(zip(machines, seen, strict=True))[1:]
+        await soon(lambda: all(m.history.latest.t > t for m, t in others), "more of the others")
+        assert all(machine.link.is_up and machine.link.connections == 1 for machine, _ in others)
+        await soon(lambda: "refuses" in (machines[0].link.problem or ""), "its next try")
+        hosts[0].start()
+        machines[0].link.retry_now()
+        await soon(lambda: machines[0].history.latest.t > seen[0], "samples after its return")
+
+
+async def test_the_clock_of_a_box_is_known(box):
+    async with watching(box.name) as (machine,):
+        await soon(lambda: machine.link.times and machine.history.latest, "a round trip")
+        # It is this machine's.
+        times = machine.link.times
+        assert abs(times.monotonic_ns) <= times.round_trip_s * 1e9
+        assert abs(times.wall_s) <= times.round_trip_s + 0.1
+        assert abs(machine.now() - time.monotonic_ns()) < 5e9
+        assert machine.age_s < 5
+
+
+# ---- sessions ----
+
+
+@pytest.fixture(scope="module")
+def scripted_parts():
+    """What is sent, with the scripted workload in place of the real ones, and a Keras to be."""
+    anywhere, *compiled = parts()
+    files = {
+        **anywhere.files,
+        "workloads/__main__.py": (FAKES / "workload.py").read_bytes(),
+        "keras/__init__.py": b"",
+    }
+    return [Part(hash_of(files), files, None), *compiled]
+
+
+@pytest.fixture
+def trainer(add, scripted_parts, monkeypatch):
+    """A box whose workload is the scripted one."""
+    monkeypatch.setattr(connections, "parts", lambda: scripted_parts)
+    return add()
+
+
+async def start_run(link, **options):
+    """Start a session on a box and return its id."""
+    job = {
+        "workload": "fake",
+        "options": {"interval": 0.25, **options},
+        "log_dir": "",
+        "device": "cpu",
+        "interval_s": 0.25,
+    }
+    return (await link.ask_one("launch", job=job))["session"]
+
+
+def log_on(host, session):
+    return host.log_dir / session / "session.jsonl"
+
+
+def poll_status(follower):
+    follower.poll()
+    return follower.status
+
+
+async def test_a_run_is_started_named_and_followed_to_its_end(trainer):
+    async with linked(trainer.name) as link:
+        # Long beside what a list says of it.
+        session = await start_run(link, epochs=20, steps=500, step_s=0)
+        await link.ask_one("name", session=session, name="first", note="why")
+        follower = await follow_remote(link, "first")
+        await soon(lambda: poll_status(follower) == Status.COMPLETED, "its end")
+        assert follower.problem is None
+        assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
+        assert follower.snapshot().progress.epochs == 20
+        (listed,) = await listed_sessions(link)
+        assert (listed.session, listed.label.name, listed.label.note) == (session, "first", "why")
+        assert (listed.status, listed.result.status) == (Status.COMPLETED, Status.COMPLETED)
+        assert json.loads((follower.path.parent / "label.json").read_text())["name"] == "first"
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in follower.path.parent.iterdir()}
+        assert modes == {0o600}
+        follower.close()
+        # What is here already is not sent again.
+        before = link.received_bytes
+        again = await follow_remote(link, session)
+        assert link.received_bytes - before < follower.path.stat().st_size / 2
+        again.close()
+
+
+async def test_a_run_goes_on_while_the_connection_is_cut_and_its_copy_is_whole(trainer, tmp_path):
+    go = tmp_path / "go"
+    async with linked(trainer.name) as link:
+        session = await start_run(
+            link, epochs=2, steps=20, script={"end of epoch 0": [["wait_for", str(go)]]}
+        )
+        follower = await follow_remote(link, session)
+        await soon(lambda: follower.poll() or follower.snapshot().progress, "its first batches")
+        trainer.cut()
+        await soon(lambda: not link.is_up, "the loss")
+        follower.poll()
+        assert follower.status == Status.RUNNING
+        assert trainer.name in follower.problem
+        assert "next try in" in follower.problem or "connecting" in follower.problem
+        assert not follower.stop()
+        go.touch()
+        await soon(lambda: poll_status(follower) == Status.COMPLETED, "its end")
+        assert follower.problem is None
+        assert link.connections == 2
+        assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
+        follower.close()
+
+
+async def test_a_run_outlives_the_connection_and_is_stopped_over_another(trainer):
+    async with linked(trainer.name) as link:
+        session = await start_run(link, epochs=1000, steps=1000)
+    await soon(lambda: not trainer.connections(), "the connection to end")
+    async with linked(trainer.name) as link:
+        follower = await follow_remote(link, "last")
+        assert follower.session.header.id == session
+        at = follower.path.stat().st_size
+        await soon(lambda: follower.path.stat().st_size > at, "more of it")
+        running = await running_on(link, session)
+        assert running["workload"] == "fake"
+        assert running["samples_per_second"] is None or running["samples_per_second"] > 0
+        assert follower.stop()
+        await soon(lambda: poll_status(follower) == Status.STOPPED, "its end")
+        assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
+        with pytest.raises(RefusedRequest, match=f"{session} is not running: it is stopped"):
+            await link.ask_one("stop", session=session)
+        follower.close()
+
+
+async def running_on(link, session):
+    async for answer in link.ask("running", interval_s=0.1):
+        for each in answer["sessions"]:
+            if each["session"] == session and each["epoch"]:
+                return each
+    raise AssertionError("the box listed no such session")
+
+
+async def test_python_3_10_runs_the_supervisor(with_pythons, scripted_parts, monkeypatch):
+    monkeypatch.setattr(connections, "parts", lambda: scripted_parts)
+    host = with_pythons(python3=find_python("3.10"))
+    async with linked(host.name) as link:
+        session = await start_run(link, epochs=1, steps=20)
+        follower = await follow_remote(link, session)
+        await soon(lambda: poll_status(follower) == Status.COMPLETED, "its end")
+        assert follower.session.header.versions["python"].startswith("3.10.")
+        assert follower.path.read_bytes() == log_on(host, session).read_bytes()
+        follower.close()
+
+
+async def test_what_a_box_refuses_is_a_sentence_that_names_it(box):
+    async with linked(box.name) as link:
+        with pytest.raises(RefusedRequest, match=f"^{box.name}: .* has no Keras: name a Python"):
+            await start_run(link)
+        with pytest.raises(RefusedRequest, match=f"^{box.name}: there are no sessions in "):
+            await find_remote(link, "last")
+        with pytest.raises(RefusedRequest, match="is named by its id or name, not by a path"):
+            await find_remote(link, "/etc/passwd")
+        with pytest.raises(RefusedRequest, match='this version of dlmon knows no "dance"'):
+            await link.ask_one("dance")
+        # And the connection goes on.
+        assert (await link.ask_one("ping"))["t"] > 0
+
+
+# ---- a host that means harm ----
+
+EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e\r\nline\x00"
+DEEP = '{"id": @, "sessions": ' + "[" * 700 + "]" * 700 + "}"
+DEEPER = '{"id": @, "record": ' + '{"a":' * 50_000
+END = '{"id": @, "end": true}'
+HEADER, *RECORDS = recorded_session(epochs=1)
+# Answers that no agent gives, to any request.
+NONSENSE = [
+    "",
+    "nothing",
+    "{",
+    "null",
+    "[]",
+    "17",
+    '"text"',
+    "{}",
+    '{"id": null}',
+    '{"id": {"a": 1}, "end": true}',
+    '{"id": [1]}',
+    '{"id": 999999, "record": {}, "end": true}',
+    '{"id": -1, "error": "nobody asked"}',
+    '{"id": 1e400, "end": true}',
+    '{"id": @, "lost": true}',
+    '{"id": @, "record": null}',
+    '{"id": @, "record": 1e400}',
+    '{"id": @, "record": {"type": "machine"}}',
+    '{"id": @, "record": {"type": "machine", "t": "now", "cpu": []}}',
+    '{"id": @, "record": {"type": "facts", "host": 7, "machine": {"gpus": 7}}}',
+    '{"id": @, "record": "\\ud800"}',
+    '{"id": @, "sessions": 7}',
+    DEEP,
+    DEEPER,
+]
+
+
+def answer_line(**fields):
+    return json.dumps({"id": "@", **fields}).replace('"id": "@"', '"id": @')
+
+
+def listed_line(**changed):
+    fields = {
+        "session": HEADER.id,
+        "file": "session.jsonl",
+        "size": 100,
+        "status": "running",
+        "name": "mine",
+        "note": None,
+        "header": encode(HEADER).decode(),
+    }
+    return answer_line(**{**fields, **changed})
+
+
+def assert_texts_are_clean(value):
+    if isinstance(value, str):
+        assert value == clean(value)
+    elif isinstance(value, dict):
+        assert_texts_are_clean([*value, *value.values()])
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            assert_texts_are_clean(each)
+    elif hasattr(value, "__dataclass_fields__"):
+        assert_texts_are_clean(vars(value))
+
+
+def files_in(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+async def test_what_a_host_calls_itself_is_clean(stand_in):
+    host = stand_in(
+        {"first": {"python": EVIL, "system": EVIL}, "ready": {"agent": EVIL, "boot_id": EVIL}}
+    )
+    async with connected(host.name) as connection:
+        assert_texts_are_clean(connection.box)
+        assert "red" in connection.box.host_name
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"missing": ["0" * 32]},
+        {"missing": [["a"]]},
+        {"missing": 7},
+        {"missing": None},
+        {"lacks": {"a": EVIL}},
+        {"lacks": "python", "python": EVIL, "executable": EVIL},
+        {"lacks": "room", "why": EVIL},
+    ],
+)
+async def test_a_host_that_asks_for_what_it_may_not_have_gets_nothing(stand_in, first):
+    host = stand_in({"first": first})
+    problem = await problem_of(host.name)
+    assert not problem.may_pass
+    async with contextlib.AsyncExitStack() as stack:
+        with pytest.raises(SshError):
+            await stack.enter_async_context(linked(host.name))
+
+
+async def test_an_error_of_a_host_is_a_clean_sentence(stand_in):
+    host = stand_in(
+        {
+            "answers": {
+                "stop": [answer_line(error=EVIL)],
+                "name": [answer_line(error=[EVIL], code="x")],
+            }
+        }
+    )
+    async with connected(host.name) as connection:
+        for ask in ("stop", "name"):
+            with pytest.raises(RefusedRequest) as caught:
+                await connection.ask_one(ask)
+            assert_texts_are_clean(str(caught.value).replace("\\", ""))
+            assert caught.value.exit_code == 1
+
+
+async def test_a_line_without_an_end_ends_the_connection_with_a_sentence(stand_in):
+    host = stand_in({"answers": {"sessions": ["LONG"]}})
+    async with connected(host.name) as connection:
+        with pytest.raises(SshError, match=f"{host.name} sent a line of over 1 MiB: it was left"):
+            await connection.ask_one("sessions")
+
+
+async def test_a_host_that_ends_while_it_is_asked_is_lost(stand_in):
+    host = stand_in({"answers": {"sessions": ["END"]}})
+    async with connected(host.name) as connection:
+        with pytest.raises(SshError, match=f"{host.name}: dlmon ended there"):
+            await connection.ask_one("sessions")
+        with pytest.raises(SshError, match=f"{host.name}: dlmon ended there"):
+            await connection.ask_one("sessions")
+
+
+async def test_readings_that_are_none_are_passed_over(stand_in):
+    sample = next(record for record in RECORDS if isinstance(record, Machine))
+    named = json.loads(encode(Facts(t=1, wall=1.0, host="", machine=HEADER.machine)))
+    named["host"] = named["machine"]["cpu_model"] = EVIL
+    wrong_clocks = [answer_line(t=t, wall=w) for t, w in ((1e400, 1), (10**400, 1), (-5, -5))]
+    notice = {"type": "notice", "t": 1, "text": EVIL}
+    host = stand_in(
+        {
+            "answers": {
+                "ping": [*NONSENSE, *wrong_clocks, '{"id": @, "t": true, "wall": NaN}', END],
+                "watch": [
+                    *NONSENSE,
+                    answer_line(record=named),
+                    answer_line(record=notice),
+                    answer_line(error=[EVIL]),
+                ],
+                "running": [*NONSENSE, answer_line(record=json.loads(encode(sample))), END],
+            }
+        }
+    )
+    async with watching(host.name) as (machine,):
+        await soon(lambda: machine.host_name != host.name and machine.status, "its facts")
+        assert_texts_are_clean(machine.facts)
+        assert_texts_are_clean([machine.host_name, machine.poll(), machine.status])
+        assert machine.history.latest is None
+        assert machine.now() >= 0
+        assert [answer async for answer in machine.link.ask("running")]
+        assert machine.link.is_up
+        assert machine.link.connections == 1
+
+
+ESCAPING = ["../../x", "..", ".", "a/b", "/etc/x", "", "a\x00b", "x" * 200, ".hidden", EVIL]
+
+
+async def test_only_sessions_that_a_file_can_be_named_after_are_listed(stand_in):
+    lines = [
+        *NONSENSE,
+        *(listed_line(session=session) for session in [*ESCAPING, None, 7.5, ["a"], {}]),
+        *(listed_line(file=file) for file in [*ESCAPING, "notes.txt", "../session.jsonl", 7, None]),
+        *(listed_line(size=size) for size in ("many", None, [1])),
+        listed_line(size=1).replace(": 1,", ": 1e400,"),
+        *(listed_line(header=header) for header in (None, {}, "{}", EVIL, "[" * 50_000)),
+        listed_line(result=encode(HEADER).decode()),
+        listed_line(session="good", size=-5, status=EVIL, name=EVIL, note=EVIL),
+        listed_line(session="other", size=10**30, status=["running"], name=["a"], note={}),
+        END,
+    ]
+    host = stand_in({"answers": {"sessions": lines}})
+    async with linked(host.name) as link:
+        found = await listed_sessions(link)
+        # What can't be seen in a name is left out of it, long before it names a file.
+        assert [each.session for each in found] == ["ab", "redline", "good", "other"]
+        assert [each.size for each in found[-2:]] == [0, 10**30]
+        assert {each.status for each in found[-2:]} == {Status.UNKNOWN}
+        assert_texts_are_clean(found)
+        with pytest.raises(NoSuchLog) as caught:
+            await find_remote(link, "good")
+        assert_texts_are_clean(str(caught.value))
+
+
+LOG = b"".join(map(encode, (HEADER, *RECORDS)))
+WHOLE = [
+    answer_line(file="session.jsonl", at=0, size=len(LOG)),
+    answer_line(at=0, text=LOG.decode("latin-1")),
+]
+OVER = [answer_line(status="completed", loss=None), END]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *([answer_line(file=file, at=0, size=9)] for file in ESCAPING),
+        *([answer_line(file=file, at=0, size=9)] for file in ("../session.jsonl", ["a"], None)),
+        [answer_line(file="session.jsonl", at=5, size=9)],
+        [answer_line(file="session.jsonl", at=-5, size=9), answer_line(at=-5, text="log")],
+        [answer_line(file="session.jsonl", at=10**30, size=9)],
+        [answer_line(file="session.jsonl", at="0", size="many")],
+        [answer_line(at=4096, text="log")],
+        [answer_line(at=10**30, text="log")],
+        [answer_line(at=0, text="\u20ac")],
+        [answer_line(at=0, text=None)],
+        [answer_line(at=None, text="log")],
+        [answer_line(name="x")],
+        ['{"id": @, "file": "session.jsonl", "at": 1e400, "size": 1e400}'],
+        [answer_line(error=EVIL, code=[2])],
+    ],
+)
+async def test_an_answer_that_no_log_is_copied_by_is_refused(stand_in, tmp_path, lines):
+    host = stand_in({"answers": {"sessions": [listed_line(), END], "follow": [*lines, *OVER]}})
+    async with linked(host.name) as link:
+        with pytest.raises((RefusedRequest, LogError)) as caught:
+            await follow_remote(link, "mine")
+        assert host.name in str(caught.value)
+        assert_texts_are_clean(str(caught.value))
+        assert link.is_up
+    copied = mirror_directory(host.name) / HEADER.id / "session.jsonl"
+    assert files_in(tmp_path) <= {str(copied.relative_to(tmp_path)), "script.json"}
+    assert copied.read_bytes() in (b"", b"log")
+
+
+async def test_a_log_that_is_sent_among_nonsense_is_copied_as_it_is(stand_in, tmp_path):
+    label = answer_line(name=EVIL, note=EVIL * 1000)
+    named = [label, answer_line(name=7, note=[7]), answer_line(name="../x", note="")]
+    host = stand_in(
+        {
+            "answers": {
+                "sessions": [*NONSENSE, listed_line(size=10**30), END],
+                "follow": [
+                    *NONSENSE,
+                    *WHOLE,
+                    *NONSENSE,
+                    *named,
+                    answer_line(status=EVIL, loss=EVIL),
+                ],
+            }
+        }
+    )
+    async with linked(host.name) as link:
+        follower = await follow_remote(link, "mine")
+        assert follower.path.read_bytes() == LOG
+        follower.poll()
+        assert_texts_are_clean([follower.problem, follower.loss])
+        folder = follower.path.parent
+        label = json.loads((folder / "label.json").read_text())
+        assert_texts_are_clean(label)
+        assert files_in(folder) == {"session.jsonl", "label.json"}
+        assert {path.name for path in folder.parent.parent.iterdir()} == {folder.parent.name}
+        follower.close()

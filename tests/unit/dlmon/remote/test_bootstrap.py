@@ -1,0 +1,175 @@
+"""What runs on a box before dlmon is there: which files it keeps, where, and which it trusts."""
+
+import ast
+import io
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dlmon.launch import bundle
+from dlmon.remote import bootstrap
+
+FILES = {"dlmon/__init__.py": b"", "dlmon/remote/agent.py": b"print()\n", "LICENSE": b"\xff\x00"}
+HASH = bundle.hash_of(FILES)
+
+
+def archive_of(files):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Return a folder in which the files are kept."""
+    bootstrap.keep(str(tmp_path), HASH, archive_of(FILES))
+    return tmp_path / HASH
+
+
+def test_its_text_can_be_read_by_python_3_6():
+    source = Path(bootstrap.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 6))
+    imported = {
+        name.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in node.names
+    }
+    assert imported <= sys.stdlib_module_names
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+
+
+def test_importing_it_runs_nothing():
+    exec(compile(Path(bootstrap.__file__).read_text(), "bootstrap", "exec"), {})
+
+
+def test_both_ends_name_files_by_the_same_hash():
+    assert bootstrap.hash_of(FILES) == bundle.hash_of(FILES)
+    assert bootstrap.hash_of({**FILES, "LICENSE": b""}) != HASH
+    assert bootstrap.hash_of({**FILES, "more": b""}) != HASH
+
+
+def test_what_is_kept_is_whole_and_for_its_owner_alone(kept):
+    assert bootstrap.is_whole(str(kept), HASH)
+    assert {str(p.relative_to(kept)) for p in kept.rglob("*") if p.is_file()} == set(FILES)
+    for path in (kept, *kept.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+
+
+def link_a_file(kept):
+    content = kept / "LICENSE"
+    content.rename(kept.parent / "elsewhere")
+    content.symlink_to(kept.parent / "elsewhere")
+
+
+SPOILED = {
+    "a file that is a link": link_a_file,
+    "a folder that is a link": lambda kept: (kept / "psutil").symlink_to(kept.parent),
+    "a link that leads nowhere": lambda kept: (kept / "psutil.py").symlink_to("nowhere"),
+    "a file that a group may change": lambda kept: (kept / "LICENSE").chmod(0o660),
+    "a file that anybody may change": lambda kept: (kept / "LICENSE").chmod(0o606),
+    "a folder that a group may change": lambda kept: (kept / "dlmon").chmod(0o770),
+    "a top that a group may change": lambda kept: kept.chmod(0o770),
+    "one file more": lambda kept: (kept / "dlmon" / "more.py").touch(),
+    "one file less": lambda kept: (kept / "LICENSE").unlink(),
+    "a file that was changed": lambda kept: (kept / "LICENSE").write_bytes(b"other"),
+    "a file of another name": lambda kept: (kept / "LICENSE").rename(kept / "LICENCE"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_a_folder_with_anything_but_what_it_should_hold_is_not_whole(kept, spoil):
+    spoil(kept)
+    assert not bootstrap.is_whole(str(kept), HASH)
+
+
+def test_a_folder_that_is_not_there_or_empty_is_not_whole(tmp_path):
+    assert not bootstrap.is_whole(str(tmp_path / "nowhere"), HASH)
+    assert not bootstrap.is_whole(str(tmp_path), bundle.hash_of({}))
+
+
+def test_compiled_modules_leave_a_folder_whole(kept):
+    compiled = kept / "dlmon" / "__pycache__"
+    compiled.mkdir(mode=0o775)
+    (compiled / "agent.cpython-311.pyc").touch()
+    assert bootstrap.is_whole(str(kept), HASH)
+
+
+def test_a_folder_that_is_not_whole_makes_way(kept):
+    (kept / "LICENSE").write_bytes(b"other")
+    bootstrap.keep(str(kept.parent), HASH, archive_of(FILES))
+    assert bootstrap.is_whole(str(kept), HASH)
+
+
+def test_what_is_not_what_was_announced_is_not_kept(tmp_path):
+    with pytest.raises(ValueError, match="not what was sent"):
+        bootstrap.keep(str(tmp_path), HASH, archive_of({**FILES, "../more": b""}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_that_another_connection_kept_in_the_meantime_is_taken(kept, monkeypatch):
+    rename = os.rename
+
+    def rename_late(old, new):
+        rename(old, new)
+        if str(old) == str(kept):
+            # The other one is there again before we are.
+            bootstrap.keep(str(kept.parent), HASH, archive_of(FILES))
+
+    monkeypatch.setattr(os, "rename", rename_late)
+    bootstrap.keep(str(kept.parent), HASH, archive_of(FILES))
+    assert bootstrap.is_whole(str(kept), HASH)
+
+
+def test_only_what_was_unused_for_a_month_is_removed(kept):
+    day = 86_400
+    for name, days in (("old", 31), (".unfinished", 31), ("recent", 29), (HASH, 31)):
+        path = kept.parent / name
+        path.mkdir(exist_ok=True)
+        os.utime(path, (time.time() - days * day,) * 2)
+    bootstrap.remove_unused(str(kept.parent), [HASH])
+    assert {path.name for path in kept.parent.iterdir()} == {HASH, "recent"}
+    assert time.time() - kept.stat().st_mtime < day
+
+
+def test_a_folder_of_our_own_is_closed_to_others(tmp_path):
+    path = tmp_path / "a" / "b"
+    bootstrap.own_folder(str(path))
+    path.chmod(0o777)
+    bootstrap.own_folder(str(path))
+    assert path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_a_link_or_a_file_is_not_ours(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises(OSError, match="is not a folder of ours"):
+            bootstrap.own_folder(str(tmp_path / name))
+
+
+def test_the_cache_is_the_first_place_and_relative_ones_are_none(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/c")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/r")
+    own = f"dlmon-{os.geteuid()}"
+    assert bootstrap.places()[:2] == ["/c/dlmon/boxes", f"/r/{own}"]
+    assert bootstrap.places()[-1] == f"/dev/shm/{own}"
+    monkeypatch.setenv("XDG_CACHE_HOME", "c")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "r")
+    monkeypatch.setenv("HOME", "/h")
+    assert bootstrap.places()[0] == "/h/.cache/dlmon/boxes"
+    assert all(map(os.path.isabs, bootstrap.places()))
+
+
+def test_no_temporary_folder_is_one_place_less(monkeypatch):
+    def none():
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(bootstrap.tempfile, "gettempdir", none)
+    assert bootstrap.places()[-1].startswith("/dev/shm/")

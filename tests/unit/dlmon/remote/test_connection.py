@@ -1,0 +1,207 @@
+"""Requests on one connection, with a local process in place of ssh and what it reaches."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+from fakes.sessions import FAKES
+
+from dlmon.exit_codes import FAILED
+from dlmon.launch.bundle import BundleError
+from dlmon.remote import connection as connections
+from dlmon.remote.connection import LONGEST_LINE_BYTES, Connection, RefusedRequest
+from dlmon.remote.ssh import SshError
+
+END = '{"id": @, "end": true}'
+
+
+@pytest.fixture
+async def begin(tmp_path):
+    """Return a function that makes a connection to what a script has it say."""
+    made = []
+
+    async def make(start_s=60.0, command=None, **script):
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(script))
+        process = await asyncio.create_subprocess_exec(
+            *(command or (sys.executable, str(FAKES / "agent.py"), str(path))),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LONGEST_LINE_BYTES,
+            start_new_session=True,
+        )
+        made.append(Connection("box", process, start_s))
+        return made[-1]
+
+    yield make
+    for connection in made:
+        await connection.close()
+
+
+@pytest.fixture
+def opened(begin):
+    async def make(**script):
+        connection = await begin(**script)
+        await connection.open()
+        return connection
+
+    return make
+
+
+async def why_not_opened(connection):
+    with pytest.raises(SshError) as caught:
+        await connection.open()
+    return str(caught.value), caught.value.may_pass
+
+
+async def test_it_is_known_what_answers(opened):
+    connection = await opened(
+        first={"python": "3.12.4", "system": "linux-arm64"}, ready={"agent": "big", "boot_id": "7"}
+    )
+    box = connection.box
+    assert (box.host_name, box.boot_id, box.python, box.system, box.sent_bytes) == (
+        "big",
+        "7",
+        "3.12.4",
+        "linux-arm64",
+        0,
+    )
+
+
+async def test_answers_reach_who_asked_in_their_order(opened):
+    lines = {
+        "first": ['{"id": @, "n": 1}', '{"id": 2, "n": 10}', '{"id": @, "n": 2}', END],
+        "second": ['{"id": @, "n": 11}', END],
+    }
+    connection = await opened(answers=lines)
+    taken = {1: [], 2: []}
+    done = asyncio.Event()
+    connection.send("first", taken[1].append)
+
+    def take(answer):
+        taken[2].append(answer)
+        if "end" in answer:
+            done.set()
+
+    # What is answered before it was asked is passed over.
+    connection.send("second", take)
+    await asyncio.wait_for(done.wait(), 60)
+    assert taken[1] == [{"n": 1}, {"n": 2}, {"end": True}]
+    assert taken[2][-2:] == [{"n": 11}, {"end": True}]
+
+
+async def test_texts_are_cleaned_but_for_those_that_are_read_elsewhere(opened):
+    evil = "\x1b[31mred\x00"
+    fields = {"name": evil, evil: [evil, {"a": evil}], "text": evil, "record": {"a": evil}}
+    line = '{"id": @, ' + json.dumps(fields)[1:]
+    connection = await opened(answers={"all": [line, END]})
+    assert await connection.ask_one("all") == {
+        "name": "red",
+        "red": ["red", {"a": "red"}],
+        "text": evil,
+        "record": {"a": evil},
+    }
+
+
+async def test_a_request_that_is_refused_is_an_error_with_its_exit_code(opened):
+    refusals = ['{"id": @, "error": "no", "code": 2}'], ['{"id": @, "error": "no", "code": "x"}']
+    connection = await opened(answers=dict(zip("ab", refusals, strict=True)))
+    for ask, code in (("a", 2), ("b", FAILED)):
+        with pytest.raises(RefusedRequest, match="box: no") as caught:
+            await connection.ask_one(ask)
+        assert caught.value.exit_code == code
+
+
+async def test_a_request_that_is_left_takes_no_more_answers(opened):
+    connection = await opened(answers={"many": ['{"id": @, "n": 1}'] * 100})
+    async for answer in connection.ask("many"):
+        assert answer == {"n": 1}
+        break
+    assert "t" in await connection.ask_one("ping")
+
+
+async def test_all_who_wait_are_told_of_the_end(opened):
+    connection = await opened(answers={"leave": ["END"]})
+    waiting = [asyncio.create_task(connection.ask_one("nothing")) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(SshError, match="box: dlmon ended there"):
+        await connection.ask_one("leave")
+    for task in waiting:
+        with pytest.raises(SshError, match="box: dlmon ended there"):
+            await task
+
+
+async def test_who_asks_after_the_end_is_told_too(opened):
+    connection = await opened(answers={"leave": ["END"]})
+    for _ in range(2):
+        with pytest.raises(SshError, match="box: dlmon ended there"):
+            await connection.ask_one("leave")
+
+
+async def test_who_waits_when_it_is_closed_is_told(opened):
+    connection = await opened(answers={"nothing": []})
+    waiting = asyncio.create_task(connection.ask_one("nothing"))
+    await asyncio.sleep(0)
+    await connection.close()
+    with pytest.raises(SshError, match="box: the connection was closed"):
+        await waiting
+
+
+async def test_a_host_can_not_say_that_it_is_lost(opened):
+    connection = await opened(answers={"x": ['{"id": @, "lost": true, "n": 1}', END]})
+    assert await connection.ask_one("x") == {"n": 1}
+
+
+@pytest.mark.parametrize("depth", [10, 300, 600, 900, 100_000])
+async def test_answers_that_are_nested_deeply_are_no_error(opened, depth):
+    deep = '{"id": @, "x": ' + "[" * depth + "]" * depth + "}"
+    connection = await opened(answers={"x": [deep, '{"id": @, "n": 1}', END]})
+    answers = [answer async for answer in connection.ask("x")]
+    assert answers[-1] == {"n": 1}
+
+
+async def test_a_line_of_over_a_mebibyte_ends_it_for_good(opened):
+    connection = await opened(answers={"x": ["LONG"]})
+    with pytest.raises(SshError, match="box sent a line of over 1 MiB: it was left") as caught:
+        await connection.ask_one("x")
+    assert not caught.value.may_pass
+
+
+@pytest.mark.parametrize("first", [{"missing": ["?"]}, {"missing": 7}, {"missing": [{}]}])
+async def test_a_host_that_wants_what_we_have_not_is_no_dlmon(begin, first):
+    connection = await begin(first=first)
+    assert await why_not_opened(connection) == (
+        "box answers with something else than dlmon",
+        False,
+    )
+
+
+@pytest.mark.parametrize("noise", ["x\n" * 1000, "x" * 1000])
+async def test_noise_has_its_end(begin, noise):
+    connection = await begin(instead=noise, forever=True)
+    assert await why_not_opened(connection) == (
+        "box answers with something else than dlmon",
+        False,
+    )
+
+
+async def test_what_ends_before_it_says_anything_is_explained(begin):
+    connection = await begin(command=("sh", "-c", "echo Connection refused >&2; exit 255"))
+    assert await why_not_opened(connection) == ("box refuses connections by ssh", True)
+
+
+async def test_what_says_nothing_is_left_in_time(begin):
+    connection = await begin(start_s=0.05, command=("sleep", "100"))
+    assert await why_not_opened(connection) == ("box did not answer within 0 s", True)
+
+
+async def test_a_dlmon_that_can_not_be_sent_is_a_sentence(begin, monkeypatch):
+    def broken():
+        raise BundleError("the package dlmon is not where Python finds packages")
+
+    monkeypatch.setattr(connections, "parts", broken)
+    words, may_pass = await why_not_opened(await begin())
+    assert words.startswith("box can't be sent dlmon: the package dlmon is not where")
+    assert not may_pass

@@ -1,0 +1,167 @@
+"""The command that connects to a host, and why a connection ended, in a sentence."""
+
+import base64
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dlmon.records.sanitize import clean
+from dlmon.remote import bootstrap
+from dlmon.remote.hosts import HostError
+from dlmon.remote.ssh import SshError, bootstrap_line, explain, ssh_command
+
+# What sh, csh, tcsh, fish or zsh read as their own even within single quotes (history, an escape,
+# the end of the quotes or of the line).
+READ_IN_QUOTES = set("'!\\\n")
+
+
+def words_of(errors, exit_code=255):
+    problem = explain("box", errors, exit_code)
+    assert str(problem).startswith("box")
+    assert str(problem) == clean(str(problem))
+    return str(problem).removeprefix("box").lstrip(": "), problem.may_pass
+
+
+@pytest.fixture
+def with_ssh(tmp_path, monkeypatch):
+    ssh = tmp_path / "ssh"
+    ssh.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return str(ssh)
+
+
+def test_a_host_stands_behind_all_options_and_before_the_command_alone(with_ssh):
+    command = ssh_command("me@box")
+    assert command[0] == with_ssh
+    assert command[-3:-1] == ["--", "me@box"]
+    assert command.count("--") == 1
+
+
+def test_a_host_that_ssh_could_take_for_an_option_is_refused(with_ssh):
+    for host in ("-oProxyCommand=x", "--", "", "a b", "a;b", "$(x)"):
+        with pytest.raises(HostError):
+            ssh_command(host)
+
+
+def test_what_a_login_shell_runs_is_one_program_with_one_quoted_word(with_ssh):
+    before, loader, after = ssh_command("box")[-1].split("'")
+    assert (before, after) == ("exec python3 -c ", "")
+    assert not READ_IN_QUOTES & set(loader)
+    assert loader.isascii()
+    compile(loader, "loader", "exec")
+
+
+def test_the_checks_of_host_keys_are_the_persons_own(with_ssh):
+    options = " ".join(ssh_command("box")).lower()
+    assert "batchmode=yes" in options
+    assert "hostkey" not in options
+    assert "knownhosts" not in options
+
+
+def test_a_machine_without_ssh_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SshError, match="install OpenSSH's client") as caught:
+        ssh_command("box")
+    assert not caught.value.may_pass
+
+
+def test_what_is_sent_first_is_one_line_of_the_bootstrap():
+    line = bootstrap_line()
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert zlib.decompress(base64.b64decode(line)) == Path(bootstrap.__file__).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("errors", "words", "may_pass"),
+    [
+        (
+            "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.",
+            "shows another host key than it did before: find out why, then run ssh box once",
+            False,
+        ),
+        (
+            "Host key for box has changed and you have requested strict checking.",
+            "shows another host key than it did before: find out why, then run ssh box once",
+            False,
+        ),
+        (
+            "Host key verification failed.",
+            "has a host key that is not known yet: run ssh box once, and check it",
+            False,
+        ),
+        (
+            "No ED25519 host key is known for box and you have requested strict checking.",
+            "has a host key that is not known yet: run ssh box once, and check it",
+            False,
+        ),
+        (
+            "me@box: Permission denied (publickey,password).",
+            "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id "
+            "box, first",
+            False,
+        ),
+        (
+            "Received disconnect from 10.0.0.1: Too many authentication failures",
+            "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id "
+            "box, first",
+            False,
+        ),
+        (
+            "ssh: Could not resolve hostname box: Name or service not known",
+            "is not known: no such host name",
+            True,
+        ),
+        (
+            "ssh: connect to host box port 22: Connection refused",
+            "refuses connections by ssh",
+            True,
+        ),
+        (
+            "ssh: connect to host box port 22: Connection timed out",
+            "does not answer within 15 s",
+            True,
+        ),
+        ("Timeout, server box not responding.", "does not answer within 15 s", True),
+        ("ssh: connect to host box port 22: No route to host", "can't be reached", True),
+        ("ssh: connect to host box port 22: Network is unreachable", "can't be reached", True),
+        ("Connection to box closed by remote host.", "closed the connection", True),
+        (
+            "kex_exchange_identification: read: Connection reset by peer",
+            "closed the connection",
+            True,
+        ),
+        ("client_loop: send disconnect: Broken pipe", "closed the connection", True),
+        ("something \x1b[31melse\n\n", "something else", True),
+        ("", "the connection was closed", True),
+    ],
+)
+def test_what_ssh_prints_becomes_a_sentence(errors, words, may_pass):
+    assert words_of(errors) == (words, may_pass)
+
+
+@pytest.mark.parametrize(
+    ("errors", "exit_code"),
+    [
+        ("sh: 1: exec: python3: not found", 127),
+        ("bash: /opt/bin/python3: Permission denied", 126),
+        ("python3: Command not found.", 1),
+        ("exec: Command not found.", 1),
+    ],
+)
+def test_a_box_without_python_is_told_from_one_that_lets_nobody_in(errors, exit_code):
+    words, may_pass = words_of(errors, exit_code)
+    assert words.startswith("has no python3 that a command over ssh can run")
+    assert not may_pass
+
+
+def test_what_a_command_on_a_box_says_is_not_taken_for_ssh():
+    errors = "ls: /root: Permission denied\nModuleNotFoundError: No module named 'x'"
+    assert words_of(errors, 1) == ("ModuleNotFoundError: No module named 'x'", True)
+
+
+def test_an_end_without_a_word_is_a_sentence_too():
+    assert words_of("", 0) == ("dlmon ended there", True)
+    assert words_of("", 3) == ("dlmon ended there (3)", True)
+    assert words_of("", None) == ("dlmon ended there", True)

@@ -21,3 +21,5 @@ def _parse_rules(sheet: Stylesheet, css: str, read_from, *rest, **more) -> list[
 def install(monkeypatch) -> None:
     """Have every app take what an earlier one has parsed."""
     monkeypatch.setattr(Stylesheet, "_parse_rules", _parse_rules)
+    # Textual's own is `id` as well, but in Python: it is asked for a hundred times a widget.
+    monkeypatch.setattr(RuleSet, "__hash__", object.__hash__)

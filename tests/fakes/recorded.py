@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -129,23 +130,34 @@ def recorded_session(
         raise ValueError(f"{workload} has no such {reached}")
     if samples is not None:
         trained = replace(trained, samples=samples)
-    recording = _Recording(
-        workload=workload,
-        session_id=session_id or f"20261120-145600-{workload}-7f3a",
-        trained=trained,
-        epochs=epochs,
-        cut_after=cut_after,
-        gpus=gpus,
-        cores=cores,
-        step_us=step_us,
-        steps_cap=steps_cap,
-        nan_loss=nan_loss,
-        silent_s=silent_s,
-        foreign=foreign,
-        begin_wall=begin_wall,
+    return list(
+        _written(
+            reached,
+            ended,
+            status,
+            workload=workload,
+            session_id=session_id or f"20261120-145600-{workload}-7f3a",
+            trained=trained,
+            epochs=epochs,
+            cut_after=cut_after,
+            gpus=gpus,
+            cores=cores,
+            step_us=step_us,
+            steps_cap=steps_cap,
+            nan_loss=nan_loss,
+            silent_s=silent_s,
+            foreign=foreign,
+            begin_wall=begin_wall,
+        )
     )
+
+
+@lru_cache(maxsize=64, typed=True)
+def _written(reached: str, ended: int, status: str, **of_recording: Any) -> tuple[Record, ...]:
+    """Return the records of a session, the same ones for the next test that wants such."""
+    recording = _Recording(**of_recording)
     recording.run(reached, ended, status)
-    return recording.written(status if reached == RESULT else None)
+    return tuple(recording.written(status if reached == RESULT else None))
 
 
 def recorded_machine(

@@ -163,9 +163,11 @@ class OneScreen(DlmonApp):
         self._first = screen
         self.asked: list[Message] = []
 
+    def _first_screen(self) -> Screen:
+        return self._first
+
     def on_mount(self, event: events.Mount) -> None:
         event.prevent_default()
-        self.push_screen(self._first)
 
     def on_base_screen_left(self, message: BaseScreen.Left) -> None:
         if message.screen is self._first:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -89,6 +89,11 @@ class State:
         header = self.records[0]
         assert isinstance(header, SessionHeader)
         return header
+
+    @cached_property
+    def log(self) -> bytes:
+        """What the log holds, as it stands there."""
+        return b"".join(encode(record) for record in self.records)
 
 
 def renamed(records: list[Record], text: str) -> list[Record]:
@@ -556,7 +561,7 @@ def staged(
                 label = Label(f"base {number}", "before the change of the batch size")
                 write_label(earlier, label)
         log = GrowingLog(log_dir, [replace(state.header, id="shown")])
-        log.path.write_bytes(b"".join(encode(record) for record in state.records))
+        log.path.write_bytes(state.log)
         stack.callback(log.drop_lock)
         if not state.locked:
             log.drop_lock()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from fakes import quiet
+from fakes import quiet, style_sheets
 from fakes.recorded import BEGIN_NS
 from fakes.screens import (
     Clock,
@@ -34,6 +34,11 @@ gc.set_threshold(50_000, 20, 50)
 @pytest.fixture(autouse=True)
 def pilots_wait_for_the_screen(monkeypatch):
     quiet.install(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def style_sheets_are_parsed_once(monkeypatch):
+    style_sheets.install(monkeypatch)
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import functools
 import json
 import math
 import types
@@ -92,6 +93,7 @@ def batches_of(durations):
     )
 
 
+@functools.cache
 def strategy_of(cls):
     if cls is Batches:
         return st.lists(COUNT, min_size=1, max_size=5).flatmap(batches_of)

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlmon.statistics.intervals import student_95, student_95_of, student_p
@@ -31,11 +31,13 @@ def test_degrees_needn_t_be_whole():
     assert student_95_of(0.2) == student_95_of(1)
 
 
-# Of one degree (Cauchy) and of two the distribution is known in closed form.
+# Of one degree (Cauchy) and of two the distribution is known in closed form. The square of a t
+# next to zero is lost beside the degrees: a p near one is right to the root of a float's digits.
 @given(st.floats(-1e6, 1e6))
+@example(3.464098746179979e-08)
 def test_how_likely_a_t_is(t):
-    assert student_p(t, 1) == pytest.approx(1 - 2 / math.pi * math.atan(abs(t)), abs=1e-9)
-    assert student_p(t, 2) == pytest.approx(1 - abs(t) / math.sqrt(2 + t * t), abs=1e-9)
+    assert student_p(t, 1) == pytest.approx(1 - 2 / math.pi * math.atan(abs(t)), abs=1e-7)
+    assert student_p(t, 2) == pytest.approx(1 - abs(t) / math.sqrt(2 + t * t), abs=1e-7)
 
 
 @given(st.floats(0.5, 500), st.floats(0, 50), st.floats(0, 50))

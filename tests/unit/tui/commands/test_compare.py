@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -8,18 +9,25 @@ from tui.commands.command_line import run_command
 from tui.commands.shared import UserError
 
 
-@pytest.fixture
-def log_dir(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """Return a directory of three runs, three slower ones, and one of another batch size."""
+    folder = tmp_path_factory.mktemp("written")
     for number in range(3):
         for name, step_us in (("base", 18_000), ("slow", 20_000)):
             begun = recorded_session(
                 session_id=f"{name}-{number}", step_us=step_us + 7 * number * number
             )
-            write_log(tmp_path, begun, f"{name}-{number}")
-    write_log(tmp_path, recorded_session(workload="mnist-mlp-small", step_us=2_000), "other")
-    write_log(tmp_path, recorded_session("compiling", session_id="early"), "early")
-    return tmp_path
+            write_log(folder, begun, f"{name}-{number}")
+    write_log(folder, recorded_session(workload="mnist-mlp-small", step_us=2_000), "other")
+    write_log(folder, recorded_session("compiling", session_id="early"), "early")
+    return folder
+
+
+@pytest.fixture
+def log_dir(written, tmp_path):
+    """Return a copy of that directory."""
+    return shutil.copytree(written, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_windows_and_the_curve_are_of_steady_training(tmp_path):
 
 def test_the_price_of_an_epoch_follows_from_its_time(tmp_path):
     header, *rest = recorded_session()
-    header.options["price"] = "3.6"
+    header = replace(header, options={**header.options, "price": "3.6"})
     values = read_figures(log_of(tmp_path, records=[header, *rest])).values
     assert values["cost_usd_per_epoch"] == pytest.approx(values["seconds_per_epoch"] / 1000)
 

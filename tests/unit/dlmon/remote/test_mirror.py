@@ -228,6 +228,15 @@ def test_an_answer_that_fits_no_log_leaves_the_copy_as_it_is(make, wrong):
     assert known_place(mirror, LOG) == 10
 
 
+def test_a_place_in_another_file_that_is_not_there_yet_is_refused(make):
+    mirror = make()
+    send(mirror, LOG)
+    answer(mirror, {"file": "session-2.jsonl", "at": 7, "size": 9})
+    assert mirror.problem == "box sent no log that can be copied"
+    assert known_place(mirror, b"more\n") == 0
+    assert mirror.path.read_bytes() == b""
+
+
 def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
     mirror = make()
     elsewhere = tmp_path / "elsewhere"

@@ -160,7 +160,7 @@ class Mirror:
         elif "file" in answer:
             file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
             if file != self.path.name:
-                self.path = self._open(file)
+                self.path, self._at = self._open(file), 0
             # It goes on where the copy is known to be right, or sends all of it.
             if not 0 <= at <= os.fstat(self._fd).st_size:
                 raise ValueError

@@ -1,0 +1,365 @@
+"""A connection that comes back: when it is tried again, what is asked again, whose clock it is."""
+
+import asyncio
+
+import pytest
+
+from dlmon.remote import link as links
+from dlmon.remote.connection import Box
+from dlmon.remote.hosts import HostError
+from dlmon.remote.link import BACK_OFF_S, SILENCE_S, Link, Standing
+from dlmon.remote.ssh import SshError
+
+SECOND = 1_000_000_000
+
+
+class Clock:
+    def __init__(self):
+        self.now_ns = 100 * SECOND
+
+    def __call__(self):
+        return self.now_ns
+
+
+class FakeConnection:
+    """Takes requests; a test answers them."""
+
+    def __init__(self, boot_id="boot-1"):
+        self.box = Box("big", boot_id, "3.12.1", "linux-x86_64", 0)
+        self.lost = None
+        self.received_bytes = 0
+        self.takers = {}
+        self.asked = []
+        self.cancelled = []
+        self.is_closed = False
+
+    def send(self, ask, take, **fields):
+        number = len(self.asked)
+        self.asked.append((ask, fields))
+        self.takers[number] = take
+        return number
+
+    def cancel(self, number):
+        self.cancelled.append(number)
+
+    def take(self, ask):
+        """Return what takes the answers to the newest request of a kind."""
+        return self.takers[max(n for n, (asked, _) in enumerate(self.asked) if asked == ask)]
+
+    def lose(self, why="box: cut"):
+        self.lost = SshError(why)
+        for take in list(self.takers.values()):
+            take({"lost": True})
+
+    async def close(self):
+        self.is_closed = True
+
+
+class Host:
+    """What `connect` reaches: a connection, or an error, each time as it stands then."""
+
+    def __init__(self):
+        self.outcome = None
+        self.connections = []
+        self.tries = 0
+
+    async def connect(self, name):
+        self.tries += 1
+        if self.outcome is not None:
+            raise self.outcome
+        self.connections.append(FakeConnection())
+        return self.connections[-1]
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def host():
+    return Host()
+
+
+@pytest.fixture
+async def unstarted(host, clock):
+    made = Link("box", connect=host.connect, clock=clock)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def link(unstarted):
+    unstarted.start()
+    return unstarted
+
+
+@pytest.fixture
+async def failing(unstarted, host):
+    """A link to a host that refuses connections."""
+    host.outcome = SshError("box refuses connections by ssh")
+    unstarted.start()
+    return unstarted
+
+
+async def until(condition):
+    """Let the loop go on until a condition holds."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
+            await asyncio.sleep(0)
+
+
+async def delays(link, host, clock, count):
+    """Return how long the link would wait before each of some next tries."""
+    found = []
+    for _ in range(count):
+        await until(lambda: link.retry_at_ns is not None)
+        found.append((link.retry_at_ns - clock()) / 1e9)
+        tries = host.tries
+        link.retry_now()
+        await until(lambda tries=tries: host.tries > tries)
+        await until(lambda: link.is_up or link.retry_at_ns is not None)
+    return found
+
+
+async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(failing, host, clock):
+    assert await delays(failing, host, clock, 7) == [1, 3, 15, 60, 300, 300, 300]
+    assert BACK_OFF_S == (1, 3, 15, 60, 300)
+    assert failing.problem == "box refuses connections by ssh"
+    assert not failing.needs_person
+
+
+async def test_it_is_tried_again_at_once_where_a_person_wants_it(failing, host):
+    await until(lambda: failing.retry_at_ns is not None)
+    host.outcome = None
+    failing.retry_now()
+    await until(lambda: failing.is_up)
+    assert (failing.problem, failing.lost_at_ns, failing.retry_at_ns) == (None, None, None)
+    assert failing.box.host_name == "big"
+
+
+async def test_it_is_tried_again_by_itself(host, monkeypatch):
+    monkeypatch.setattr(links, "BACK_OFF_S", (0.0,))
+    link = Link("box", connect=host.connect)
+    host.outcome = SshError("box refuses connections by ssh")
+    link.start()
+    await until(lambda: host.tries > 2)
+    host.outcome = None
+    await until(lambda: link.is_up)
+    await link.close()
+    assert host.connections[-1].is_closed
+
+
+async def test_a_person_is_wanted_where_a_later_try_does_no_better(failing, host):
+    await until(lambda: failing.retry_at_ns is not None)
+    host.outcome = SshError("box lets nobody in", may_pass=False)
+    failing.retry_now()
+    await until(lambda: failing.problem == "box lets nobody in")
+    assert failing.needs_person
+    await until(lambda: failing.retry_at_ns is not None)
+    host.outcome = HostError("that is no host")
+    failing.retry_now()
+    await until(lambda: failing.problem == "that is no host")
+    assert failing.needs_person
+
+
+async def test_what_no_process_can_be_started_for_is_a_failure_like_others(failing, host):
+    await until(lambda: failing.retry_at_ns is not None)
+    host.outcome = OSError(11, "Resource temporarily unavailable")
+    failing.retry_now()
+    await until(lambda: "Resource temporarily unavailable" in failing.problem)
+    assert not failing.needs_person
+
+
+async def test_who_waits_for_the_first_connection_hears_of_a_failure(host, clock):
+    host.outcome = SshError("box refuses connections by ssh")
+    link = Link("box", connect=host.connect, clock=clock)
+    link.start()
+    with pytest.raises(SshError, match="refuses connections"):
+        await link.wait_until_up()
+    host.outcome = None
+    link.retry_now()
+    await until(lambda: link.is_up)
+    await link.wait_until_up()
+    await link.close()
+
+
+async def test_one_that_held_is_tried_soon_again_and_one_that_did_not_later(link, host, clock):
+    async def delay_after(held_s):
+        await until(lambda: link.is_up)
+        clock.now_ns += int(held_s * SECOND)
+        host.connections[-1].lose()
+        await until(lambda: link.retry_at_ns is not None)
+        delay_s = (link.retry_at_ns - clock()) / 1e9
+        link.retry_now()
+        await until(lambda: link.retry_at_ns is None)
+        return delay_s
+
+    held = [0, 0, 0, SILENCE_S + 1, 0]
+    assert [await delay_after(held_s) for held_s in held] == [1, 3, 15, 1, 3]
+
+
+async def test_what_stands_is_asked_on_each_connection_as_things_stand_then(link, host):
+    answers, fields = [], {"n": 1}
+    standing = Standing("watch", lambda: dict(fields), answers.append)
+    await until(lambda: link.is_up)
+    link.add(standing)
+    assert ("watch", {"n": 1}) in host.connections[0].asked
+    host.connections[0].take("watch")({"a": 1})
+    host.connections[0].lose("box: cut")
+    await until(lambda: not link.is_up and link.retry_at_ns is not None)
+    assert link.problem == "box: cut"
+    fields["n"] = 2
+    link.retry_now()
+    await until(lambda: link.is_up)
+    assert ("watch", {"n": 2}) in host.connections[1].asked
+    host.connections[1].take("watch")({"a": 2})
+    # That a connection was lost is the link's to tell.
+    assert answers == [{"a": 1}, {"a": 2}]
+    link.remove(standing)
+    assert host.connections[1].cancelled == [standing.number]
+    host.connections[1].lose()
+    await until(lambda: link.retry_at_ns is not None)
+    link.retry_now()
+    await until(lambda: link.is_up)
+    assert [ask for ask, _ in host.connections[2].asked] == ["ping"]
+
+
+async def test_what_stands_before_the_first_connection_is_asked_on_it(host, clock):
+    link = Link("box", connect=host.connect, clock=clock)
+    link.add(Standing("watch", dict, lambda answer: None))
+    link.start()
+    await until(lambda: link.is_up)
+    assert "watch" in [ask for ask, _ in host.connections[0].asked]
+    await link.close()
+
+
+async def test_without_a_connection_nothing_is_asked(host, clock):
+    link = Link("box", connect=host.connect, clock=clock)
+    link.send("stop", lambda answer: pytest.fail("nothing was asked"))
+    with pytest.raises(SshError, match="box is not connected"):
+        await link.ask_one("ping")
+
+
+async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock, monkeypatch):
+    monkeypatch.setattr(links, "PING_S", 0.001)
+    await until(lambda: link.is_up)
+    first = host.connections[0]
+    answers = []
+    link.add(Standing("watch", dict, answers.append))
+    clock.now_ns += int((SILENCE_S - 1) * SECOND)
+    # Any answer shows that it is there.
+    first.take("watch")({"a": 1})
+    clock.now_ns += int((SILENCE_S - 1) * SECOND)
+    pings = len(first.asked)
+    await until(lambda: len(first.asked) > pings)
+    assert link.is_up
+    clock.now_ns += 2 * SECOND
+    await until(lambda: link.retry_at_ns is not None)
+    assert link.problem == "box stopped answering"
+    assert first.is_closed
+    assert link.lost_at_ns == clock()
+
+
+async def test_the_time_of_the_loss_is_that_of_the_first_failure(link, host, clock):
+    await until(lambda: link.is_up)
+    host.outcome = SshError("box refuses connections by ssh")
+    host.connections[0].lose()
+    lost_at_ns = clock()
+    await until(lambda: link.retry_at_ns is not None)
+    clock.now_ns += 5 * SECOND
+    link.retry_now()
+    await until(lambda: "refuses" in link.problem)
+    assert link.lost_at_ns == lost_at_ns
+
+
+@pytest.fixture
+def pinged(link, host, clock, monkeypatch):
+    """Return a function that lets a ping take so long, and be answered so."""
+    monkeypatch.setattr(links, "PING_S", 0.001)
+    monkeypatch.setattr(links.time, "time", lambda: clock.now_ns / 1e9)
+
+    async def ping(trip_s, ahead_s, **changed):
+        await until(lambda: link.is_up)
+        connection = host.connections[-1]
+        asked = len(connection.asked)
+        await until(lambda: len(connection.asked) > asked)
+        sent_ns = clock.now_ns
+        clock.now_ns += int(trip_s * SECOND)
+        there_ns = sent_ns + int(trip_s * SECOND) // 2 + int(ahead_s * SECOND)
+        connection.take("ping")({"t": there_ns, "wall": there_ns / 1e9, **changed})
+
+    return ping
+
+
+async def test_the_quickest_round_trip_tells_the_clocks_apart(link, pinged):
+    await pinged(0.5, 7.2)
+    assert link.times.round_trip_s == pytest.approx(0.5)
+    await pinged(0.1, 7.0)
+    await pinged(1.0, 7.4)
+    assert link.times.round_trip_s == pytest.approx(0.1)
+    assert link.times.monotonic_ns == pytest.approx(7.0 * SECOND)
+    assert link.times.wall_s == pytest.approx(7.0)
+
+
+async def test_a_quick_round_trip_of_long_ago_counts_no_more(link, pinged):
+    await pinged(0.1, 7.0)
+    for _ in range(12):
+        await pinged(0.2, 8.0)
+    assert link.times.monotonic_ns == pytest.approx(8.0 * SECOND)
+
+
+async def test_a_clock_that_began_anew_is_not_measured_by_the_old_one(link, host, pinged):
+    await pinged(0.1, 7.0)
+    boots = iter(["boot-1", "boot-2"])
+
+    async def connect(name):
+        host.connections.append(FakeConnection(next(boots)))
+        return host.connections[-1]
+
+    link._connect = connect
+    for expected_s in (7.0, -50.0):
+        host.connections[-1].lose()
+        await until(lambda: link.retry_at_ns is not None)
+        link.retry_now()
+        await until(lambda: link.is_up)
+        await pinged(0.3, expected_s)
+        assert link.times.monotonic_ns == pytest.approx(expected_s * SECOND)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"t": "now"},
+        {"t": None},
+        {"t": 10**400},
+        {"t": -1},
+        {"t": 1.5},
+        {"wall": "now"},
+        {"wall": float("nan")},
+        {"wall": float("inf")},
+        {"wall": -1},
+        {"wall": 10**400},
+    ],
+)
+async def test_a_time_that_no_clock_shows_is_passed_over(link, pinged, changed):
+    await pinged(0.2, 7.0)
+    await pinged(0.1, 9.0, **changed)
+    assert link.times.monotonic_ns == pytest.approx(7.0 * SECOND)
+
+
+async def test_closing_ends_a_try_that_is_under_way():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def connect(name):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    link = Link("box", connect=connect)
+    link.start()
+    await begun.wait()
+    await link.close()
+    assert ended.is_set()

@@ -1,0 +1,106 @@
+"""What a host says of its sessions."""
+
+import json
+
+import pytest
+from fakes.recorded import recorded_session
+
+from dlmon.records import Status, encode
+from dlmon.remote.listing import listed_sessions
+
+HEADER, *_, RESULT = recorded_session()
+
+
+class Asked:
+    """A host that gives some answers, and keeps what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = answers
+        self.asked = None
+
+    async def ask(self, ask, **fields):
+        self.asked = (ask, fields)
+        for answer in self.answers:
+            yield answer
+
+
+def answer(**changed):
+    fields = {
+        "session": HEADER.id,
+        "file": "session.jsonl",
+        "size": 1234,
+        "status": "completed",
+        "name": "base",
+        "note": "why",
+        "header": encode(HEADER).decode(),
+        "result": encode(RESULT).decode(),
+    }
+    return {key: value for key, value in {**fields, **changed}.items() if value is not ...}
+
+
+async def test_a_session_is_listed_as_its_host_knows_it(tmp_path):
+    host = Asked(answer())
+    (listed,) = await listed_sessions(host, "/logs", "base")
+    assert host.asked == ("sessions", {"log_dir": "/logs", "meant": "base"})
+    assert (listed.session, listed.file, listed.size) == (HEADER.id, "session.jsonl", 1234)
+    assert (listed.status, listed.label.name, listed.label.note) == (
+        Status.COMPLETED,
+        "base",
+        "why",
+    )
+    assert (listed.header, listed.result) == (HEADER, RESULT)
+    entry = listed.entry(tmp_path)
+    assert entry.path == tmp_path / HEADER.id / "session.jsonl"
+    assert (entry.header, entry.result, entry.status, entry.label, entry.pid) == (
+        HEADER,
+        RESULT,
+        Status.COMPLETED,
+        listed.label,
+        None,
+    )
+
+
+async def test_sessions_stay_in_the_order_of_their_host():
+    found = await listed_sessions(Asked(*(answer(session=name) for name in "cab")))
+    assert [listed.session for listed in found] == ["c", "a", "b"]
+
+
+async def test_what_may_be_absent_may_be_absent():
+    (listed,) = await listed_sessions(
+        Asked(answer(result=..., name=..., note=..., status=..., size=-1))
+    )
+    assert (listed.result, listed.label.name, listed.label.note) == (None, None, None)
+    assert (listed.status, listed.size) == (Status.UNKNOWN, 0)
+
+
+@pytest.mark.parametrize("name", ["last", "a,b", "../x", "", " a", 7, ["a"], "x" * 61])
+async def test_what_nobody_could_call_a_session_is_left_out(name):
+    (listed,) = await listed_sessions(Asked(answer(name=name)))
+    assert listed.label.name is None
+
+
+@pytest.mark.parametrize("file", ["session.jsonl", "session-2.jsonl", "session-17.jsonl"])
+async def test_a_log_may_have_gone_on_in_another_file(file):
+    (listed,) = await listed_sessions(Asked(answer(file=file)))
+    assert listed.file == file
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"session": name} for name in ("..", ".", "", "a/b", "/a", "../../x", ".a", "a b", "ä")),
+        *({"session": name} for name in ("x" * 121, "a\n", None, 7, ["a"], {}, ...)),
+        *({"file": name} for name in ("", "..", "a.jsonl", "../session.jsonl", "label.json")),
+        *({"file": name} for name in ("/etc/session.jsonl", "session.jsonl/", None, 7, ...)),
+        *({"size": size} for size in ("many", None, [], float("inf"), float("nan"), ...)),
+        *({"header": header} for header in (None, "", "{}", 7, {}, "[" * 100_000, ...)),
+        {"header": json.dumps({"type": "session", "schema": 1})},
+        {"header": encode(RESULT).decode()},
+        {"result": encode(HEADER).decode()},
+        {"result": "["},
+        {"result": 7},
+    ],
+)
+async def test_what_is_no_session_is_passed_over_among_others(changed):
+    found = await listed_sessions(Asked(answer(**changed), answer(session="good")))
+    assert [listed.session for listed in found] == ["good"]

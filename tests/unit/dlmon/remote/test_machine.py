@@ -1,0 +1,183 @@
+"""Another machine's readings, as they arrive."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+
+from dlmon.records import Facts, Machine, Notice, encode
+from dlmon.remote.connection import Box
+from dlmon.remote.link import Clock
+from dlmon.remote.machine import RemoteMachine
+
+SECOND = 1_000_000_000
+HEADER, *RECORDS = recorded_session()
+SAMPLE = next(record for record in RECORDS if isinstance(record, Machine))
+
+
+class FakeLink:
+    """A link on which a test answers."""
+
+    host = "box"
+
+    def __init__(self):
+        self.box = None
+        self.times = None
+        self.standing = []
+
+    def add(self, standing):
+        self.standing.append(standing)
+
+    def remove(self, standing):
+        self.standing.remove(standing)
+
+    def connect(self, boot_id="boot-1"):
+        """Ask again what stands, as a new connection does; return what goes with it."""
+        self.box = Box("big", boot_id, "3.12.1", "linux-x86_64", 0)
+        return [standing.fields() for standing in self.standing]
+
+    def answer(self, **answer):
+        for standing in self.standing:
+            standing.take(answer)
+
+    def send(self, record):
+        self.answer(record=json.loads(encode(record)))
+
+
+@pytest.fixture
+def link():
+    return FakeLink()
+
+
+@pytest.fixture
+def now():
+    return [1_000 * SECOND]
+
+
+@pytest.fixture
+def machine(link, now):
+    made = RemoteMachine(link, interval_s=0.5, pcie=True, clock=lambda: now[0])
+    made.start()
+    link.connect()
+    return made
+
+
+def sample_at(seconds, **changed):
+    return replace(SAMPLE, t=int(seconds * SECOND), **changed)
+
+
+def test_it_is_asked_for_while_it_is_on(link, machine):
+    machine.start()
+    assert [standing.ask for standing in link.standing] == ["watch"]
+    assert link.connect() == [{"interval_s": 0.5, "pcie": True}]
+    assert machine.is_on
+    machine.stop()
+    machine.stop()
+    assert not link.standing
+    assert not machine.is_on
+
+
+def test_its_facts_name_it(link, machine):
+    assert machine.host_name == "box"
+    link.send(Facts(t=SECOND, wall=1.0, host="big", machine=HEADER.machine))
+    assert (machine.host_name, machine.facts) == ("big", HEADER.machine)
+    assert machine.start_ns == SECOND
+
+
+def test_its_samples_make_its_history(link, machine):
+    for seconds in (5, 5.5, 6):
+        link.send(sample_at(seconds))
+    assert machine.history.latest.t == 6 * SECOND
+    assert machine.start_ns == 5 * SECOND
+    assert machine.history.cpu_pct.mean is not None
+
+
+def test_a_sample_that_is_older_than_the_last_is_passed_over(link, machine, now):
+    link.send(sample_at(6))
+    now[0] += SECOND
+    for seconds in (6, 5, 0):
+        link.send(sample_at(seconds))
+    assert machine.history.latest.t == 6 * SECOND
+    assert machine.age_s == 1
+
+
+def test_the_age_of_a_sample_counts_from_when_it_came(link, machine, now):
+    assert machine.age_s is None
+    # Whatever its own clock says.
+    link.send(sample_at(9_999))
+    assert machine.age_s == 0
+    now[0] += int(2.5 * SECOND)
+    assert machine.age_s == 2.5
+
+
+def test_the_time_there_is_told_by_its_clock_or_its_last_sample(link, machine, now):
+    assert machine.now() == 0
+    link.send(sample_at(7))
+    assert machine.now() == 7 * SECOND
+    link.times = Clock(monotonic_ns=-400 * SECOND, wall_s=0.0, round_trip_s=0.1)
+    assert machine.now() == 600 * SECOND
+    now[0] += SECOND
+    assert machine.now() == 601 * SECOND
+
+
+def test_its_history_goes_on_after_a_loss(link, machine):
+    link.send(sample_at(5))
+    history = machine.history
+    link.connect()
+    link.send(sample_at(60))
+    assert machine.history is history
+    assert (history.latest.t, machine.start_ns) == (60 * SECOND, 5 * SECOND)
+
+
+def test_a_boot_begins_its_history_anew(link, machine):
+    link.send(sample_at(5_000))
+    link.connect("boot-2")
+    assert machine.history.latest is None
+    link.send(sample_at(3))
+    assert machine.history.latest.t == 3 * SECOND
+    assert machine.start_ns == 3 * SECOND
+
+
+def test_what_it_has_to_say_is_read_once(link, machine):
+    link.send(Notice(t=1, text="a GPU was lost"))
+    link.answer(error="this can't be watched")
+    assert machine.status == "this can't be watched"
+    assert machine.poll() == ["a GPU was lost", "this can't be watched"]
+    assert machine.poll() == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"end": True},
+        {"record": None},
+        {"record": 7},
+        {"record": []},
+        {"record": {}},
+        {"record": {"type": "machine"}},
+        {"record": {"type": "machine", "t": "now", "wall": None, "cpu": 7}},
+        {"record": {"type": "facts", "host": 7}},
+        {"record": {"type": "unheard of"}},
+        {"record": {"type": "machine", "t": float("nan")}},
+        {"record": {"type": "machine", "t": 10**400}},
+        {"record": json.loads("[" * 900 + "]" * 900)},
+        {"record": "\ud800"},
+        {"record": json.loads(encode(HEADER))},
+    ],
+)
+def test_what_is_no_reading_is_passed_over(link, machine, answer):
+    link.answer(**answer)
+    assert machine.history.latest is None
+    assert machine.poll() == []
+    link.send(sample_at(5))
+    assert machine.history.latest.t == 5 * SECOND
+
+
+@pytest.mark.parametrize("t", [0, 1, 2**62, 2**63 - 1])
+def test_any_time_can_be_that_of_a_sample(link, machine, t):
+    link.send(sample_at(1e-9))
+    link.send(replace(SAMPLE, t=t))
+    assert machine.history.latest.t == max(1, t)
+    assert machine.history.use() is not None

@@ -1,0 +1,343 @@
+"""The copy of another machine's log, byte for byte, whatever that machine sends."""
+
+import asyncio
+import json
+import tempfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.log.index import Place, place_after
+from dlmon.records import Status
+from dlmon.remote.connection import RefusedRequest
+from dlmon.remote.listing import ListedSession
+from dlmon.remote.mirror import Mirror, mirror_directory
+
+LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
+CHUNK = 300
+
+
+class FakeLink:
+    """A link on which a test answers."""
+
+    host = "box"
+
+    def __init__(self):
+        self.standing = []
+        self.sent = []
+
+    def add(self, standing):
+        self.standing.append(standing)
+
+    def remove(self, standing):
+        self.standing.remove(standing)
+
+    def send(self, ask, take, **fields):
+        self.sent.append((ask, fields, take))
+
+
+def listed():
+    return ListedSession("run-1", "session.jsonl", len(LOG), Status.RUNNING, None, None, None)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def make():
+    """Return a function that makes the copy of a session, as each viewer does."""
+    made = []
+
+    def begin():
+        made.append(Mirror(FakeLink(), listed(), "/logs"))
+        made[-1].start()
+        return made[-1]
+
+    yield begin
+    for mirror in made:
+        mirror.close()
+
+
+def answer(mirror, *answers):
+    for each in answers:
+        for standing in mirror.link.standing:
+            standing.take(each)
+
+
+def known_place(mirror, log):
+    """Return where a host with that log goes on, by what it is asked."""
+    (standing,) = mirror.link.standing
+    fields = standing.fields()
+    place = Place(fields["offset"], fields["checked"], fields["digest"])
+    before = log[max(0, place.offset - place.checked) : place.offset]
+    is_known = place.offset <= len(log) and place_after(before, place.offset) == place
+    return place.offset if is_known else 0
+
+
+def texts(log, start, end=None):
+    data = log[start:end]
+    for at in range(0, len(data), CHUNK):
+        yield {"at": start + at, "text": data[at : at + CHUNK].decode("latin-1")}
+
+
+def send(mirror, log, start=None, end=None, file="session.jsonl"):
+    """Answer as a host with that log does, up to some place in it."""
+    at = known_place(mirror, log) if start is None else start
+    answer(mirror, {"file": file, "at": at, "size": len(log)}, *texts(log, at, end))
+    return at
+
+
+def test_a_log_is_copied_as_it_grows(make):
+    mirror = make()
+    assert mirror.share == 0
+    assert send(mirror, LOG, end=1000) == 0
+    assert mirror.path.read_bytes() == LOG[:1000]
+    assert mirror.share == 1000 / len(LOG)
+    answer(mirror, *texts(LOG, 1000))
+    assert mirror.path.read_bytes() == LOG
+    answer(mirror, {"status": "completed", "loss": None})
+    assert (mirror.share, mirror.status, mirror.problem) == (None, Status.COMPLETED, None)
+
+
+def test_it_is_for_its_owner_alone_and_lies_as_in_a_log_directory(make):
+    mirror = make()
+    assert mirror.path == mirror_directory("box") / "run-1" / "session.jsonl"
+    assert mirror.path.stat().st_mode & 0o777 == 0o600
+    assert mirror.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_hosts_whose_names_are_alike_have_folders_of_their_own():
+    names = ("me@box", "you@box", "me box", "me:box", "me/box", "../box", "BOX", "x" * 255)
+    folders = {mirror_directory(name) for name in names}
+    assert len(folders) == len(names)
+    assert {folder.parent for folder in folders} == {mirror_directory("box").parent}
+
+
+def test_what_is_here_already_is_not_sent_again(make):
+    first = make()
+    send(first, LOG, end=1234)
+    first.close()
+    again = make()
+    assert send(again, LOG) == 1234
+    assert again.path.read_bytes() == LOG
+
+
+def test_what_is_asked_says_which_session_and_file_and_place(make):
+    mirror = make()
+    send(mirror, LOG)
+    (standing,) = mirror.link.standing
+    assert standing.ask == "follow"
+    assert standing.fields() == {
+        "session": "run-1",
+        "log_dir": "/logs",
+        "file": "session.jsonl",
+        **place_after(LOG, len(LOG))._asdict(),
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        LOG.replace(b"line", b"note"),
+        LOG[:500].replace(b"line", b"note"),
+        LOG[:900] + LOG[900:].replace(b"line", b"note"),
+    ],
+)
+def test_another_log_of_that_name_takes_the_place_of_the_copy(make, other):
+    first = make()
+    send(first, LOG)
+    first.close()
+    again = make()
+    assert send(again, other) == 0
+    assert again.path.read_bytes() == other
+    assert again.problem is None
+
+
+def test_a_copy_of_the_same_start_stays_while_it_is_sent_again(make):
+    mirror = make()
+    send(mirror, LOG)
+    send(mirror, LOG, start=0, end=600)
+    # Who reads the copy sees it never shrink.
+    assert mirror.path.read_bytes() == LOG
+
+
+def test_two_viewers_of_one_log_copy_it_together(make):
+    ahead, behind = make(), make()
+    send(ahead, LOG, end=1000)
+    send(behind, LOG, start=0, end=900)
+    assert ahead.path.read_bytes() == LOG[:1000]
+    # A chunk that is partly there is completed.
+    answer(behind, *texts(LOG, 900, 1200))
+    assert ahead.path.read_bytes() == LOG[:1200]
+    answer(ahead, *texts(LOG, 1000))
+    answer(behind, *texts(LOG, 1200))
+    assert behind.path.read_bytes() == LOG
+    assert (ahead.problem, behind.problem) == (None, None)
+
+
+def test_a_log_that_goes_on_in_another_file_does_so_here(make):
+    mirror = make()
+    send(mirror, LOG)
+    first = mirror.path
+    send(mirror, b"more\n", start=0, file="session-2.jsonl")
+    assert mirror.path == first.with_name("session-2.jsonl")
+    assert (first.read_bytes(), mirror.path.read_bytes()) == (LOG, b"more\n")
+    (standing,) = mirror.link.standing
+    assert (standing.fields()["file"], standing.fields()["offset"]) == ("session-2.jsonl", 5)
+
+
+REFUSED = [
+    {"file": "../session.jsonl", "at": 0, "size": 1},
+    {"file": "/session.jsonl", "at": 0, "size": 1},
+    {"file": "..", "at": 0, "size": 1},
+    {"file": "", "at": 0, "size": 1},
+    {"file": "label.json", "at": 0, "size": 1},
+    {"file": 7, "at": 0, "size": 1},
+    {"file": "session.jsonl", "at": 11, "size": 1},
+    {"file": "session.jsonl", "at": -1, "size": 1},
+    {"file": "session.jsonl", "at": 10**30, "size": 1},
+    {"file": "session.jsonl", "at": float("inf"), "size": 1},
+    {"file": "session.jsonl", "at": 0, "size": None},
+    {"file": "session.jsonl", "at": 0},
+    {"at": 0, "text": "x"},
+    {"at": 11, "text": "x"},
+    {"at": -1, "text": "x"},
+    {"at": 10**30, "text": "x"},
+    {"at": 10, "text": 7},
+    {"at": 10, "text": None},
+    {"at": 10, "text": "\u20ac"},
+    {"at": None, "text": "x"},
+    {"text": "x"},
+    {"name": "x"},
+]
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_an_answer_that_fits_no_log_leaves_the_copy_as_it_is(make, wrong):
+    mirror = make()
+    send(mirror, LOG, end=10)
+    answer(mirror, wrong)
+    assert mirror.problem == "box sent no log that can be copied"
+    assert mirror.share is None
+    assert mirror.path.read_bytes() == LOG[:10]
+    assert [path.name for path in mirror.path.parent.iterdir()] == ["session.jsonl"]
+    # And the next connection can still ask.
+    assert known_place(mirror, LOG) == 10
+
+
+def test_a_place_in_another_file_that_is_not_there_yet_is_refused(make):
+    mirror = make()
+    send(mirror, LOG)
+    answer(mirror, {"file": "session-2.jsonl", "at": 7, "size": 9})
+    assert mirror.problem == "box sent no log that can be copied"
+    assert known_place(mirror, b"more\n") == 0
+    assert mirror.path.read_bytes() == b""
+
+
+def test_a_link_in_place_of_the_copy_is_not_followed(make, tmp_path):
+    mirror = make()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"mine")
+    (mirror.path.parent / "session-2.jsonl").symlink_to(elsewhere)
+    send(mirror, b"more\n", start=0, file="session-2.jsonl")
+    assert mirror.problem.startswith("the copy of the log can't be written: ")
+    assert elsewhere.read_bytes() == b"mine"
+
+
+def test_what_it_is_called_there_it_is_called_here(make):
+    mirror = make()
+    answer(mirror, {"name": "base\x1b[31m", "note": "why"})
+    label = mirror.path.with_name("label.json")
+    assert json.loads(label.read_text()) == {"name": "base", "note": "why"}
+    # What nothing can be called changes nothing.
+    answer(mirror, {"name": "a/b", "note": None}, {"name": "last", "note": None})
+    assert json.loads(label.read_text())["name"] == "base"
+    answer(mirror, {"name": None, "note": 7})
+    assert json.loads(label.read_text()) == {"name": None, "note": None}
+    assert mirror.problem is None
+
+
+async def test_who_waits_hears_when_all_is_copied(make):
+    mirror, shown = make(), []
+    waiting = asyncio.create_task(mirror.wait_until_copied(shown.append))
+    await asyncio.sleep(0)
+    send(mirror, LOG)
+    answer(mirror, {"status": "running", "loss": None})
+    assert await waiting == mirror.path
+    assert shown[0] == 0
+
+
+async def test_who_waits_hears_why_nothing_is_copied(make):
+    mirror = make()
+    answer(mirror, {"error": "there is no such session", "code": 2})
+    with pytest.raises(RefusedRequest, match="box: there is no such session") as caught:
+        await mirror.wait_until_copied()
+    assert caught.value.exit_code == 2
+
+
+def test_a_session_that_can_not_be_stopped_says_why(make):
+    mirror = make()
+    mirror.stop_session()
+    ((ask, fields, take),) = mirror.link.sent
+    assert (ask, fields) == ("stop", {"session": "run-1", "log_dir": "/logs"})
+    take({"session": "run-1"})
+    assert mirror.refusal is None
+    take({"error": "run-1 is not running"})
+    assert mirror.refusal == "box: run-1 is not running"
+
+
+def test_closing_it_asks_no_more_and_can_be_done_twice(make):
+    mirror = make()
+    mirror.close()
+    mirror.close()
+    assert not mirror.link.standing
+
+
+numbers = st.one_of(st.integers(-2, 40), st.integers(), st.floats(), st.none(), st.text(max_size=3))
+words = st.one_of(
+    st.sampled_from(["session.jsonl", "session-2.jsonl", "sweep.jsonl", "../session.jsonl", ""]),
+    st.text(max_size=9),
+    st.none(),
+)
+letters = st.text(st.characters(min_codepoint=1, max_codepoint=300), max_size=12)
+answers = st.one_of(
+    st.fixed_dictionaries({"file": words, "at": numbers, "size": numbers}),
+    st.fixed_dictionaries(
+        {"at": numbers, "text": st.one_of(letters, st.none(), st.lists(letters))}
+    ),
+    st.fixed_dictionaries({"name": words, "note": words}),
+    st.fixed_dictionaries({"status": words}, optional={"loss": words}),
+    st.fixed_dictionaries({"error": words}, optional={"code": numbers}),
+    st.dictionaries(
+        st.sampled_from(["file", "at", "size", "text", "name", "note", "status", "error", "end"]),
+        st.one_of(numbers, words, st.lists(numbers, max_size=2)),
+    ),
+)
+
+
+@given(st.lists(answers, max_size=12), st.binary(max_size=20).filter(lambda b: b"\0" not in b))
+def test_whatever_answers_come_the_copy_has_no_hole_and_nothing_else_is_written(sent, before):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", folder)
+        mirror = Mirror(FakeLink(), listed())
+        mirror.path.write_bytes(before)
+        mirror.close()
+        mirror = Mirror(FakeLink(), listed())
+        mirror.start()
+        answer(mirror, *sent)
+        (standing,) = mirror.link.standing
+        assert 0 <= standing.fields()["offset"] <= mirror.path.stat().st_size
+        assert mirror.share is None or 0 <= mirror.share <= 1
+        mirror.close()
+        taken = sum(len(each["text"]) for each in sent if isinstance(each.get("text"), str))
+        for path in mirror.path.parent.iterdir():
+            assert path.name in ("session.jsonl", "session-2.jsonl", "sweep.jsonl", "label.json")
+            if path.name != "label.json":
+                content = path.read_bytes()
+                assert b"\0" not in content
+                assert len(content) <= len(before) + taken
+        if not any("text" in each for each in sent):
+            assert (mirror.path.parent / "session.jsonl").read_bytes() == before

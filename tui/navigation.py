@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job, Refused
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
+    from dlmon.remote.host import WatchedHost
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
+    from tui.hosts.screen import HostsScreen
     from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
     from tui.screens.base import BaseScreen
@@ -66,6 +69,12 @@ def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
     return LocalMachine(interval_s, pcie)
 
 
+def _host(name: str, interval_s: float = 1.0, pcie: bool = False) -> WatchedHost:
+    from dlmon.remote.host import WatchedHost
+
+    return WatchedHost(name, interval_s, pcie)
+
+
 def _launch(job: Job) -> Lifeline:
     from dlmon.launch.lifeline import launch
 
@@ -79,6 +88,7 @@ class Sources:
     follow: Callable[..., SessionFollower] = _follow
     replay: Callable[[Path], ReplaySource] = _replay
     machine: Callable[..., MachineSource] = _this_machine
+    hosts: Callable[..., WatchedHost] = _host
     launch: Callable[[Job], Lifeline] = _launch
 
 
@@ -93,6 +103,7 @@ class Start:
         replayed: a session to play.
         started: the lifeline of a session of ours; without `log` it has still to answer.
         watch_interval_s: watch the machine alone, sampling at this interval.
+        hosts: watch these, as ssh knows them, in place of this machine.
         sweep: make the runs of a sweep, and show them.
         sources: where the screens get what they show.
     """
@@ -103,6 +114,7 @@ class Start:
     replayed: Path | None = None
     started: Lifeline | None = None
     watch_interval_s: float | None = None
+    hosts: tuple[str, ...] = ()
     sweep: SweepRun | None = None
     sources: Sources = field(default_factory=Sources)
 
@@ -172,6 +184,8 @@ class NavigatingApp(RecordingsApp):
             return self._awaiting_screen(_Starting(self._start.started))
         if self._sweep is not None:
             return self._screen_of_sweep(self._sweep)
+        if self._start.hosts:
+            return self._hosts_screen(self._start.hosts, self._start.watch_interval_s or 1.0)
         if self._start.watch_interval_s is not None:
             return self._machine_screen(self._start.watch_interval_s)
         return self._home_screen()
@@ -207,6 +221,25 @@ class NavigatingApp(RecordingsApp):
         from tui.watch.screen import WatchScreen
 
         return WatchScreen(self._sources.machine(interval_s, pcie=self.settings.run.pcie))
+
+    def _hosts_screen(self, names: Sequence[str], interval_s: float) -> HostsScreen:
+        from tui.hosts.screen import HostsScreen
+
+        pcie = self.settings.run.pcie
+        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
+
+    def on_hosts_screen_host_requested(self, message: HostsScreen.HostRequested) -> None:
+        from tui.hosts.host_screen import HostScreen
+
+        self.push_screen(HostScreen(message.host))
+
+    def on_hosts_screen_session_requested(self, message: HostsScreen.SessionRequested) -> None:
+        self.open_remote(message.host, message.session)
+
+    def open_remote(self, host: str, session: str) -> None:
+        """Say what shows a session of another host."""
+        # What a host calls its sessions is foreign, and somebody may paste it into a shell.
+        self.show_notice(f"dlmon attach --host {shlex.quote(host)} {shlex.quote(session)} shows it")
 
     def _screen_of_sweep(self, run: SweepRun) -> SweepScreen:
         """Make the screen of a sweep, which begins to make its runs."""

@@ -11,6 +11,9 @@ FAILED = 1
 WRONG_ARGUMENTS = 2
 """What was asked for can't be, and nothing was started."""
 
+UNREACHABLE = 3
+"""A host could not be reached."""
+
 INTERRUPTED_BY_USER = 130
 """Ctrl-C; a shell reports 128 + SIGINT for a program that it ended."""
 

@@ -53,7 +53,9 @@ def _time_left(seconds: float) -> str:
 def sentence_of(host: HostSnapshot) -> str:
     """Say what a person should know of a host: its problem, how old its figures are, its clock."""
     if host.problem is not None:
-        return "; ".join(filter(None, (host.problem, figures_since(host), next_try(host))))
+        # What ssh prints may end in a period.
+        parts = [host.problem.rstrip("."), figures_since(host), next_try(host)]
+        return "; ".join(filter(None, parts))
     parts = []
     if host.state == HostState.CONNECTED and host.age in (Age.LATE, Age.OLD):
         parts.append(f"no sample since {_time(host.sample_wall)}")
@@ -157,14 +159,14 @@ def identity(host: HostSnapshot) -> str:
 
 
 def session_title(session: RunningSession) -> str:
-    """Return what a session is called: its name, else its workload, else its id."""
-    return session.name or session.workload or session.session
+    """Return what a session is called: its name, else what it trains, or that it is a machine."""
+    return session.name or session.workload or "machine"
 
 
 def session_progress(session: RunningSession) -> str:
     """Say how far a session is: epoch 3 of 10; its phase where it has no epoch."""
     if session.epoch is None:
-        return session.phase or ""
+        return session.phase or ("" if session.workload else "recording")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
     return f"epoch {session.epoch:,}{of}"
 
@@ -190,18 +192,16 @@ def free_words(host: HostSnapshot) -> str:
 def summary(hosts: Sequence[HostSnapshot]) -> list[str]:
     """Say of all hosts, part by part, how many there are and how they stand."""
     states = [host.state for host in hosts]
-    connected = states.count(HostState.CONNECTED)
-    parts = [units.counted(len(hosts), "host"), f"{connected} connected"]
-    parts += [
-        f"{states.count(state)} {words}"
-        for state, words in (
-            (HostState.CONNECTING, "connecting"),
-            (HostState.LOST, "lost"),
-            (HostState.UNREACHED, "not reached"),
-            (HostState.NEEDS_PERSON, "needing you"),
-        )
-        if state in states
-    ]
+    parts = [units.counted(len(hosts), "host"), f"{states.count(HostState.CONNECTED)} connected"]
+    for state, one, several in (
+        (HostState.CONNECTING, "connecting", "connecting"),
+        (HostState.LOST, "lost", "lost"),
+        (HostState.UNREACHED, "not reached", "not reached"),
+        (HostState.NEEDS_PERSON, "needs you", "need you"),
+    ):
+        count = states.count(state)
+        if count:
+            parts.append(f"{count} {one if count == 1 else several}")
     current = [host for host in hosts if host.is_current]
     gpus = sum(len(host.gpus) for host in current)
     free = sum(len(host.free_gpus or ()) for host in current)

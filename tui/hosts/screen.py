@@ -16,7 +16,18 @@ from tui.formatting.machine import identity
 from tui.hosts.cards import HostCards
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
 from tui.screens.filtered import FilteredScreen
-from tui.widgets.lines import BAD, HIGH, MUTED, PLAIN, STRONG, Lines, cut, joined, wrapped
+from tui.widgets.lines import (
+    BAD,
+    HIGH,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    cut,
+    joined,
+    row_width,
+    wrapped,
+)
 from tui.widgets.rows import TextRow
 
 HOSTS_TOPICS: tuple[tuple[str, str], ...] = (
@@ -266,11 +277,19 @@ class HostDetails(Lines):
             return []
         sentence, level = words.sentence_of(host), words.status_of(host)[1]
         style = {"": MUTED, "high": HIGH, "bad": BAD}[level]
-        about = "   ".join(identity(host.facts)) if host.machine is not None else ""
         # The sentence comes first where both have no room.
         lines = wrapped(sentence, width, height, self.ellipsis)
         rows: list[TextRow] = [((line, style),) for line in lines]
-        if about and len(rows) < height:
-            name: TextRow = ((f"{host.name}   ", STRONG), (about, MUTED))
-            rows.insert(0, cut(name, width, self.ellipsis))
-        return rows
+        about = identity(host.facts) if host.machine is not None else []
+        return [*self._about(host.name, about, width, height - len(rows)), *rows]
+
+    def _about(self, name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:
+        """Return what a machine is in at most so many rows."""
+        rows: list[TextRow] = []
+        for part in parts:
+            longer: TextRow = (*(rows[-1] if rows else ((name, STRONG),)), (f"   {part}", MUTED))
+            if rows and row_width(longer) > width and len(rows) < most:
+                rows.append(((part, MUTED),))
+            else:
+                rows[-1:] = [longer]
+        return [cut(row, width, self.ellipsis) for row in rows][: max(0, most)]

@@ -67,6 +67,12 @@ def sentence_of(host: HostSnapshot) -> str:
     return "; ".join(filter(None, parts))
 
 
+def short_problem(host: HostSnapshot) -> str:
+    """Say what keeps a host away beside its name: closed by remote host; empty for nothing."""
+    problem = (host.problem or "").rstrip(".")
+    return problem.removeprefix(host.name).removeprefix(":").strip()
+
+
 def figures_since(host: HostSnapshot) -> str:
     """Say from when the figures are that are still shown of a host; empty where none are."""
     is_shown = host.state != HostState.CONNECTED and host.machine is not None
@@ -191,25 +197,26 @@ def free_words(host: HostSnapshot) -> str:
 
 def summary(hosts: Sequence[HostSnapshot]) -> list[str]:
     """Say of all hosts, part by part, how many there are and how they stand."""
+    parts = [units.counted(len(hosts), "host")]
+    current = [host for host in hosts if host.is_current]
+    gpus = sum(len(host.gpus) for host in current)
+    if gpus:
+        free = sum(len(host.free_gpus or ()) for host in current)
+        parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
+    running = sum(len(host.sessions or ()) for host in current)
+    if running:
+        parts.append(units.counted(running, "session"))
     states = [host.state for host in hosts]
-    parts = [units.counted(len(hosts), "host"), f"{states.count(HostState.CONNECTED)} connected"]
     for state, one, several in (
-        (HostState.CONNECTING, "connecting", "connecting"),
         (HostState.LOST, "lost", "lost"),
-        (HostState.UNREACHED, "not reached", "not reached"),
         (HostState.NEEDS_PERSON, "needs you", "need you"),
+        (HostState.UNREACHED, "not reached", "not reached"),
+        (HostState.CONNECTING, "connecting", "connecting"),
     ):
         count = states.count(state)
         if count:
             parts.append(f"{count} {one if count == 1 else several}")
-    current = [host for host in hosts if host.is_current]
-    gpus = sum(len(host.gpus) for host in current)
-    free = sum(len(host.free_gpus or ()) for host in current)
-    if gpus:
-        parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
-    running = sum(len(host.sessions or ()) for host in current)
-    parts.append(units.counted(running, "session") if running else "")
-    return [part for part in parts if part]
+    return parts
 
 
 def matching(hosts: Iterable[HostSnapshot], typed: str) -> list[HostSnapshot]:

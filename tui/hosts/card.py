@@ -359,8 +359,7 @@ def compact_row(
     text, level = words.status_of(host)
     row: TextRow
     if host.machine is None or host.state != HostState.CONNECTED:
-        said = words.sentence_of(host) if level else text
-        status = f"{text}: {said}" if said != text else text
+        status = ": ".join(filter(None, (text, words.short_problem(host))))
         row = (name, (fit(status, width - _NAME, glyphs.ellipsis), _STYLES[level]))
     else:
         row = (name, *_compact_figures(host, width - _NAME, _level_cells(levels), glyphs))
@@ -387,12 +386,13 @@ def _compact_figures(host: HostSnapshot, width: int, cells: int, glyphs: Glyphs)
     total_mib = facts.memory_limit_mib or facts.memory_mib
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
     used = cells + _FREE + _PERCENT + _OF_MEMORY + 2
+    last = _sessions_in_words(host) if host.is_current else words.status_of(host)[0]
     row: TextRow = (
         *bars,
         (fit(count, _FREE, glyphs.ellipsis), GOOD if free else MUTED),
         _percent(cpu.pct if cpu else None),
         (f"{in_use:>{_OF_MEMORY}}  ", PLAIN),
-        (fit(_sessions_in_words(host), width - used, glyphs.ellipsis), PLAIN),
+        (fit(last, width - used, glyphs.ellipsis), PLAIN),
     )
     if host.is_current:
         return row

@@ -48,8 +48,8 @@ class HostCards(ScrollingLines):
     _by = ORDERS[0]
     _is_reversed = False
     _times_shown = 0
-    _name: str | None = None
-    _session: str | None = None
+    _chosen_name: str | None = None
+    _chosen_id: str | None = None
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -101,10 +101,10 @@ class HostCards(ScrollingLines):
         before = self.chosen_host, self.chosen_session
         shown = matching(self._all, self._typed)
         self._hosts = shown = sorted(shown, key=lambda host: self._places[host.name])
-        if not any(host.name == self._name for host in shown):
+        if not any(host.name == self._chosen_name for host in shown):
             self._choose(shown[0].name if shown else None)
-        elif self._session is not None and self.chosen_session is None:
-            self._session = None
+        elif self._chosen_id is not None and self.chosen_session is None:
+            self._chosen_id = None
         if (self.chosen_host, self.chosen_session) != before:
             self.post_message(self.Highlighted())
         self.redraw()
@@ -112,13 +112,13 @@ class HostCards(ScrollingLines):
     @property
     def chosen_host(self) -> str | None:
         """The highlighted host; None where none is shown."""
-        return self._name
+        return self._chosen_name
 
     @property
     def chosen_session(self) -> str | None:
         """The highlighted session of that host, by its id; None where the host itself is."""
         sessions = self._sessions_of(self._index)
-        return self._session if self._session in sessions else None
+        return self._chosen_id if self._chosen_id in sessions else None
 
     @property
     def is_compact(self) -> bool:
@@ -160,7 +160,7 @@ class HostCards(ScrollingLines):
             return
         choices = [None, *self._sessions_of(self._index)]
         at = choices.index(self.chosen_session)
-        self._session = choices[(at + step) % len(choices)]
+        self._chosen_id = choices[(at + step) % len(choices)]
         self.post_message(self.Highlighted())
         self.redraw()
 
@@ -173,11 +173,13 @@ class HostCards(ScrollingLines):
         self.post_message(self.Highlighted())
 
     def _choose(self, name: str | None) -> None:
-        self._name, self._session = name, None
+        self._chosen_name, self._chosen_id = name, None
 
     @property
     def _index(self) -> int:
-        names = (number for number, host in enumerate(self._hosts) if host.name == self._name)
+        names = (
+            number for number, host in enumerate(self._hosts) if host.name == self._chosen_name
+        )
         return next(names, 0)
 
     def _sessions_of(self, index: int) -> list[str | None]:
@@ -245,7 +247,7 @@ class HostCards(ScrollingLines):
                 self._card_width,
                 height,
                 self.glyphs,
-                chosen=host.name == self._name,
+                chosen=host.name == self._chosen_name,
                 session=self.chosen_session,
             )
             for host in self._hosts[first : first + self._columns]
@@ -261,7 +263,7 @@ class HostCards(ScrollingLines):
         levels = max(len(host.gpus) for host in self._hosts)
         seen = self.in_view(len(self._hosts), max(0, height - _HEADING_ROWS))
         rows = [
-            compact_row(host, inner, levels, self.glyphs, host.name == self._name)
+            compact_row(host, inner, levels, self.glyphs, host.name == self._chosen_name)
             for host in self._hosts[seen.start : seen.stop]
         ]
         rows = self.with_thumb(rows, len(self._hosts), width)
@@ -280,7 +282,7 @@ class HostCards(ScrollingLines):
         clicked = event.get_content_offset(self)
         index = None if clicked is None else self._index_at(clicked.x, clicked.y)
         if index is not None:
-            if self._hosts[index].name != self._name:
+            if self._hosts[index].name != self._chosen_name:
                 self._highlight(index)
             if event.chain == 2:
                 self.post_message(self.Chosen())

@@ -13,6 +13,7 @@ from textual.message import Message
 from dlmon.remote.host import HostSnapshot, WatchedHost
 from tui.formatting import hosts as words
 from tui.formatting.machine import identity
+from tui.hosts.card import shown_sessions
 from tui.hosts.cards import HostCards
 from tui.screens.base import HELP, PALETTE, QUIT, REFRESH_S, hidden
 from tui.screens.filtered import FilteredScreen
@@ -149,6 +150,7 @@ class HostsScreen(FilteredScreen):
         self._summary = HostsSummary(id="summary")
         self._details = HostDetails(id="details")
         self._snapshots: list[HostSnapshot] = []
+        self._had_sessions = False
 
     @property
     def table(self) -> HostCards:
@@ -191,6 +193,15 @@ class HostsScreen(FilteredScreen):
         self._cards.show(self._snapshots)
         self._summary.show(words.summary(self._snapshots), self._cards.order)
         self._show_details()
+        if self._has_sessions != self._had_sessions:
+            self._had_sessions = self._has_sessions
+            self.refresh_bindings()
+
+    @property
+    def _has_sessions(self) -> bool:
+        """Whether a session can be highlighted on the highlighted card."""
+        host = self._chosen_snapshot
+        return host is not None and bool(shown_sessions(host)) and not self._cards.is_compact
 
     def _show_details(self) -> None:
         self._details.show(self._chosen_snapshot)
@@ -212,8 +223,7 @@ class HostsScreen(FilteredScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what can be done with what is highlighted."""
         if action == "session":
-            host = self._chosen_snapshot
-            return bool(host and host.machine and host.sessions) and not self._cards.is_compact
+            return self._has_sessions
         if action == "open":
             return self._cards.chosen_host is not None and self.focused is not self.filter_field
         return super().check_action(action, parameters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
     from dlmon.remote.follower import RemoteFollower
+    from dlmon.remote.host import WatchedHost
     from dlmon.remote.link import Link
     from dlmon.remote.start import RemoteStart
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
+    from tui.hosts.screen import HostsScreen
     from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
     from tui.screens.base import BaseScreen
@@ -69,6 +71,12 @@ def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
     return LocalMachine(interval_s, pcie)
 
 
+def _host(name: str, interval_s: float = 1.0, pcie: bool = False) -> WatchedHost:
+    from dlmon.remote.host import WatchedHost
+
+    return WatchedHost(name, interval_s, pcie)
+
+
 def _launch(job: Job) -> Lifeline:
     from dlmon.launch.lifeline import launch
 
@@ -88,6 +96,7 @@ class Sources:
     follow: Callable[..., SessionFollower] = _follow
     replay: Callable[[Path], ReplaySource] = _replay
     machine: Callable[..., MachineSource] = _this_machine
+    hosts: Callable[..., WatchedHost] = _host
     launch: Callable[[Job], Lifeline] = _launch
     link: Callable[[str], Link] = _link
 
@@ -104,6 +113,7 @@ class Start:
         started: the lifeline of a session of ours; without `log` it has still to answer.
         remote: a session of another machine to show.
         watch_interval_s: watch the machine alone, sampling at this interval.
+        hosts: watch these, as ssh knows them, in place of this machine.
         sweep: make the runs of a sweep, and show them.
         sources: where the screens get what they show.
     """
@@ -115,6 +125,7 @@ class Start:
     started: Lifeline | None = None
     remote: RemoteStart | None = None
     watch_interval_s: float | None = None
+    hosts: tuple[str, ...] = ()
     sweep: SweepRun | None = None
     sources: Sources = field(default_factory=Sources)
 
@@ -189,6 +200,8 @@ class NavigatingApp(RecordingsApp):
             return self._connecting_screen(self._start.remote)
         if self._sweep is not None:
             return self._screen_of_sweep(self._sweep)
+        if self._start.hosts:
+            return self._hosts_screen(self._start.hosts, self._start.watch_interval_s or 1.0)
         if self._start.watch_interval_s is not None:
             return self._machine_screen(self._start.watch_interval_s)
         return self._home_screen()
@@ -224,6 +237,22 @@ class NavigatingApp(RecordingsApp):
         from tui.watch.screen import WatchScreen
 
         return WatchScreen(self._sources.machine(interval_s, pcie=self.settings.run.pcie))
+
+    def _hosts_screen(self, names: Sequence[str], interval_s: float) -> HostsScreen:
+        from tui.hosts.screen import HostsScreen
+
+        pcie = self.settings.run.pcie
+        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
+
+    def on_hosts_screen_host_requested(self, message: HostsScreen.HostRequested) -> None:
+        from tui.hosts.host_screen import HostScreen
+
+        self.push_screen(HostScreen(message.host))
+
+    def on_hosts_screen_session_requested(self, message: HostsScreen.SessionRequested) -> None:
+        from dlmon.remote.start import RemoteStart
+
+        self.open_remote(RemoteStart(message.host, message.session))
 
     def _screen_of_sweep(self, run: SweepRun) -> SweepScreen:
         """Make the screen of a sweep, which begins to make its runs."""

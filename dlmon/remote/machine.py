@@ -20,6 +20,7 @@ class RemoteMachine:
         interval_s: time between samples.
         pcie: have what crosses the GPUs' PCIe links measured.
         clock: CLOCK_MONOTONIC in nanoseconds, of this machine.
+        on_sample: is called after each sample.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class RemoteMachine:
         interval_s: float = 1.0,
         pcie: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
+        on_sample: Callable[[], None] = lambda: None,
     ) -> None:
         self.link = link
         self.interval_s = interval_s
@@ -38,6 +40,7 @@ class RemoteMachine:
         self.status = ""
         self.start_ns = 0
         self._clock = clock
+        self._on_sample = on_sample
         self._pcie = pcie
         self._boot_id: str | None = None
         self._arrived_ns: int | None = None
@@ -98,6 +101,7 @@ class RemoteMachine:
             self.start_ns = self.start_ns or record.t
             self.history.fold(record)
             self._arrived_ns = self._clock()
+            self._on_sample()
         elif isinstance(record, Notice):
             self._notice(record.text)
 

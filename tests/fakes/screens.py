@@ -185,6 +185,7 @@ class OneScreen(DlmonApp):
     on_sessions_screen_compare_requested = on_sessions_screen_replay_requested = _note
     on_sessions_screen_report_requested = on_sessions_screen_rename_requested = _note
     on_sessions_screen_delete_requested = _note
+    on_hosts_screen_host_requested = on_hosts_screen_session_requested = _note
 
 
 def dlmon_app_with(sources: Sources) -> Callable[..., DlmonApp]:

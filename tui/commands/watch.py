@@ -1,4 +1,4 @@
-"""`dlmon watch`: the machine alone, shown or recorded."""
+"""`dlmon watch`: this machine alone, shown or recorded, or others over ssh."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tui.commands import click_options, shared
+from tui.commands.candidates import host_names
 from tui.options.checks import check_interval, check_name
 from tui.options.duration import read_duration
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
-from tui.options.run import OPTIONS
+from tui.options.run import OPTIONS, RunOptions
 
 if TYPE_CHECKING:
     from dlmon.launch.job import Job
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("hosts", nargs=-1, metavar="[HOST]...", shell_complete=host_names)
 @click.option(
     "--record",
     "records",
@@ -36,18 +38,29 @@ if TYPE_CHECKING:
 @click.option("--detach", is_flag=True, help="Record in the background, and print the session.")
 @click_options.options_of((OPTIONS["interval"], OPTIONS["pcie"], OPTIONS["name"]))
 @click_options.plain_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a JSON object a line for each sample, and nothing else.",
+)
 @click_options.ascii_option
 @click_options.log_dir_option
 def watch(
+    hosts: tuple[str, ...],
     records: bool,
     length: str | None,
     detach: bool,
     plain: bool,
+    as_json: bool,
     ascii: bool | None,
     log_dir: Path | None,
     **texts: str | None,
 ) -> int | None:
-    """Watch this machine, without a workload; --record keeps what is seen.
+    """Watch this machine, without a workload, or others over ssh; --record keeps what is seen.
+
+    HOST is what ssh takes: NAME, USER@NAME, ssh://USER@NAME:PORT or a name of ~/.ssh/config; or
+    @GROUP, of the settings. Nothing has to be installed there but Python 3.10 or newer.
 
     A recording is a session: dlmon attach shows it, and dlmon stop ends it.
     """
@@ -60,6 +73,17 @@ def watch(
     problem = check_interval(options.interval) or check_name(options.name)
     if problem:
         raise shared.UserError(problem)
+    if records and as_json:
+        raise shared.UserError("--json prints samples as they come: use it without --record")
+    of_recording: tuple[tuple[str, object], ...] = (
+        *(("--for", length), ("--detach", detach)),
+        *(("--name", options.name), ("--log-dir", log_dir)),
+    )
+    if hosts:
+        for flag, value in (("--record", records), *of_recording):
+            if value:
+                raise shared.UserError(f"{flag} is for this machine: record a host on itself")
+        return _watch_hosts(hosts, settings, options, plain=plain, as_json=as_json)
     if records:
         from tui.options.jobs import make_recording
 
@@ -67,23 +91,42 @@ def watch(
         options = replace(options, detach=detach)
         job = make_recording(directory, options, for_s=for_s)
         return _record(job, settings, plain=plain)
-    given = (
-        *(("--for", length), ("--detach", detach)),
-        *(("--name", options.name), ("--log-dir", log_dir)),
-    )
-    for flag, value in given:
+    for flag, value in of_recording:
         if value:
             raise shared.UserError(f"{flag} is for a recording: use it with --record")
-    if plain or not shared.in_terminal():
+    if plain or as_json or not shared.in_terminal():
         from tui.plain.watch import watch_machine
 
-        return watch_machine(options.interval, options.pcie)
+        return watch_machine(options.interval, options.pcie, as_json=as_json)
     from tui.app import DlmonApp
     from tui.navigation import Start
 
     settings = replace(settings, run=replace(settings.run, pcie=options.pcie))
     directory = shared.chosen_log_directory(None, settings)
     start = Start(directory, settings, watch_interval_s=options.interval)
+    return DlmonApp(start).run_to_exit_code()
+
+
+def _watch_hosts(
+    words: tuple[str, ...], settings: Settings, options: RunOptions, *, plain: bool, as_json: bool
+) -> int:
+    """Watch other machines, on the screen or line by line."""
+    from dlmon.remote.hosts import HostError, hosts_from
+
+    try:
+        hosts = tuple(hosts_from(words, settings.hosts))
+    except HostError as error:
+        raise shared.UserError(str(error)) from None
+    if plain or as_json or not shared.in_terminal():
+        from tui.plain.hosts import watch_hosts
+
+        return watch_hosts(hosts, options.interval, options.pcie, as_json=as_json)
+    from tui.app import DlmonApp
+    from tui.navigation import Start
+
+    settings = replace(settings, run=replace(settings.run, pcie=options.pcie))
+    directory = shared.chosen_log_directory(None, settings)
+    start = Start(directory, settings, watch_interval_s=options.interval, hosts=hosts)
     return DlmonApp(start).run_to_exit_code()
 
 

@@ -1,0 +1,360 @@
+"""A host that is watched: its connection, its readings, what runs there, and how old that is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from typing import Any
+
+from dlmon.records import (
+    Gpu,
+    GpuFacts,
+    Machine,
+    MachineFacts,
+)
+from dlmon.records.machine import MAX_ON_GPUS
+from dlmon.records.record import record
+from dlmon.records.words import Word
+from dlmon.remote.connection import Answer
+from dlmon.remote.link import Link, Standing
+from dlmon.remote.machine import RemoteMachine
+from dlmon.session.machine_history import MachineHistory
+
+MISSED_SAMPLES = 2
+OLD_S = 30.0
+CLOCK_DIFFERS_S = 2.0
+FREE_BELOW_PCT = 5.0
+LOAD_OVER_S = 60
+# What a host says of its sessions is foreign: no screen has room for more.
+MOST_SESSIONS = 64
+_LARGEST = 10**15
+
+_UNREAD = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
+
+
+class HostState(Word):
+    """How the connection to a host stands."""
+
+    CONNECTING = "connecting"
+    """It was not tried to the end yet."""
+    CONNECTED = "connected"
+    LOST = "lost"
+    """There was a connection; it is tried again."""
+    UNREACHED = "unreached"
+    """There never was one; it is tried again."""
+    NEEDS_PERSON = "needs_person"
+    """Somebody has to do something first."""
+
+
+class Age(Word):
+    """How old the newest sample is."""
+
+    FRESH = "fresh"
+    LATE = "late"
+    """`MISSED_SAMPLES` should have followed it, and did not."""
+    OLD = "old"
+    """It is older than `OLD_S`."""
+
+
+@record(frozen=True)
+class RunningSession:
+    """A session of dlmon that runs on a host, as far as the host says.
+
+    Attributes:
+        session: its id.
+        workload: what it trains.
+        name: what a person calls it.
+        phase: what it does.
+        epoch: the epoch that it is in, from 1.
+        epochs: how many it will have.
+        samples_per_second: its throughput now.
+        gpu: NVML's number of the GPU that trains.
+    """
+
+    session: str
+    workload: str | None = None
+    name: str | None = None
+    phase: str | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+    samples_per_second: float | None = None
+    gpu: int | None = None
+
+
+@record(frozen=True)
+class HostSnapshot:
+    """All that is known of a host at one moment.
+
+    Attributes:
+        name: the host as a person named it.
+        state: how the connection stands.
+        problem: why there is none, in a sentence that names the host.
+        lost_wall: when it was lost, or was first found missing, on our clock.
+        retry_in_s: time until it is tried again; None while it is tried, or is there.
+        facts: what the machine is.
+        machine: its newest sample, merged; None before the first.
+        history: its readings over time.
+        interval_s: the time between two samples.
+        age: how old the newest sample is; None before the first.
+        sample_wall: when that sample arrived, on our clock.
+        clock_ahead_s: how far its clock is ahead of ours, where that is over `CLOCK_DIFFERS_S`.
+        sessions: what runs there; None where it has not said, which `sessions_problem` explains.
+        sessions_problem: why it can't say.
+        notice: what its sensors said last.
+    """
+
+    name: str
+    state: HostState = HostState.CONNECTING
+    problem: str | None = None
+    lost_wall: float | None = None
+    retry_in_s: float | None = None
+    facts: MachineFacts = field(default_factory=MachineFacts)
+    machine: Machine | None = None
+    history: MachineHistory = field(default_factory=MachineHistory)
+    interval_s: float = 1.0
+    age: Age | None = None
+    sample_wall: float | None = None
+    clock_ahead_s: float | None = None
+    sessions: tuple[RunningSession, ...] | None = None
+    sessions_problem: str | None = None
+    notice: str = ""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its figures are those of now: only then may they be claimed."""
+        return self.state == HostState.CONNECTED and self.age == Age.FRESH
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs, with those that are known but no longer reported."""
+        machine = self.machine
+        if machine is not None and machine.gpus is not None:
+            return machine.gpus
+        lost = machine.why.get("gpus") if machine is not None else None
+        why = dict.fromkeys(_UNREAD, lost) if lost else {}
+        return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
+
+    @property
+    def no_gpus(self) -> str | None:
+        """Why there is no GPU; empty where none was found, None where there is one."""
+        if self.gpus:
+            return None
+        machine = self.machine
+        return self.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None) or ""
+
+    @property
+    def free_gpus(self) -> frozenset[int] | None:
+        """The GPUs that nobody uses; None where the figures are not those of now."""
+        if not self.is_current or self.machine is None:
+            return None
+        return frozenset(gpu.index for gpu in self.gpus if is_free(gpu, self.machine, self.facts))
+
+    @property
+    def load_pct(self) -> float | None:
+        """The mean utilisation of the GPUs over the last minute; of the CPU where there is none."""
+        if self.machine is None:
+            return None
+        history = self.history
+        gpus = {gpu.index for gpu in self.gpus}
+        of_gpus = [each for index, each in history.gpu_utilization_pct.items() if index in gpus]
+        length_ns = LOAD_OVER_S * 1_000_000_000
+        start_ns = self.machine.t - length_ns
+        means = [
+            series.columns(start_ns, length_ns, 1)[0] for series in of_gpus or [history.cpu_pct]
+        ]
+        known = [mean for mean in means if mean is not None]
+        return sum(known) / len(known) if known else None
+
+    def facts_of(self, gpu: Gpu) -> GpuFacts | None:
+        """Return what does not change about a GPU."""
+        return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
+
+
+def is_free(gpu: Gpu, machine: Machine, facts: MachineFacts) -> bool:
+    """Return whether a GPU is known to be used by nobody.
+
+    No process is on it, and utilisation and memory in use are below `FREE_BELOW_PCT`. What
+    can't be read of these is no evidence, and the GPU is not called free. A desktop is a process.
+    """
+    total_mib = next(
+        (each.memory_mib for each in facts.gpus or () if each.index == gpu.index), None
+    )
+    if gpu.utilization_pct is None or gpu.memory_used_mib is None or not total_mib or gpu.mig:
+        return False
+    memory_pct = 100 * gpu.memory_used_mib / total_mib
+    if max(gpu.utilization_pct, memory_pct) >= FREE_BELOW_PCT:
+        return False
+    rows = machine.processes
+    if rows is None or "processes" in machine.why:
+        return False
+    on_gpus = [row for row in rows if row.gpus]
+    # Beyond so many, those that hold the least are left out of the table.
+    if any(gpu.index in row.gpus for row in on_gpus) or len(on_gpus) >= MAX_ON_GPUS:
+        return False
+    # Where the driver lists none, that may be because it can't.
+    return bool(on_gpus) or not any("gpus" in row.why for row in rows)
+
+
+class WatchedHost:
+    """A host that is sampled, and asked for its sessions, while it is watched.
+
+    Args:
+        name: the host, as ssh knows it.
+        interval_s: time between samples.
+        pcie: have what crosses the GPUs' PCIe links measured.
+        link: the connection to it.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+        wall: the time of day in seconds.
+        on_sample: is called after each sample.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        interval_s: float = 1.0,
+        pcie: bool = False,
+        *,
+        link: Link | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], float] = time.time,
+        on_sample: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.link = link or Link(name, clock=clock)
+        self.machine: RemoteMachine = _KeptMachine(
+            self.link, interval_s, pcie, clock, on_sample=on_sample
+        )
+        self._clock, self._wall = clock, wall
+        self._sessions: tuple[RunningSession, ...] | None = None
+        self._sessions_problem: str | None = None
+        self._asked = Standing("running", dict, self._take_sessions)
+        self._started = False
+
+    def start(self) -> None:
+        """Connect, and have it sampled; call it on the loop."""
+        if not self._started:
+            self._started = True
+            self.link.start()
+            self.machine.start()
+            self.link.add(self._asked)
+
+    async def close(self) -> None:
+        """End the connection, and with it all that was asked on it."""
+        await self.link.close()
+
+    def retry_now(self) -> None:
+        """Try again at once, where there is no connection."""
+        if not self.link.is_up:
+            self.link.retry_now()
+
+    @property
+    def state(self) -> HostState:
+        """How the connection stands."""
+        link = self.link
+        if link.is_up:
+            return HostState.CONNECTED
+        if link.problem is None:
+            return HostState.CONNECTING
+        if link.needs_person:
+            return HostState.NEEDS_PERSON
+        return HostState.LOST if link.connections else HostState.UNREACHED
+
+    @property
+    def age(self) -> Age | None:
+        """How old the newest sample is; None before the first."""
+        age_s = self._age_s
+        if age_s is None:
+            return None
+        # Half an interval is lateness: of the network, and of who asks.
+        late_s = (MISSED_SAMPLES + 0.5) * max(1.0, self.machine.interval_s)
+        if age_s > max(OLD_S, late_s):
+            return Age.OLD
+        return Age.LATE if age_s > late_s else Age.FRESH
+
+    @property
+    def clock_ahead_s(self) -> float | None:
+        """How far its clock is ahead of ours; None before that was measured."""
+        return None if self.link.times is None else self.link.times.wall_s
+
+    def snapshot(self) -> HostSnapshot:
+        """Return all that is known now."""
+        link, machine, state = self.link, self.machine, self.state
+        ahead_s, age_s = self.clock_ahead_s, self._age_s
+        now_ns, now_wall = self._clock(), self._wall()
+        lost_wall = retry_in_s = None
+        if state != HostState.CONNECTED:
+            if link.lost_at_ns is not None:
+                lost_wall = now_wall - (now_ns - link.lost_at_ns) / 1e9
+            if link.retry_at_ns is not None:
+                retry_in_s = max(0.0, (link.retry_at_ns - now_ns) / 1e9)
+        return HostSnapshot(
+            name=self.name,
+            state=state,
+            problem=None if state == HostState.CONNECTED else link.problem,
+            lost_wall=lost_wall,
+            retry_in_s=retry_in_s,
+            facts=machine.facts,
+            machine=machine.history.latest,
+            history=machine.history,
+            interval_s=machine.interval_s,
+            age=self.age,
+            sample_wall=None if age_s is None else now_wall - age_s,
+            clock_ahead_s=ahead_s if ahead_s and abs(ahead_s) > CLOCK_DIFFERS_S else None,
+            sessions=self._sessions,
+            sessions_problem=self._sessions_problem,
+            notice=machine.status,
+        )
+
+    @property
+    def _age_s(self) -> float | None:
+        # After a start of the host, its history begins anew.
+        return None if self.machine.history.latest is None else self.machine.age_s
+
+    def _take_sessions(self, answer: Answer) -> None:
+        if "error" in answer:
+            self._sessions, self._sessions_problem = None, str(answer["error"])
+        elif isinstance(answer.get("sessions"), list):
+            listed = answer["sessions"][:MOST_SESSIONS]
+            found = (_session_of(each) for each in listed if isinstance(each, dict))
+            self._sessions = tuple(session for session in found if session is not None)
+            self._sessions_problem = None
+
+
+class _KeptMachine(RemoteMachine):
+    """The machine of a host whose card goes on to show it when a screen of it is left."""
+
+    def stop(self) -> None:
+        """Leave it on: it ends with the connection."""
+
+
+def _session_of(told: Mapping[str, Any]) -> RunningSession | None:
+    """Return a session as a host tells it; None where it has no id."""
+    session = _text(told.get("session"))
+    if session is None:
+        return None
+    return RunningSession(
+        session=session,
+        workload=_text(told.get("workload")),
+        name=_text(told.get("name")),
+        phase=_text(told.get("phase")),
+        epoch=_count(told.get("epoch")),
+        epochs=_count(told.get("epochs")),
+        samples_per_second=_rate(told.get("samples_per_second")),
+        gpu=_count(told.get("gpu")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < _LARGEST else None
+
+
+def _rate(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    # By its size first: a whole number may be larger than any float.
+    return float(value) if 0 <= value < _LARGEST else None

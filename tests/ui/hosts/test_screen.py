@@ -1,0 +1,582 @@
+"""The screen of several machines: their cards, what is highlighted, and what its keys do."""
+
+import re
+import sys
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
+from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
+from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
+from rich.cells import cell_len
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from dlmon.exit_codes import UNREACHABLE
+from dlmon.records import Gpu, Process
+from dlmon.remote.start import RemoteStart
+from tui.drawing.themes import DARK, LIGHT
+from tui.hosts.cards import HostCards
+from tui.hosts.host_screen import HostScreen
+from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
+from tui.machine.panel import MachinePanel
+from tui.navigation import Sources
+from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
+from tui.widgets.rows import RowWidget
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+MARKUP = "[b]bold[/b] [@click=app.quit]x[/]"
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.fixture
+def clock():
+    return Clock(1_000_000_000_000)
+
+
+class ShownHosts:
+    """The screen of hosts that a test speaks for."""
+
+    def __init__(self, clock, names, ascii=False):
+        self.clock = clock
+        self.hosts = {name: FakeHost(name, clock) for name in names}
+        self.screen = HostsScreen(list(self.hosts.values()))
+        self.app = OneScreen(self.screen, ascii)
+
+    async def begin(self, pilot):
+        self.pilot = pilot
+        await until(pilot, lambda: all(host.link.is_started for host in self.hosts.values()))
+        await self.paint()
+
+    async def paint(self):
+        for _ in range(2):
+            self.screen.tick()
+            await self.pilot.pause()
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def cards(self):
+        return self.screen.query_one(HostCards)
+
+    @property
+    def chosen(self):
+        return self.cards.chosen_host
+
+    def titles(self):
+        return re.findall(r"╭─ (\S+) ", self.text)
+
+    def styles_of(self, text):
+        """Return the styles of what stands on the cards and holds a text."""
+        rows = self.cards.draw(*self.cards.size)
+        return {style for row in rows for run, (style,) in row if text in run}
+
+
+@pytest.fixture
+def show(clock):
+    """Return a function that makes the screen of so many hosts, or of hosts by name."""
+
+    def make(hosts, **options):
+        names = [f"gpu{n}" for n in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
+        return ShownHosts(clock, names, **options)
+
+    return make
+
+
+def all_live(shown, **options):
+    for host in shown.hosts.values():
+        live(host, shown.clock, **options)
+
+
+def a_lab(shown):
+    """Let hosts be what they can be, in turn."""
+    kinds = (_training, _eight_gpus, _without_gpu, _lost, _needs_person, _late, _connecting)
+    for number, host in enumerate(shown.hosts.values()):
+        kinds[number % len(kinds)](host, shown.clock)
+
+
+def _training(host, clock):
+    live(host, clock, gpus=2)
+    host.run(session(1), session(2, workload="resnet", name="base", gpu=1, epoch=12, epochs=90))
+
+
+def _eight_gpus(host, clock):
+    live(host, clock, gpus=8, busy=(0, 1, 2, 5))
+    host.run()
+
+
+def _without_gpu(host, clock):
+    live(host, clock, gpus=0)
+    host.run(session(1, workload=None, phase=None, epoch=None, samples_per_second=None, gpu=None))
+    host.link.differ(12.0)
+
+
+def _lost(host, clock):
+    _training(host, clock)
+    host.link.fail(f"{host.name}: the connection was closed", retry_s=15)
+
+
+def _needs_person(host, clock):
+    sentence = "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id"
+    host.link.fail(f"{host.name} {sentence} {host.name}, first", may_pass=False, retry_s=60)
+
+
+def _late(host, clock):
+    _training(host, clock)
+    host.machine._arrived_ns = clock() - 45_000_000_000
+
+
+def _connecting(host, clock):
+    pass
+
+
+# ---- what it shows ----
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("count", [1, 4, 7, 32])
+async def test_it_looks_right(show, snapshot, count, ascii):
+    shown = show(count, ascii=ascii)
+    pictures = []
+    async with shown.app.run_test(size=SIZES[0]) as pilot:
+        await shown.begin(pilot)
+        a_lab(shown)
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            await shown.paint()
+            pictures.append(
+                f"{f' {count} hosts, {size[0]}×{size[1]} ':═^{size[0]}}\n{shown.text}\n"
+            )
+    text = "".join(pictures)
+    assert text == snapshot(extension_class=TextFile)
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pictures are of Python 3.11")
+@pytest.mark.parametrize(
+    ("count", "size", "theme"),
+    [(7, (120, 40), DARK), (7, (120, 40), LIGHT), (4, (80, 24), DARK), (32, (80, 24), DARK)],
+)
+def test_a_picture_of_it(show, snap_compare, count, size, theme):
+    shown = show(count)
+
+    async def begin(pilot):
+        shown.app.theme = theme
+        await shown.begin(pilot)
+        a_lab(shown)
+        await shown.paint()
+
+    assert snap_compare(shown.app, terminal_size=size, run_before=begin)
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("size", [*SIZES, (60, 16), (77, 19), (119, 30), (133, 50)])
+@pytest.mark.parametrize("count", [1, 7, 32])
+async def test_no_row_is_wider_than_its_room_whatever_a_host_says(show, size, count, ascii):
+    shown = show(count, ascii=ascii)
+    foreign = (LONG_NAME, WIDE_NAME, RIGHT_TO_LEFT_NAME, MARKUP)
+    async with shown.app.run_test(size=size) as pilot:
+        await shown.begin(pilot)
+        a_lab(shown)
+        for number, host in enumerate(shown.hosts.values()):
+            text = foreign[number % len(foreign)]
+            if host.link.is_up:
+                told = facts(gpus=2, name=text, cpu_model=text, why={"gpus": text})
+                rows = (Process(1, text, text, gpus=(0,)),)
+                newest = sample(shown.clock() + 1, processes=rows)
+                unread = Gpu(1, why={"utilization_pct": text})
+                host.link.tell(told, replace(newest, gpus=(newest.gpus[0], unread)))
+                host.run(session(1, name=text, workload=text, phase=text, epoch=10**14))
+            else:
+                host.link.fail(text, may_pass=False)
+        await shown.paint()
+        for widget in shown.screen.query(RowWidget):
+            for y in range(widget.size.height):
+                assert widget.render_line(y).cell_length == widget.size.width
+        for row in shown.text.splitlines():
+            assert cell_len(row) <= size[0]
+
+
+async def test_what_hosts_say_is_shown_as_it_is_and_never_as_markup(show):
+    shown = show(2)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        live(shown.hosts["gpu1"], shown.clock)
+        shown.hosts["gpu1"].run(session(1, name="[b]base[/b]"))
+        shown.hosts["gpu2"].link.fail("gpu2: [red]no[/red]")
+        await shown.paint()
+        assert "[b]base[/b]" in shown.text
+        assert "gpu2: [red]no[/red]" in shown.text
+
+
+@pytest.mark.parametrize(("width", "columns"), [(60, 1), (80, 1), (120, 2), (180, 3), (240, 4)])
+async def test_cards_stand_in_as_many_columns_as_fit(show, width, columns):
+    shown = show(5)
+    async with shown.app.run_test(size=(width, 40)) as pilot:
+        await shown.begin(pilot)
+        first = next(row for row in shown.text.splitlines() if "gpu1" in row)
+        assert len(re.findall("╭", first)) == columns
+
+
+async def test_two_hosts_share_a_wide_terminal(show):
+    shown = show(2)
+    async with shown.app.run_test(size=(200, 40)) as pilot:
+        await shown.begin(pilot)
+        first = next(row for row in shown.text.splitlines() if "gpu1" in row)
+        assert len(first.rstrip()) > 190
+
+
+async def test_what_is_free_stands_out_and_only_while_that_is_known(show):
+    shown = show(1)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown, gpus=4)
+        await shown.paint()
+        assert shown.text.count(" free ") == 3
+        assert "3 of 4 GPUs free" in shown.text
+        assert shown.styles_of("free") == {GOOD[0]}
+        shown.clock.advance(3)
+        await shown.paint()
+        assert "free" not in shown.text
+
+
+async def test_figures_are_muted_when_samples_are_missing_and_a_warning_after_half_a_minute(show):
+    shown = show(1)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        await shown.paint()
+        assert MUTED[0] not in shown.styles_of(" 97 %")
+        shown.clock.advance(4)
+        await shown.paint()
+        assert shown.styles_of(" 97 %") == {MUTED[0]}
+        assert "no sample since 21:04:05" in shown.text
+        shown.clock.advance(30)
+        await shown.paint()
+        assert shown.styles_of(" 97 %") == {HIGH[0]}
+        live(shown.hosts["gpu1"], shown.clock, seconds=1)
+        await shown.paint()
+        assert "● connected" in shown.text
+        assert MUTED[0] not in shown.styles_of(" 97 %")
+
+
+async def test_losing_a_host_moves_nothing(show):
+    shown = show(4)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu1"].run(session(1))
+        await shown.paint()
+        before = shown.text.splitlines()
+        shown.hosts["gpu1"].link.fail("gpu1: the connection was closed", retry_s=1)
+        await shown.paint()
+        after = shown.text.splitlines()
+        frame = [re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in before]
+        assert [re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in after] == frame
+        assert "lost since 21:04:05" in after[1]
+        assert "gpu1: the connection was closed" in after[-2]
+
+
+async def test_nothing_is_painted_that_did_not_change(show, monkeypatch):
+    shown = show(4)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        await shown.paint()
+        painted = []
+        monkeypatch.setattr(
+            RowWidget, "refresh", lambda widget, *regions, **_: painted.append((widget, regions))
+        )
+        shown.screen.tick()
+        assert painted == []
+        shown.hosts["gpu2"].link.fail("gpu2: the connection was closed")
+        shown.screen.tick()
+        assert painted
+
+
+async def test_a_clock_that_differs_is_said_on_the_card(show):
+    shown = show(1)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu1"].link.differ(-30.0)
+        await shown.paint()
+        assert " clock 30 s behind ─╯" in shown.text
+
+
+# ---- its keys ----
+
+
+async def test_arrows_move_between_cards(show):
+    shown = show(5)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        seen = [shown.chosen]
+        for key in ("right", "down", "down", "left", "up", "up", "up", "end", "home"):
+            await shown.press(key)
+            seen.append(shown.chosen)
+        assert seen == [
+            *("gpu1", "gpu2", "gpu4", "gpu5", "gpu4", "gpu2", "gpu2", "gpu2", "gpu5", "gpu1")
+        ]
+
+
+@pytest.mark.parametrize("count", [6, 32])
+@pytest.mark.parametrize("key", ["down", "pagedown"])
+async def test_the_highlight_stays_in_sight(show, count, key):
+    shown = show(count)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        await shown.paint()
+        for _ in range(count):
+            await shown.press(key)
+            assert re.search(rf"{shown.chosen}\b", "\n".join(shown.text.splitlines()[:-3]))
+        assert shown.chosen == f"gpu{count}"
+
+
+async def test_enter_and_a_double_click_ask_for_the_host(show):
+    shown = show(2)
+    async with shown.app.run_test(size=(120, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("right", "enter")
+        await pilot.click(HostCards, offset=(5, 1), times=2)
+        await pilot.pause()
+        assert [message.host.name for message in shown.app.asked] == ["gpu2", "gpu1"]
+
+
+async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
+    shown = show(1)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        assert "tab Session" not in shown.text
+        all_live(shown)
+        shown.hosts["gpu1"].run(session(1), session(2))
+        await shown.paint()
+        assert "tab Session" in shown.text
+        first, second = session(1)["session"], session(2)["session"]
+        seen = []
+        for key in ("tab", "tab", "tab", "shift+tab"):
+            await shown.press(key)
+            seen.append(shown.cards.chosen_session)
+        assert seen == [first, second, None, second]
+        assert shown.styles_of("cifar10-cnn") >= {CHOSEN[0]}
+        await shown.press("enter")
+        (asked,) = shown.app.asked
+        assert (asked.host, asked.session) == ("gpu1", second)
+        # One that has ended is highlighted no more.
+        shown.hosts["gpu1"].run(session(1))
+        await shown.paint()
+        assert shown.cards.chosen_session is None
+
+
+async def test_hosts_are_sorted_and_the_highlight_goes_along(show):
+    shown = show(["gpu10", "gpu2", "cpu"])
+    async with shown.app.run_test(size=(80, 40)) as pilot:
+        await shown.begin(pilot)
+        live(shown.hosts["gpu10"], shown.clock, gpus=1, busy=(0,))
+        live(shown.hosts["gpu2"], shown.clock, gpus=2)
+        await shown.paint()
+        seen = [shown.titles()]
+        for _ in range(3):
+            await shown.press("o")
+            seen.append(shown.titles())
+        assert seen == [
+            ["gpu10", "gpu2", "cpu"],
+            ["cpu", "gpu2", "gpu10"],
+            ["gpu2", "gpu10", "cpu"],
+            ["gpu10", "gpu2", "cpu"],
+        ]
+        assert "sorted by load" in shown.text
+        assert shown.chosen == "gpu10"
+        await shown.press("i")
+        assert shown.titles() == ["cpu", "gpu2", "gpu10"]
+        assert "sorted by load, reversed" in shown.text
+        await shown.press("i", "o")
+        assert "sorted by" not in shown.text
+
+
+async def test_hosts_that_change_do_not_change_places_all_the_time(show):
+    shown = show(2)
+    async with shown.app.run_test(size=(80, 40)) as pilot:
+        await shown.begin(pilot)
+        live(shown.hosts["gpu1"], shown.clock, gpus=2, busy=())
+        live(shown.hosts["gpu2"], shown.clock, gpus=2, busy=(0, 1))
+        await shown.paint()
+        await shown.press("o", "o")
+        assert shown.titles() == ["gpu1", "gpu2"]
+        shown.clock.advance(1)
+        shown.hosts["gpu1"].link.tell(sample(shown.clock(), 2, busy=(0, 1)))
+        shown.hosts["gpu2"].link.tell(sample(shown.clock(), 2, busy=()))
+        shown.cards._times_shown = 1
+        await shown.paint()
+        assert shown.titles() == ["gpu1", "gpu2"]
+        shown.cards._times_shown = 9
+        await shown.paint()
+        assert shown.titles() == ["gpu2", "gpu1"]
+
+
+async def test_the_filter_shows_only_hosts_that_match(show):
+    shown = show(["gpu1", "gpu2", "cpu"])
+    async with shown.app.run_test(size=(80, 40)) as pilot:
+        await shown.begin(pilot)
+        await shown.press("slash", *"gpu", "enter")
+        assert shown.titles() == ["gpu1", "gpu2"]
+        await shown.press("slash", *"9")
+        assert "no host matches" in shown.text
+        await shown.press("enter", "enter")
+        assert shown.app.asked == []
+        await shown.press("escape")
+        assert shown.titles() == ["gpu1", "gpu2", "cpu"]
+
+
+async def test_retry_tries_all_that_are_not_connected(show):
+    shown = show(3)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        shown.hosts["gpu1"].connect()
+        shown.hosts["gpu2"].link.fail("gone")
+        await shown.press("R")
+        assert [host.link.retries for host in shown.hosts.values()] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("key", ["q", "escape", "ctrl+c"])
+async def test_leaving_ends_all_connections(show, key):
+    shown = show(3)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        await shown.press(key)
+        assert shown.app.asked or not shown.app.is_running
+    assert all(host.link.is_closed for host in shown.hosts.values())
+
+
+async def test_every_state_that_is_named_is_explained(show):
+    explained = " ".join(name for name, _ in HOSTS_TOPICS)
+    for name in ("free", "no sample since", "lost", "not reached", "needs you", "clock"):
+        assert name in explained
+
+
+# ---- a host in full ----
+
+
+@pytest.fixture
+def app_of(clock, tmp_path):
+    """Return what makes the app with hosts that a test speaks for."""
+    made, links = {}, []
+
+    def link(name):
+        links.append(FakeLink(name, clock))
+        return links[-1]
+
+    def host(name, interval_s=1.0, pcie=False):
+        made[name] = FakeHost(name, clock, interval_s, pcie)
+        return made[name]
+
+    def make(*names, **more):
+        sources = Sources(hosts=host, link=link)
+        app = dlmon_app_with(sources)(tmp_path, hosts=names, **more)
+        app.links = links
+        return app, made
+
+    return make
+
+
+async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_up(app_of, clock):
+    app, hosts = app_of("gpu1", "lab@gpu2", watch_interval_s=0.5)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: all(host.link.is_started for host in hosts.values()))
+        assert [host.machine.interval_s for host in hosts.values()] == [0.5, 0.5]
+        live(hosts["lab@gpu2"], clock)
+        app.screen.tick()
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: app.screen.query(MachinePanel))
+        assert isinstance(app.screen, HostScreen)
+        app.screen.tick()
+        app.screen.query_one(MachinePanel).paint()
+        await pilot.pause()
+        text = screen_text(app)
+        assert text.splitlines()[0].startswith(" lab@gpu2")
+        assert "2 × NVIDIA H100" in text
+        assert text.splitlines()[-1].rstrip().endswith("q Back")
+        hosts["lab@gpu2"].link.fail("lab@gpu2: the connection was closed")
+        app.screen.tick()
+        await pilot.pause()
+        assert "lost since 21:04:05" in screen_text(app).splitlines()[0]
+        await pilot.press("q")
+        await pilot.pause()
+        assert isinstance(app.screen, HostsScreen)
+        assert hosts["lab@gpu2"].machine.is_on
+        assert [each.ask for each in hosts["lab@gpu2"].link.standing] == ["watch", "running"]
+        await pilot.press("q")
+    assert app.return_code == 0
+    assert all(host.link.is_closed for host in hosts.values())
+
+
+@pytest.fixture
+def connecting(app_of, clock):
+    """Return a context in which a session was chosen, and its host has still to answer."""
+
+    @asynccontextmanager
+    async def begin():
+        app, hosts = app_of("gpu1")
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await until(pilot, lambda: hosts["gpu1"].link.is_started)
+            live(hosts["gpu1"], clock)
+            hosts["gpu1"].run(session(1))
+            app.screen.tick()
+            await pilot.press("tab", "enter")
+            await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
+            await until(pilot, lambda: app.links and app.links[0].is_started)
+            yield app, pilot
+
+    return begin
+
+
+async def test_nobody_has_to_wait_for_a_session_of_a_host(connecting):
+    async with connecting() as (app, pilot):
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+        assert app.screen_stack == [app.screen]
+    assert app.links[0].is_closed
+
+
+async def test_why_a_session_of_a_host_can_not_be_shown_is_said_over_the_cards(connecting):
+    async with connecting() as (app, pilot):
+        app.links[0].fail("gpu1 refuses connections by ssh")
+        await until(pilot, lambda: "gpu1 refuses connections" in screen_text(app))
+        assert isinstance(app.screen, HostsScreen)
+        assert app.links[0].is_closed
+
+
+async def test_a_host_that_can_not_be_reached_ends_what_was_to_show_a_session_of_it(
+    clock, tmp_path, capsys
+):
+    links = []
+
+    def link(name):
+        links.append(FakeLink(name, clock))
+        links[-1].fail("gpu9 is not known: no such host name")
+        return links[-1]
+
+    app = dlmon_app_with(Sources(link=link))(tmp_path, remote=RemoteStart("gpu9"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: links and links[0].is_closed)
+    assert app.return_value == UNREACHABLE
+    assert str(app._refused.reason) == "gpu9 is not known: no such host name"

@@ -1,0 +1,304 @@
+"""A watched host: how it stands, how old its figures are, what runs there, which GPUs are free."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.hosts import BEGIN_WALL, GIB, FakeHost, facts, live, sample, session
+from fakes.screens import Clock
+
+from dlmon.records import Gpu, Process
+from dlmon.records.machine import MAX_ON_GPUS
+from dlmon.remote.host import Age, HostState, RunningSession, is_free
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def clock():
+    return Clock(1_000 * SECOND)
+
+
+@pytest.fixture
+def host(clock):
+    host = FakeHost("gpu1", clock)
+    host.start()
+    return host
+
+
+# ---- how it stands ----
+
+
+def test_it_asks_for_samples_and_sessions_once_it_is_started(host):
+    assert host.link.is_started
+    assert [standing.ask for standing in host.link.standing] == ["watch", "running"]
+    host.start()
+    assert len(host.link.standing) == 2
+
+
+async def test_closing_it_ends_the_connection(host):
+    await host.close()
+    assert host.link.is_closed
+
+
+def test_the_machine_stays_on_when_a_screen_of_it_is_left(host):
+    host.machine.stop()
+    assert host.machine.is_on
+    assert [standing.ask for standing in host.link.standing] == ["watch", "running"]
+
+
+def test_it_is_connecting_until_a_try_has_ended(host):
+    assert host.state == HostState.CONNECTING
+    told = host.snapshot()
+    assert (told.problem, told.lost_wall, told.retry_in_s, told.age) == (None, None, None, None)
+
+
+def test_one_that_never_answered_is_not_called_lost(host, clock):
+    host.link.fail("gpu1 refuses connections by ssh", retry_s=3)
+    clock.advance(1)
+    told = host.snapshot()
+    assert told.state == HostState.UNREACHED
+    assert told.problem == "gpu1 refuses connections by ssh"
+    assert told.retry_in_s == 2.0
+
+
+def test_one_that_answered_is_lost_since_it_was_found_missing(host, clock):
+    live(host, clock)
+    clock.advance(10)
+    host.link.fail("gpu1: the connection was closed", retry_s=1)
+    clock.advance(5)
+    told = host.snapshot()
+    assert told.state == HostState.LOST
+    assert told.lost_wall == BEGIN_WALL + 10
+    assert told.retry_in_s == 0.0
+
+
+def test_one_that_needs_a_person_says_so_whether_or_not_it_was_there(host, clock):
+    host.link.fail("gpu1 has a host key that is not known yet", may_pass=False)
+    assert host.state == HostState.NEEDS_PERSON
+    host.connect()
+    assert host.state == HostState.CONNECTED
+    assert host.snapshot().problem is None
+    host.link.fail("gpu1 shows another host key", may_pass=False)
+    assert host.state == HostState.NEEDS_PERSON
+
+
+def test_trying_now_leaves_a_connection_alone(host):
+    host.connect()
+    host.retry_now()
+    assert host.link.retries == 0
+    host.link.fail("gone")
+    host.retry_now()
+    assert host.link.retries == 1
+
+
+# ---- how old its figures are ----
+
+
+@pytest.mark.parametrize(
+    ("later_s", "age"),
+    [(0, Age.FRESH), (2.4, Age.FRESH), (2.6, Age.LATE), (30, Age.LATE), (30.1, Age.OLD)],
+)
+def test_figures_are_late_after_two_missed_samples_and_old_after_half_a_minute(
+    host, clock, later_s, age
+):
+    live(host, clock)
+    clock.advance(later_s)
+    assert host.age == age
+    assert host.snapshot().is_current == (age == Age.FRESH)
+    assert host.snapshot().sample_wall == pytest.approx(BEGIN_WALL)
+
+
+def test_samples_that_come_seldom_are_not_called_late_for_that(clock):
+    host = FakeHost("gpu1", clock, interval_s=20.0)
+    host.start()
+    live(host, clock, seconds=0)
+    clock.advance(45)
+    assert host.age == Age.FRESH
+    clock.advance(6)
+    assert host.age == Age.OLD
+
+
+def test_a_host_that_was_started_anew_has_no_figures_until_its_first_sample(host, clock):
+    live(host, clock)
+    host.link.fail("gone")
+    host.link.connect(boot_id="boot-2")
+    told = host.snapshot()
+    assert (told.machine, told.age, told.free_gpus) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "said"), [(0.4, None), (2.0, None), (-2.0, None), (2.1, 2.1), (-40.0, -40.0)]
+)
+def test_a_clock_that_differs_is_told_from_two_seconds_on(host, wall_s, said):
+    host.connect()
+    host.link.differ(wall_s)
+    assert host.snapshot().clock_ahead_s == said
+
+
+# ---- what runs there ----
+
+
+def test_the_sessions_are_as_the_host_tells_them(host):
+    assert host.snapshot().sessions is None
+    host.run(session(1), session(2, gpu=None, epochs=None, samples_per_second=None))
+    first, second = host.snapshot().sessions
+    assert first == RunningSession(
+        "20261122-210401-cifar10-cnn-001", "cifar10-cnn", None, "training", 3, 10, 5_540.0, 0
+    )
+    assert (second.epoch, second.epochs, second.samples_per_second) == (3, None, None)
+    host.run()
+    assert host.snapshot().sessions == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epoch": "3", "epochs": True, "samples_per_second": "fast", "gpu": -1},
+        {"epoch": 10**40, "epochs": 1.5, "samples_per_second": 10**400, "gpu": []},
+        {"epoch": {}, "epochs": None, "samples_per_second": float("nan"), "gpu": False},
+        {"epoch": -1, "epochs": [], "samples_per_second": float("inf"), "gpu": 10**16},
+        {"epoch": None, "epochs": "", "samples_per_second": -1.0, "gpu": "0"},
+        {"epoch": None, "epochs": None, "samples_per_second": True, "gpu": None},
+    ],
+)
+def test_what_can_be_no_number_is_unknown(host, wrong):
+    host.run(session(1, **wrong))
+    (told,) = host.snapshot().sessions
+    assert (told.epoch, told.epochs, told.samples_per_second, told.gpu) == (None,) * 4
+
+
+def test_what_can_be_no_session_is_left_out(host):
+    host.run("text", None, {}, {"session": 7}, {"session": ""}, session(1))
+    assert len(host.snapshot().sessions) == 1
+    host.link.say("running", sessions="none")
+    assert len(host.snapshot().sessions) == 1
+    host.link.say("running", sessions=[session(1)] * 1_000)
+    assert len(host.snapshot().sessions) == 64
+
+
+def test_a_host_that_cannot_list_its_sessions_says_why(host):
+    host.run(session(1))
+    host.link.say("running", error='this version of dlmon knows no "running"')
+    told = host.snapshot()
+    assert told.sessions is None
+    assert told.sessions_problem == 'this version of dlmon knows no "running"'
+    host.run()
+    assert (host.snapshot().sessions, host.snapshot().sessions_problem) == ((), None)
+
+
+def test_each_sample_is_told_of_once(clock):
+    told = []
+    host = FakeHost("gpu1", clock, on_sample=lambda: told.append(1))
+    host.start()
+    live(host, clock, seconds=2)
+    host.link.tell(sample(clock()))
+    assert len(told) == 3
+
+
+# ---- which GPUs are free ----
+
+
+def one_gpu(utilization_pct=0, memory_mib=3, mig=None, processes=()):
+    """Return a sample of a machine with one GPU of 80 GiB."""
+    gpu = Gpu(0, utilization_pct=utilization_pct, memory_used_mib=memory_mib, mig=mig)
+    return replace(sample(1, processes=processes), gpus=(gpu,))
+
+
+def free(machine, told=None):
+    (gpu,) = machine.gpus
+    return is_free(gpu, machine, (told or facts(gpus=1)).machine)
+
+
+def on_gpu(*gpus, pid=1, **more):
+    return Process(pid, "ada", "python3 train.py", gpus=gpus, **more)
+
+
+def test_a_gpu_is_free_that_no_process_uses_and_that_does_next_to_nothing():
+    assert free(one_gpu())
+    assert free(one_gpu(utilization_pct=4, memory_mib=4 * GIB - 1))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        one_gpu(utilization_pct=5),
+        one_gpu(memory_mib=4 * GIB),
+        one_gpu(processes=(on_gpu(0),)),
+        one_gpu(processes=(on_gpu(1), on_gpu(1, 0))),
+        one_gpu(mig=True),
+    ],
+    ids=["busy", "memory", "process", "process on several", "divided"],
+)
+def test_a_gpu_is_not_free_that_somebody_may_use(machine):
+    assert not free(machine)
+
+
+def test_another_gpus_process_and_processes_on_none_leave_it_free():
+    assert free(one_gpu(processes=(on_gpu(1), Process(2, "lin", "make"))))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        one_gpu(utilization_pct=None),
+        one_gpu(memory_mib=None),
+        replace(one_gpu(), processes=None),
+        replace(one_gpu(), why={"processes": "not permitted"}),
+        one_gpu(processes=(Process(1, "ada", "python3", why={"gpus": "not supported"}),)),
+    ],
+    ids=["utilisation", "memory", "no table", "why no table", "unlisted"],
+)
+def test_what_cannot_be_read_does_not_make_a_gpu_free(machine):
+    assert not free(machine)
+
+
+def test_a_gpu_whose_memory_has_no_size_is_not_called_free():
+    assert not free(one_gpu(), facts(gpus=0))
+
+
+def test_a_full_table_may_lack_the_process_that_is_on_a_gpu():
+    others = tuple(on_gpu(1, pid=number) for number in range(MAX_ON_GPUS))
+    assert free(one_gpu(processes=others[1:]))
+    assert not free(one_gpu(processes=others))
+
+
+def test_pids_of_another_namespace_do_not_hide_that_a_gpu_is_free():
+    ours = Process(2, "ada", "python3", why={"gpus": "the driver reports the host's pid"})
+    assert free(one_gpu(processes=(ours, on_gpu(1))))
+
+
+def test_only_figures_of_now_make_a_gpu_free(host, clock):
+    live(host, clock)
+    assert host.snapshot().free_gpus == {1}
+    clock.advance(3)
+    assert host.snapshot().free_gpus is None
+    live(host, clock)
+    host.link.fail("gone")
+    assert host.snapshot().free_gpus is None
+
+
+# ---- its GPUs and its load ----
+
+
+def test_gpus_that_are_known_but_no_longer_reported_stay_with_the_reason(host, clock):
+    live(host, clock)
+    clock.advance(1)
+    host.link.tell(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
+    told = host.snapshot()
+    assert [(gpu.index, gpu.why["power_w"]) for gpu in told.gpus] == [(0, "lost"), (1, "lost")]
+    assert told.no_gpus is None
+
+
+def test_a_host_without_a_gpu_says_why(host, clock):
+    live(host, clock, gpus=0)
+    assert host.snapshot().no_gpus == "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+
+
+def test_the_load_is_that_of_the_gpus_over_a_minute_else_of_the_cpu(clock):
+    with_gpus, without = FakeHost("a", clock), FakeHost("b", clock)
+    for host, gpus in ((with_gpus, 2), (without, 0)):
+        host.start()
+        assert host.snapshot().load_pct is None
+        live(host, clock, gpus=gpus, seconds=60)
+    assert with_gpus.snapshot().load_pct == pytest.approx(97 / 2, abs=0.5)
+    assert without.snapshot().load_pct == pytest.approx(12.0, abs=0.5)

@@ -13,6 +13,8 @@ import contextlib
 import importlib.util
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +25,7 @@ from typing import Any
 
 from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
-from dlmon.launch.children import python_command
+from dlmon.launch.children import end_group, python_command
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import launch
 from dlmon.launch.sensing import Sensing
@@ -80,6 +82,7 @@ class Agent:
             "launch": _launch,
             "stop": _stop,
             "name": _name,
+            "doctor": _doctor,
         }
 
     async def run(self) -> None:
@@ -332,6 +335,30 @@ async def _name(
     (path,) = _meant(session, _directory(log_dir))[-1:]
     write_label(path, Label(name, note))
     yield {"session": path.parent.name}
+
+
+async def _doctor(quick: bool = False, log_dir: str | None = None) -> Answers:
+    """Yield what this machine offers and lacks, as a process of its own finds it."""
+    words = [*(["--quick"] if quick else []), *([log_dir] if log_dir is not None else [])]
+    process = await asyncio.create_subprocess_exec(
+        *python_command("dlmon.doctor"),
+        *words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        found, errors = await process.communicate()
+    finally:
+        # It may wait for a framework, or hang in a driver, when nobody wants to know any more.
+        if process.returncode is None:
+            end_group(process.pid, signal.SIGKILL)
+    if process.returncode != 0:
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise RequestError(f"the doctor failed: {' '.join(last)}", FAILED)
+    for finding in json.loads(found):
+        yield {"finding": finding}
 
 
 def _directory(log_dir: str | None) -> Path:

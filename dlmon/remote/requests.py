@@ -6,9 +6,11 @@ can't do what is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from dlmon.exit_codes import FAILED
 from dlmon.launch.job import Job
@@ -20,6 +22,7 @@ from dlmon.remote.follower import find_remote
 from dlmon.remote.link import Link, linked
 from dlmon.remote.listing import ListedSession, listed_sessions
 from dlmon.remote.mirror import Mirror
+from dlmon.remote.ssh import SshError
 
 
 async def list_remote(host: str, log_dir: str | None = None) -> list[ListedSession]:
@@ -87,10 +90,37 @@ async def copy_remote(
         return copies
 
 
+async def examine_remote(host: str, quick: bool = False, log_dir: str | None = None) -> list[Any]:
+    """Return what a host offers and lacks, as its own doctor finds it: fields of findings."""
+    async with linked(host) as link:
+        answers = link.ask("doctor", quick=quick, log_dir=log_dir)
+        return [answer["finding"] async for answer in answers if "finding" in answer]
+
+
 async def start_remote(host: str, job: Job) -> str:
     """Start a session on a host, which goes on without us; return its id."""
     async with linked(host) as link:
         return await launch_remote(link, job)
+
+
+async def record_on_hosts(hosts: Sequence[str], job: Job) -> dict[str, str | Exception]:
+    """Start the same session on each host, all at once; return its id there, or why there is none.
+
+    Args:
+        hosts: where.
+        job: what records the machine that it runs on.
+    """
+    begun = await asyncio.gather(
+        *(start_remote(host, job) for host in hosts), return_exceptions=True
+    )
+    found: dict[str, str | Exception] = {}
+    for host, session in zip(hosts, begun, strict=True):
+        if isinstance(session, BaseException) and not isinstance(
+            session, (SshError, RefusedRequest)
+        ):
+            raise session
+        found[host] = session
+    return found
 
 
 async def launch_remote(link: Link, job: Job) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dlmon.exit_codes import DONE, FAILED
+from dlmon.records.sanitize import clean
 from tui.commands import click_options, shared
 from tui.commands.candidates import host_names
 from tui.options.checks import check_interval, check_name
@@ -80,9 +85,10 @@ def watch(
         *(("--name", options.name), ("--log-dir", log_dir)),
     )
     if hosts:
-        for flag, value in (("--record", records), *of_recording):
-            if value:
-                raise shared.UserError(f"{flag} is for this machine: record a host on itself")
+        options = replace(options, detach=detach, log_dir=shared.on_host(log_dir))
+        if records:
+            return _record_hosts(hosts, settings, options, for_s, plain=plain)
+        _refuse_without_recording(of_recording)
         return _watch_hosts(hosts, settings, options, plain=plain, as_json=as_json)
     if records:
         from tui.options.jobs import make_recording
@@ -91,9 +97,7 @@ def watch(
         options = replace(options, detach=detach)
         job = make_recording(directory, options, for_s=for_s)
         return _record(job, settings, plain=plain)
-    for flag, value in of_recording:
-        if value:
-            raise shared.UserError(f"{flag} is for a recording: use it with --record")
+    _refuse_without_recording(of_recording)
     if plain or as_json or not shared.in_terminal():
         from tui.plain.watch import watch_machine
 
@@ -107,16 +111,51 @@ def watch(
     return DlmonApp(start).run_to_exit_code()
 
 
+def _refuse_without_recording(given: Sequence[tuple[str, object]]) -> None:
+    for flag, value in given:
+        if value:
+            raise shared.UserError(f"{flag} is for a recording: use it with --record")
+
+
+def _record_hosts(
+    words: tuple[str, ...],
+    settings: Settings,
+    options: RunOptions,
+    for_s: float | None,
+    *,
+    plain: bool,
+) -> int:
+    """Have each host record itself, which goes on without us; then show them, unless detached."""
+    from dlmon.remote.hosts import hosts_from
+    from dlmon.remote.requests import record_on_hosts
+    from tui.options.jobs import make_recording
+
+    hosts = hosts_from(words, settings.hosts)
+    job = replace(
+        make_recording(Path(), options, for_s), log_dir=options.log_dir or "", outlives_viewer=True
+    )
+    begun = shared.result_of(record_on_hosts(hosts, job))
+    for host, session in begun.items():
+        if isinstance(session, Exception):
+            print(f"dlmon: {clean(str(session))}", file=sys.stderr)
+        else:
+            where = shlex.join(["--host", host, session])
+            print(f"{session} is recording on {host}; dlmon attach {where} shows it")
+    failures = [each for each in begun.values() if isinstance(each, Exception)]
+    if len(failures) == len(begun):
+        return getattr(failures[0], "exit_code", FAILED)
+    if options.detach or plain or not shared.in_terminal():
+        return DONE if not failures else FAILED
+    return _watch_hosts(words, settings, options, plain=False, as_json=False)
+
+
 def _watch_hosts(
     words: tuple[str, ...], settings: Settings, options: RunOptions, *, plain: bool, as_json: bool
 ) -> int:
     """Watch other machines, on the screen or line by line."""
-    from dlmon.remote.hosts import HostError, hosts_from
+    from dlmon.remote.hosts import hosts_from
 
-    try:
-        hosts = tuple(hosts_from(words, settings.hosts))
-    except HostError as error:
-        raise shared.UserError(str(error)) from None
+    hosts = tuple(hosts_from(words, settings.hosts))
     if plain or as_json or not shared.in_terminal():
         from tui.plain.hosts import watch_hosts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -176,8 +177,7 @@ class HostsScreen(FilteredScreen):
 
     async def on_unmount(self) -> None:
         """End all connections."""
-        for host in self._hosts:
-            await host.close()
+        await asyncio.gather(*(host.close() for host in self._hosts))
 
     def _on_timer(self) -> None:
         if self.is_showing:

@@ -1,0 +1,244 @@
+"""The commands that take --host, over a real sshd: run, come back, stop, name, copy, study."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.sessions import DEADLINE_S, eventually
+from fakes.sshd import Network, lacks_sshd
+from fakes.terminal import PseudoTerminal
+
+from dlmon.exit_codes import DONE, FAILED, UNREACHABLE, WRONG_ARGUMENTS
+from dlmon.log.directory import list_sessions
+from dlmon.records import Status
+
+pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+
+WORKLOAD = "mnist-mlp-small"
+THERE = ("--host", "box", "--python", sys.executable, "--device", "cpu", "--data", "synthetic")
+SHORT = ("--epochs", "1", "--steps", "30")
+LONG = ("--epochs", "1000000")
+
+
+class Laptop:
+    """What runs dlmon: with a cache, a state and settings of its own."""
+
+    def __init__(self, command, network, folder):
+        self.command = command
+        self.sessions = folder / "state" / "dlmon" / "sessions"
+        self.environment = {
+            **os.environ,
+            **network.environment(),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+
+    def dlmon(self, *arguments):
+        return subprocess.run(
+            [self.command, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    network = Network(tmp_path_factory.mktemp("network"), sys.executable)
+    yield network
+    network.close()
+
+
+@pytest.fixture(scope="module")
+def box(network):
+    return network.add("box")
+
+
+@pytest.fixture
+def laptop(dlmon_command, network, box, tmp_path):
+    return Laptop(dlmon_command, network, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def recorded(dlmon_command, network, box, tmp_path_factory):
+    """A run on the box that is over, by its id."""
+    laptop = Laptop(dlmon_command, network, tmp_path_factory.mktemp("first"))
+    ran = laptop.dlmon("run", WORKLOAD, *THERE, *SHORT, "--name", "first", "--plain")
+    assert ran.returncode == DONE, ran.stderr
+    assert "epoch 1/1 took" in ran.stdout
+    assert "status             completed" in ran.stdout
+    (session,) = list_sessions(box.log_dir)
+    return session.header.id
+
+
+@pytest.fixture
+def running(laptop, box):
+    """A run on the box that goes on until it is stopped, by its id."""
+    started = laptop.dlmon("run", WORKLOAD, *THERE, *LONG, "--detach", "--json")
+    assert started.returncode == DONE, started.stderr
+    answer = json.loads(started.stdout)
+    assert answer["host"] == "box"
+    yield answer["session"]
+    laptop.dlmon("stop", "--host", "box", answer["session"])
+    eventually(lambda: status_of(box, answer["session"]) != Status.RUNNING, "its end")
+
+
+def status_of(box, session):
+    (entry,) = [each for each in list_sessions(box.log_dir) if each.header.id == session]
+    return entry.status
+
+
+def test_a_session_of_a_host_is_listed_with_its_name(laptop, recorded):
+    listed = json.loads(laptop.dlmon("sessions", "--host", "box", "--json").stdout)
+    (session,) = [each for each in listed if each["session"] == recorded]
+    assert (session["name"], session["status"], session["log"]) == ("first", "completed", None)
+    table = laptop.dlmon("sessions", "--host", "box").stdout
+    assert recorded in table
+    assert "first" in table
+
+
+def test_a_session_of_a_host_is_shown_as_it_ended(laptop, recorded):
+    shown = laptop.dlmon("attach", "--host", "box", "first", "--plain")
+    assert shown.returncode == DONE
+    assert "status             completed" in shown.stdout
+    assert shown.stderr == ""
+
+
+def test_a_session_of_a_host_is_reported_here(laptop, recorded):
+    reported = laptop.dlmon("report", "--host", "box", recorded, "--format", "json")
+    (session,) = json.loads(reported.stdout)["sessions"]
+    assert session["result"]["status"] == "completed"
+
+
+def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded, box):
+    fetched = laptop.dlmon("fetch", "--host", "box", "fir*")
+    assert fetched.stdout == f"{recorded} of box is here\n"
+    (copied,) = list_sessions(laptop.sessions)
+    assert copied.path.read_bytes() == (box.log_dir / recorded / "session.jsonl").read_bytes()
+    assert (copied.label.name, copied.status) == ("first", Status.COMPLETED)
+    assert laptop.dlmon("attach", "first", "--plain").returncode == DONE
+    # Once more, with nothing that is new.
+    assert laptop.dlmon("fetch", "--host", "box", recorded).returncode == DONE
+    assert len(list_sessions(laptop.sessions)) == 1
+
+
+def test_a_run_is_known_for_the_same_wherever_its_log_lies(laptop, recorded):
+    assert laptop.dlmon("fetch", "--host", "box", "first").returncode == DONE
+    compared = laptop.dlmon("compare", "first", recorded, "--host", "box")
+    assert compared.returncode == WRONG_ARGUMENTS
+    assert "a run can't be compared with itself" in compared.stderr
+
+
+def test_a_run_of_this_machine_is_compared_with_one_of_a_host(laptop, box, recorded):
+    here = write_log(laptop.sessions, recorded_session(workload=WORKLOAD), "here")
+    there = write_log(box.log_dir, recorded_session(workload=WORKLOAD, session_id="there"), "there")
+    compared = laptop.dlmon("compare", "here", "there", "--host", "box", "--json")
+    assert compared.returncode == DONE, compared.stderr
+    assert '"there"' in compared.stdout
+    # Where BASE isn't here it is looked for there.
+    shutil.rmtree(here.parent)
+    both = laptop.dlmon("compare", "here", "there", "--host", "box")
+    assert both.returncode == WRONG_ARGUMENTS
+    assert both.stderr.startswith('dlmon: box: there is no session "here" in ')
+    shutil.rmtree(there.parent)
+
+
+def test_a_run_on_a_host_outlives_its_screen_and_is_stopped_from_here(laptop, box, running):
+    with PseudoTerminal(
+        [laptop.command, "attach", "--host", "box", running], laptop.environment
+    ) as terminal:
+        terminal.wait_for(b"Seconds for the whole run")
+        terminal.press("q")
+        assert terminal.process.wait(DEADLINE_S) == DONE
+        attach = f"dlmon attach --host box {running}".encode()
+        eventually(lambda: attach in terminal.written.replace(b"\r\n", b""), "how to come back")
+    assert status_of(box, running) == Status.RUNNING
+    stopped = laptop.dlmon("stop", "--host", "box", running)
+    assert stopped.stdout == f"{running} of box is stopping after the current batch\n"
+    eventually(lambda: status_of(box, running) == Status.STOPPED, "its end")
+    again = laptop.dlmon("stop", "--host", "box", running)
+    assert again.returncode == WRONG_ARGUMENTS
+    assert again.stderr == f"dlmon: box: {running} is not running: it is stopped\n"
+
+
+def test_a_session_of_a_host_gets_a_name_there(laptop, box, running):
+    named = laptop.dlmon("name", "--host", "box", running, "slow", "--note", "to be stopped")
+    assert named.stdout == f'{running} is called "slow"; noted\n'
+    (entry,) = [each for each in list_sessions(box.log_dir) if each.header.id == running]
+    assert (entry.label.name, entry.label.note) == ("slow", "to be stopped")
+    refused = laptop.dlmon("name", "--host", "box", running, "a,b")
+    assert refused.returncode == WRONG_ARGUMENTS
+    assert 'a name has no ","' in refused.stderr
+
+
+def test_hosts_record_themselves(laptop, box):
+    watched = laptop.dlmon("watch", "box", "--record", "--detach", "--name", "night")
+    assert watched.returncode == DONE, watched.stderr
+    session = watched.stdout.split()[0]
+    assert f"dlmon attach --host box {session} shows it" in watched.stdout
+    assert status_of(box, session) == Status.RUNNING
+    assert laptop.dlmon("stop", "--host", "box", "night").returncode == DONE
+    eventually(lambda: status_of(box, session) == Status.STOPPED, "its end")
+
+
+def test_a_host_is_examined(laptop):
+    findings = json.loads(laptop.dlmon("doctor", "--host", "box", "--quick", "--json").stdout)
+    assert {"python", "cpu", "memory"} <= {finding["topic"] for finding in findings}
+    refused = laptop.dlmon("doctor", "--host", "box", "--calibrate")
+    assert refused.returncode == WRONG_ARGUMENTS
+    assert "run it on box itself" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("attach", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
+        (("stop", "--host", "box", "nothere"), 2, 'box: there is no session "nothere" in '),
+        (("report", "--host", "box", "./a/b.jsonl"), 2, "named by its id or name, not by a path"),
+        (("attach", "--host", "-x", "last"), 2, '"-x" is no host'),
+        (("attach", "--host", "nosuch", "last"), UNREACHABLE, "nosuch is not known"),
+        (("sessions", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
+        (("watch", "nosuch", "--record"), UNREACHABLE, "nosuch is not known"),
+        (("fetch", "last"), 2, "--host"),
+        (
+            ("run", WORKLOAD, "--host", "box", "--python", "/no/python"),
+            2,
+            "box: /no/python is not there",
+        ),
+        (
+            ("run", WORKLOAD, *THERE[:4], "--device", "gpu:3"),
+            2,
+            "box: there is no GPU here",
+        ),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, tuple) else None,
+)
+def test_what_can_not_be_is_one_sentence_that_names_the_host(
+    laptop, recorded, box, arguments, code, sentence
+):
+    before = len(list_sessions(box.log_dir))
+    refused = laptop.dlmon(*arguments)
+    assert refused.returncode == code
+    assert refused.stdout == ""
+    assert sentence in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert len(list_sessions(box.log_dir)) == before
+    assert not laptop.sessions.exists()
+
+
+def test_of_several_hosts_one_that_can_not_record_leaves_the_others(laptop, box):
+    watched = laptop.dlmon("watch", "box", "nosuch", "--record", "--detach", "--for", "1h")
+    assert watched.returncode == FAILED
+    assert "nosuch is not known" in watched.stderr
+    session = watched.stdout.split()[0]
+    assert laptop.dlmon("stop", "--host", "box", session).returncode == DONE
+    eventually(lambda: status_of(box, session) == Status.STOPPED, "its end")

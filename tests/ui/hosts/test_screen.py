@@ -5,10 +5,11 @@ import sys
 import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
-from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
+from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -580,3 +581,27 @@ async def test_a_host_that_can_not_be_reached_ends_what_was_to_show_a_session_of
         await until(pilot, lambda: links and links[0].is_closed)
     assert app.return_value == UNREACHABLE
     assert str(app._refused.reason) == "gpu9 is not known: no such host name"
+
+
+async def test_a_run_on_another_machine_is_started_from_the_form(clock, tmp_path):
+    links = []
+
+    def link(name):
+        links.append(FakeLink(name, clock))
+        return links[-1]
+
+    sources = Sources(link=link, machine=partial(fake_machine, clock=clock))
+    app = dlmon_app_with(sources)(tmp_path)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: app.screen.query("#host"))
+        app.screen.query_one("#host").focus()
+        await pilot.press(*"gpu1", "enter")
+        await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
+        await until(pilot, lambda: links and links[0].is_started)
+        assert links[0].host == "gpu1"
+        links[0].fail("gpu1 has a host key that is not known yet: run ssh gpu1 once")
+        await until(pilot, lambda: "has a host key" in screen_text(app))
+        assert app.screen.query("#host")
+        assert links[0].is_closed
+        app.screen.query_one("#host").value = "-x"
+        await until(pilot, lambda: "is no host" in screen_text(app))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -29,6 +30,24 @@ def cpu_s(pid: int) -> float:
     # The name in parentheses may hold anything; state is the first field after it.
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def ran_ns(pid: int) -> int:
+    """Return the time that all threads of a process have run, by the scheduler's own count.
+
+    It is finer than `cpu_s` (schedstats of proc(5)), and leaves out threads that have ended.
+
+    Raises:
+        CannotRun: the process has ended.
+    """
+    ran = 0
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                ran += int((thread / "schedstat").read_text().split()[0])
+    except OSError:
+        raise CannotRun(f"process {pid} ended while it was measured") from None
+    return ran
 
 
 def resident_mib(pid: int) -> float:

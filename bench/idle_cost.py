@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
@@ -48,6 +48,12 @@ OTHERS = {
     "glances": ("glances", "--time", "1", "--disable-check-update"),
 }
 START_S = 20.0
+# What of a GPU changes every second, and from where to where.
+READINGS = (
+    ("utilization_pct", 80, 100),
+    ("memory_used_mib", 40_000, 41_000),
+    ("power_mw", 250_000, 350_000),
+)
 
 
 def main() -> None:
@@ -119,7 +125,9 @@ def _show_session(folder: Path, environment: dict[str, str], rate: float) -> Ter
 
 
 @contextlib.contextmanager
-def busy_gpus(folder: Path, count: int = 2) -> Iterator[dict[str, str]]:
+def busy_gpus(
+    folder: Path, count: int = 2, changing_readings: Sequence[tuple[str, int, int]] = READINGS
+) -> Iterator[dict[str, str]]:
     """Yield the environment in which NVML shows GPUs whose readings change each second."""
     if shutil.which("cc") is None:
         raise CannotRun("there is no C compiler (cc) to build the GPU driver of the tests with")
@@ -135,11 +143,7 @@ def busy_gpus(folder: Path, count: int = 2) -> Iterator[dict[str, str]]:
             readings = (
                 f"set {gpu} {name} {draw.randint(low, high)}"
                 for gpu in range(count)
-                for name, low, high in (
-                    ("utilization_pct", 80, 100),
-                    ("memory_used_mib", 40_000, 41_000),
-                    ("power_mw", 250_000, 350_000),
-                )
+                for name, low, high in changing_readings
             )
             driver.says(f"gpus {count}", *readings)
             if over.wait(1.0):

@@ -13,7 +13,6 @@ samples are.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import shutil
 import statistics
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
+from cost import ran_ns
 from estimate import estimate_median, spread, verdict
 from harness import CannotRun
 
@@ -124,19 +124,7 @@ def _start_all(folder: Path) -> dict[tuple[str, int], Reader]:
 
 
 def _cpu_ns(readers: dict[tuple[str, int], Reader]) -> tuple[int, dict[tuple[str, int], int]]:
-    return time.monotonic_ns(), {key: _ran_ns(r.process.pid) for key, r in readers.items()}
-
-
-def _ran_ns(pid: int) -> int:
-    """Return the time that all threads of a process have run (schedstats of proc(5))."""
-    ran = 0
-    try:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                ran += int((thread / "schedstat").read_text().split()[0])
-    except OSError:
-        raise CannotRun(f"process {pid} ended while it was measured") from None
-    return ran
+    return time.monotonic_ns(), {key: ran_ns(r.process.pid) for key, r in readers.items()}
 
 
 def _print(
@@ -145,8 +133,8 @@ def _print(
 ) -> None:
     shares: dict[tuple[str, int], list[float]] = {key: [] for key in readers}
     for (t_before, before), (t_after, after) in itertools.pairwise(readings):
-        for key, ran_ns in after.items():
-            shares[key].append(100 * (ran_ns - before[key]) / (t_after - t_before))
+        for key, now_ns in after.items():
+            shares[key].append(100 * (now_ns - before[key]) / (t_after - t_before))
     for count in COUNTS:
         ours, plain = shares[OURS, count], shares[PLAIN, count]
         gpus = f"{count} GPU{'' if count == 1 else 's'}"

@@ -207,8 +207,8 @@ class Sensing:
         self._timer = asyncio.get_running_loop().call_later(self._check_s, self._check)
 
     def _timeout_s(self, process: _Process) -> float:
-        # The first sample comes an interval after the facts. To reach a GPU again that was lost
-        # takes as long as at the start.
+        # The first sample comes soon after the facts. To reach a GPU again that was lost takes as
+        # long as at the start.
         starts = process.facts is None or process.may_reopen
         return START_S if starts else self._deadline_s
 

@@ -204,6 +204,14 @@ def test_every_sample_reports_the_fast_readings(start):
         assert sample.process is None
 
 
+def test_the_first_sample_comes_soon_whatever_the_interval(start):
+    sensors = start("--interval", "3600")
+    sensors.facts()
+    sample = sensors.sample()
+    assert sample.cpu is not None
+    assert sample.cpu.pct is not None
+
+
 def test_the_end_of_stdin_ends_it_at_once_and_without_a_word(start):
     sensors = start("--interval", "3600")
     sensors.facts()

@@ -153,9 +153,14 @@ class Network:
         """Start a host."""
         host = Sshd(self, name, **settings)
         self.hosts.append(host)
+        self.name(name, host, known=known, options=options)
+        return host
+
+    def name(self, name, host, *, port=None, known=True, options=""):
+        """Have a host found by a name, at another port than its own where one is given."""
         with self.config.open("a") as config:
             config.write(
-                f"Host {name}\n  HostName 127.0.0.1\n  Port {host.port}\n"
+                f"Host {name}\n  HostName 127.0.0.1\n  Port {port or host.port}\n"
                 f"  User {pwd.getpwuid(os.geteuid()).pw_name}\n"
                 f"  IdentityFile {self.key}\n  IdentitiesOnly yes\n"
                 f"  UserKnownHostsFile {self.known_hosts}\n  HostKeyAlias {name}\n{options}"
@@ -164,7 +169,6 @@ class Network:
             public = self.host_key.with_suffix(".pub").read_text()
             with self.known_hosts.open("a") as hosts:
                 hosts.write(f"{name} {public}")
-        return host
 
     def environment(self):
         """Return what a command needs to find the hosts."""

@@ -30,6 +30,8 @@ _OPTIONS = (
     "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
     "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
     # What a person may have set for their own sessions: ssh takes no command beside it.
     "RemoteCommand=none",
     "RequestTTY=no",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.log.folder import LogError, log_directory
 from dlmon.records.record import record
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
@@ -20,7 +20,7 @@ from dlmon.stop import TERMINAL_CLOSED
 from tui.formatting.reading import reading_text
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
-from tui.recordings import RecordingsApp
+from tui.other_machines import OtherMachinesApp
 from tui.textual_internals import allow_switching
 from workloads.catalog import WORKLOADS, Workload
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
-    from tui.hosts.screen import HostsScreen
     from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
     from tui.screens.base import BaseScreen
@@ -154,7 +153,7 @@ class _Starting:
     replaces: ShownSession | None = None
 
 
-class NavigatingApp(RecordingsApp):
+class NavigatingApp(OtherMachinesApp):
     """The app as far as it goes from screen to screen."""
 
     def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
@@ -177,8 +176,6 @@ class NavigatingApp(RecordingsApp):
         self._starting: _Starting | None = None
         self._starting_screen: StartingScreen | None = None
         self._being_read: SessionFollower | None = None
-        self._links: list[Link] = []
-        self._connecting: StartingScreen | None = None
         self._home: HomeScreen | None = None
 
     def get_default_screen(self) -> Screen[Any]:
@@ -197,11 +194,15 @@ class NavigatingApp(RecordingsApp):
         if self._start.started is not None:
             return self._awaiting_screen(_Starting(self._start.started))
         if self._start.remote is not None:
-            return self._connecting_screen(self._start.remote)
+            return self.connecting_screen(self._start.remote)
         if self._sweep is not None:
             return self._screen_of_sweep(self._sweep)
         if self._start.hosts:
-            return self._hosts_screen(self._start.hosts, self._start.watch_interval_s or 1.0)
+            interval_s, pcie = self._start.watch_interval_s or 1.0, self.settings.run.pcie
+            hosts = self._start.hosts
+            return self.hosts_screen(
+                [self._sources.hosts(host, interval_s, pcie) for host in hosts]
+            )
         if self._start.watch_interval_s is not None:
             return self._machine_screen(self._start.watch_interval_s)
         return self._home_screen()
@@ -237,22 +238,6 @@ class NavigatingApp(RecordingsApp):
         from tui.watch.screen import WatchScreen
 
         return WatchScreen(self._sources.machine(interval_s, pcie=self.settings.run.pcie))
-
-    def _hosts_screen(self, names: Sequence[str], interval_s: float) -> HostsScreen:
-        from tui.hosts.screen import HostsScreen
-
-        pcie = self.settings.run.pcie
-        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
-
-    def on_hosts_screen_host_requested(self, message: HostsScreen.HostRequested) -> None:
-        from tui.hosts.host_screen import HostScreen
-
-        self.push_screen(HostScreen(message.host))
-
-    def on_hosts_screen_session_requested(self, message: HostsScreen.SessionRequested) -> None:
-        from dlmon.remote.start import RemoteStart
-
-        self.open_remote(RemoteStart(message.host, message.session))
 
     def _screen_of_sweep(self, run: SweepRun) -> SweepScreen:
         """Make the screen of a sweep, which begins to make its runs."""
@@ -403,72 +388,25 @@ class NavigatingApp(RecordingsApp):
         self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
         return waiting
 
-    def _connecting_screen(self, start: RemoteStart) -> StartingScreen:
-        """Return what stands until a session of another machine is here."""
-        from tui.screens.starting import StartingScreen
+    def link_to(self, host: str) -> Link:
+        return self._sources.link(host)
 
-        waiting = StartingScreen(f"connecting to {start.host} …")
-        link = self._sources.link(start.host)
-        self._links.append(link)
-        self._connecting = waiting
+    def show_in_place_of(
+        self, waiting: StartingScreen, follower: RemoteFollower, link: Link
+    ) -> None:
+        self._uncover(waiting)
+        self.switch_screen(self._session_screen(follower, None, link))
 
-        async def show() -> None:
-            from dlmon.launch.job import Refused
-            from dlmon.log.directory import NoSuchLog
-            from dlmon.remote.connection import RefusedRequest
-            from dlmon.remote.ssh import SshError
+    def give_up_waiting(self, waiting: StartingScreen, error: Exception, exit_code: int) -> None:
+        from dlmon.launch.job import Refused
 
-            try:
-                follower = await self._remote_session(link, start, waiting)
-            except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
-                self._links.remove(link)
-                await link.close()
-                code = getattr(error, "exit_code", WRONG_ARGUMENTS)
-                if start is self._start.remote:
-                    self._refused = Refused(str(error), code)
-                    self.exit(code)
-                else:
-                    self._uncover(waiting)
-                    self.pop_screen()
-                    self.show_error(str(error))
-                return
-            finally:
-                self._connecting = None
-            self._uncover(waiting)
-            self.switch_screen(self._session_screen(follower, None, link))
-
-        # Nothing is painted before the app's own queue is read.
-        self.call_later(waiting.call_after_refresh, lambda: self.run_worker(show(), group=_READING))
-        return waiting
-
-    async def _remote_session(
-        self, link: Link, start: RemoteStart, waiting: StartingScreen
-    ) -> RemoteFollower:
-        """Return a session of another machine, started there where that is asked for."""
-        from dlmon.remote.follower import follow_remote
-        from dlmon.remote.requests import launch_remote
-
-        link.start()
-        await link.wait_until_up()
-        meant = start.session
-        if start.job is not None:
-            waiting.show_text(f"starting the session on {start.host} …")
-            meant = await launch_remote(link, start.job)
-        return await follow_remote(
-            link,
-            meant,
-            start.log_dir,
-            lambda share: waiting.show_text(f"{start.host}\n{reading_text(share)}"),
-        )
-
-    def open_remote(self, start: RemoteStart) -> None:
-        """Show a session of another machine over what is shown."""
-        if self._connecting is None:
-            self.push_screen(self._connecting_screen(start))
-
-    async def on_unmount(self) -> None:
-        """End the connections to other machines; what runs there goes on."""
-        await asyncio.gather(*(link.close() for link in self._links))
+        if waiting is self.screen_stack[_FIRST_SCREEN]:
+            self._refused = Refused(str(error), exit_code)
+            self.exit(exit_code)
+            return
+        self._uncover(waiting)
+        self.pop_screen()
+        self.show_error(str(error))
 
     def on_starting_screen_left(self, message: StartingScreen.Left) -> None:
         """Don't wait for what is on its way."""
@@ -477,16 +415,10 @@ class NavigatingApp(RecordingsApp):
         elif message.screen is self.screen and self._being_read is not None:
             self._stop_reading(self._being_read)
         elif message.screen is self._connecting:
-            self._stop_connecting()
-
-    def _stop_connecting(self) -> None:
-        """Don't wait for another machine; what was started there goes on."""
-        if self._start.remote is not None and len(self.screen_stack) == 1:
-            self.exit(INTERRUPTED_BY_USER)
-            return
-        self.workers.cancel_group(self, _READING)
-        self._connecting = None
-        self.pop_screen()
+            if message.screen is self.screen_stack[_FIRST_SCREEN]:
+                self.exit(INTERRUPTED_BY_USER)
+            else:
+                self.stop_connecting()
 
     def _stop_reading(self, follower: SessionFollower) -> None:
         """Don't wait until a session is read."""
@@ -626,8 +558,7 @@ class NavigatingApp(RecordingsApp):
             shown.launch.release()
         shown.follower.close()
         if shown.link is not None:
-            self._links.remove(shown.link)
-            self.run_worker(shown.link.close())
+            self.run_worker(self.close_link(shown.link))
 
     def _open(self, log: Path) -> None:
         """Show a recorded session, or go back to it where it is shown already."""

@@ -1,0 +1,135 @@
+"""What is shown of other machines: their cards, and sessions that are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dlmon.exit_codes import WRONG_ARGUMENTS
+from dlmon.log.folder import LogError
+from tui.formatting.reading import reading_text
+from tui.recordings import RecordingsApp
+
+if TYPE_CHECKING:
+    from dlmon.remote.follower import RemoteFollower
+    from dlmon.remote.host import WatchedHost
+    from dlmon.remote.link import Link
+    from dlmon.remote.start import RemoteStart
+    from tui.hosts.screen import HostsScreen
+    from tui.screens.starting import StartingScreen
+
+# The workers that connect, of which there is one at most.
+_CONNECTING = "connecting"
+
+
+class OtherMachinesApp(RecordingsApp):
+    """The app as far as it shows what is on other machines."""
+
+    def __init__(self, *, ansi_color: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self._links: list[Link] = []
+        self._connecting: StartingScreen | None = None
+
+    def link_to(self, host: str) -> Link:
+        """Return a connection to a host, which is still to be made."""
+        raise NotImplementedError
+
+    def show_in_place_of(
+        self, waiting: StartingScreen, follower: RemoteFollower, link: Link
+    ) -> None:
+        """Show a session of another machine, where its screen waited for it."""
+        raise NotImplementedError
+
+    def give_up_waiting(self, waiting: StartingScreen, error: Exception, exit_code: int) -> None:
+        """Take away the screen that waited for a session, and say why none comes."""
+        raise NotImplementedError
+
+    def hosts_screen(self, hosts: Sequence[WatchedHost]) -> HostsScreen:
+        """Return the cards of machines."""
+        from tui.hosts.screen import HostsScreen
+
+        return HostsScreen(hosts)
+
+    def on_hosts_screen_host_requested(self, message: HostsScreen.HostRequested) -> None:
+        from tui.hosts.host_screen import HostScreen
+
+        self.push_screen(HostScreen(message.host))
+
+    def on_hosts_screen_session_requested(self, message: HostsScreen.SessionRequested) -> None:
+        from dlmon.remote.start import RemoteStart
+
+        self.open_remote(RemoteStart(message.host, message.session))
+
+    def open_remote(self, start: RemoteStart) -> None:
+        """Show a session of another machine over what is shown."""
+        if self._connecting is None:
+            self.push_screen(self.connecting_screen(start))
+
+    def connecting_screen(self, start: RemoteStart) -> StartingScreen:
+        """Return what stands until a session of another machine is here."""
+        from tui.screens.starting import StartingScreen
+
+        waiting = self._connecting = StartingScreen(f"connecting to {start.host} …")
+        # Nothing is painted before the app's own queue is read.
+        self.call_later(
+            waiting.call_after_refresh,
+            lambda: self.run_worker(self._connect(start, waiting), group=_CONNECTING),
+        )
+        return waiting
+
+    async def _connect(self, start: RemoteStart, waiting: StartingScreen) -> None:
+        """Show a session of another machine, or why that can't be."""
+        from dlmon.log.directory import NoSuchLog
+        from dlmon.remote.connection import RefusedRequest
+        from dlmon.remote.ssh import SshError
+
+        link = self.link_to(start.host)
+        self._links.append(link)
+        try:
+            follower = await self._session_of(link, start, waiting)
+        except (SshError, RefusedRequest, NoSuchLog, LogError) as error:
+            await self.close_link(link)
+            self._connecting = None
+            self.give_up_waiting(waiting, error, getattr(error, "exit_code", WRONG_ARGUMENTS))
+        except asyncio.CancelledError:
+            await self.close_link(link)
+            raise
+        else:
+            self._connecting = None
+            self.show_in_place_of(waiting, follower, link)
+
+    async def _session_of(
+        self, link: Link, start: RemoteStart, waiting: StartingScreen
+    ) -> RemoteFollower:
+        """Return a session of another machine, started there where that is asked for."""
+        from dlmon.remote.follower import follow_remote
+        from dlmon.remote.requests import launch_remote
+
+        link.start()
+        await link.wait_until_up()
+        meant = start.session
+        if start.job is not None:
+            waiting.show_text(f"starting the session on {start.host} …")
+            meant = await launch_remote(link, start.job)
+
+        def show(share: float) -> None:
+            waiting.show_text(f"{start.host}\n{reading_text(share)}")
+
+        return await follow_remote(link, meant, start.log_dir, show)
+
+    def stop_connecting(self) -> None:
+        """Don't wait for another machine; what was started there goes on."""
+        self.workers.cancel_group(self, _CONNECTING)
+        self._connecting = None
+        self.pop_screen()
+
+    async def close_link(self, link: Link) -> None:
+        """End a connection; what runs there goes on."""
+        if link in self._links:
+            self._links.remove(link)
+        await link.close()
+
+    async def on_unmount(self) -> None:
+        """End all connections; what runs there goes on."""
+        await asyncio.gather(*(link.close() for link in self._links))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import WRONG_ARGUMENTS
@@ -12,12 +12,14 @@ from tui.formatting.reading import reading_text
 from tui.recordings import RecordingsApp
 
 if TYPE_CHECKING:
+    from dlmon.log.directory import SessionEntry
     from dlmon.remote.follower import RemoteFollower
-    from dlmon.remote.host import WatchedHost
     from dlmon.remote.link import Link
     from dlmon.remote.start import RemoteStart
+    from tui.hosts.pick import HostPicker
     from tui.hosts.screen import HostsScreen
     from tui.screens.starting import StartingScreen
+    from tui.sessions.of_host import HostSessionsScreen
 
 # The workers that connect, of which there is one at most.
 _CONNECTING = "connecting"
@@ -45,11 +47,35 @@ class OtherMachinesApp(RecordingsApp):
         """Take away the screen that waited for a session, and say why none comes."""
         raise NotImplementedError
 
-    def hosts_screen(self, hosts: Sequence[WatchedHost]) -> HostsScreen:
-        """Return the cards of machines."""
-        from tui.hosts.screen import HostsScreen
+    @property
+    def groups_of_hosts(self) -> Mapping[str, Sequence[str]]:
+        """Hosts by the name of their group."""
+        raise NotImplementedError
 
-        return HostsScreen(hosts)
+    def screen_of_hosts(self, names: Sequence[str]) -> HostsScreen:
+        """Return the cards of machines, by their names."""
+        raise NotImplementedError
+
+    def action_hosts(self) -> None:
+        """Ask which of the hosts that are known here are to be watched."""
+        from dlmon.remote.hosts import configured_hosts
+        from tui.hosts.pick import HostPicker
+
+        self.push_screen(HostPicker(self.groups_of_hosts, configured_hosts()))
+
+    def on_host_picker_picked(self, message: HostPicker.Picked) -> None:
+        """Show the cards of what was picked, in place of the choice."""
+        from dlmon.remote.hosts import HostError, hosts_from
+
+        try:
+            # A host of a group may be picked beside it.
+            words = dict.fromkeys(
+                host for word in message.words for host in hosts_from([word], self.groups_of_hosts)
+            )
+        except HostError as error:
+            self.show_error(str(error))
+        else:
+            self.switch_screen(self.screen_of_hosts(tuple(words)))
 
     def on_hosts_screen_host_requested(self, message: HostsScreen.HostRequested) -> None:
         from tui.hosts.host_screen import HostScreen
@@ -57,6 +83,28 @@ class OtherMachinesApp(RecordingsApp):
         self.push_screen(HostScreen(message.host))
 
     def on_hosts_screen_session_requested(self, message: HostsScreen.SessionRequested) -> None:
+        from dlmon.remote.start import RemoteStart
+
+        self.open_remote(RemoteStart(message.host, message.session))
+
+    def on_hosts_screen_sessions_requested(self, message: HostsScreen.SessionsRequested) -> None:
+        """List what was recorded on a host."""
+        from tui.sessions.of_host import HostSessionsScreen
+
+        host = message.host
+
+        async def ask() -> list[SessionEntry]:
+            from dlmon.remote.listing import listed_sessions
+            from dlmon.remote.mirror import mirror_directory
+
+            directory = mirror_directory(host.name)
+            return [session.entry(directory) for session in await listed_sessions(host.link)]
+
+        self.push_screen(HostSessionsScreen(host.name, ask))
+
+    def on_host_sessions_screen_session_requested(
+        self, message: HostSessionsScreen.SessionRequested
+    ) -> None:
         from dlmon.remote.start import RemoteStart
 
         self.open_remote(RemoteStart(message.host, message.session))

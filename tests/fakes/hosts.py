@@ -40,6 +40,7 @@ class FakeLink:
         self.connections = 0
         self.is_started = self.is_closed = False
         self.retries = 0
+        self.answers = {}
         self.standing = []
         self._clock = clock
         self._failure = None
@@ -57,6 +58,13 @@ class FakeLink:
 
     async def close(self):
         self.is_closed = True
+
+    async def ask(self, ask, **fields):
+        """Yield what a test has put into `answers`; without it there is no connection."""
+        if self._failure is not None:
+            raise self._failure
+        for answer in self.answers[ask]:
+            yield answer
 
     async def wait_until_up(self):
         """Wait until it is there, or until that fails."""

@@ -33,6 +33,7 @@ MEANINGS = {
     "stop_and_again": "again",
     "close_log": "log",
     "app.watch": "watch",
+    "sessions": "app.sessions",
     "scroll(1)": "down",
     "scroll(-1)": "up",
     "move(1)": "down",

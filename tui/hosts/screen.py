@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from dlmon.remote.host import HostSnapshot, WatchedHost
+from dlmon.remote.host import HostSnapshot, HostState, WatchedHost
 from tui.formatting import hosts as words
 from tui.formatting.machine import identity
 from tui.hosts.card import shown_sessions
@@ -56,7 +56,7 @@ HOSTS_TOPICS: tuple[tuple[str, str], ...] = (
     (
         "Sessions",
         "What dlmon trains there now: how far it is, and how fast. Tab highlights one; Enter then "
-        "opens that.",
+        "opens that. r lists all that was recorded there.",
     ),
     (
         "no sample since",
@@ -98,6 +98,7 @@ class HostsScreen(FilteredScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", tooltip="Show the highlighted host, or session, in full"),
         Binding("tab", "session(1)", "Session", tooltip="Highlight the next session of the host"),
+        Binding("r", "sessions", "Sessions", tooltip="What was recorded on the highlighted host"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only matching hosts"),
         Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
         Binding(
@@ -132,6 +133,12 @@ class HostsScreen(FilteredScreen):
         host: WatchedHost
 
     @dataclass
+    class SessionsRequested(Message):
+        """All sessions of a host are to be listed."""
+
+        host: WatchedHost
+
+    @dataclass
     class SessionRequested(Message):
         """A session that runs on a host is to be shown.
 
@@ -151,7 +158,7 @@ class HostsScreen(FilteredScreen):
         self._summary = HostsSummary(id="summary")
         self._details = HostDetails(id="details")
         self._snapshots: list[HostSnapshot] = []
-        self._had_sessions = False
+        self._offered = (False, False)
 
     @property
     def table(self) -> HostCards:
@@ -193,8 +200,9 @@ class HostsScreen(FilteredScreen):
         self._cards.show(self._snapshots)
         self._summary.show(words.summary(self._snapshots), self._cards.order)
         self._show_details()
-        if self._has_sessions != self._had_sessions:
-            self._had_sessions = self._has_sessions
+        offered = self._has_sessions, self._answers
+        if offered != self._offered:
+            self._offered = offered
             self.refresh_bindings()
 
     @property
@@ -202,6 +210,12 @@ class HostsScreen(FilteredScreen):
         """Whether a session can be highlighted on the highlighted card."""
         host = self._chosen_snapshot
         return host is not None and bool(shown_sessions(host)) and not self._cards.is_compact
+
+    @property
+    def _answers(self) -> bool:
+        """Whether the highlighted host is connected."""
+        host = self._chosen_snapshot
+        return host is not None and host.state == HostState.CONNECTED
 
     def _show_details(self) -> None:
         self._details.show(self._chosen_snapshot)
@@ -224,20 +238,31 @@ class HostsScreen(FilteredScreen):
         """Offer only what can be done with what is highlighted."""
         if action == "session":
             return self._has_sessions
+        if action == "sessions":
+            return self._answers
         if action == "open":
             return self._cards.chosen_host is not None and self.focused is not self.filter_field
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
         """Ask for the highlighted session, else for the host in full."""
-        name, session = self._cards.chosen_host, self._cards.chosen_session
-        host = next((host for host in self._hosts if host.name == name), None)
+        session, host = self._cards.chosen_session, self._chosen_host
         if host is None:
             return
         if session is not None:
             self.post_message(self.SessionRequested(host.name, session))
         else:
             self.post_message(self.HostRequested(host))
+
+    def action_sessions(self) -> None:
+        """Ask for the sessions that were recorded on the highlighted host."""
+        if self._chosen_host is not None:
+            self.post_message(self.SessionsRequested(self._chosen_host))
+
+    @property
+    def _chosen_host(self) -> WatchedHost | None:
+        name = self._cards.chosen_host
+        return next((host for host in self._hosts if host.name == name), None)
 
     def action_session(self, step: int) -> None:
         self._cards.next_session(step)

@@ -46,6 +46,13 @@ _LONGEST_NAME, _SHORT_NAME = 24, 12
 class SessionList(RowList):
     """Sessions and sweeps; a line in front joins the runs of a sweep to its row."""
 
+    title = "Sessions"
+    advice: Sequence[str] = (
+        "Nothing is recorded yet.",
+        "Every training run is: start one on the home screen, or in a shell with",
+        "dlmon run cifar10-cnn",
+    )
+    """What stands there in place of rows while nothing is recorded."""
     _all: Sequence[Recorded] | None = None
     _shown: Sequence[Recorded] = ()
     _runs: Mapping[str, RunOfSweep] = {}
@@ -142,7 +149,7 @@ class SessionList(RowList):
         marked = f"{len(self._marked)} marked, " if self._marked else ""
         order = f"by {self._by}{' reversed' * self._reversed}"
         below, right = (f"{marked}{count} recorded", order) if total else ("", "")
-        self.set_titles("Sessions", below, right=right)
+        self.set_titles(self.title, below, right=right)
 
     def _newest(self) -> int:
         """Return the first session's row: Enter on a sweep would go on with it."""
@@ -194,11 +201,7 @@ class SessionList(RowList):
         elif self._all:
             texts = ["No session matches that.", "Esc clears the filter."]
         else:
-            texts = [
-                "Nothing is recorded yet.",
-                "Every training run is: start one on the home screen, or in a shell with",
-                "dlmon run cifar10-cnn",
-            ]
+            texts = list(self.advice)
         lines = [line for text in texts for line in wrapped(text, width, height, self.ellipsis)]
         styles = [PLAIN, *[MUTED] * len(lines)]
         rows: list[TextRow] = [((line, style),) for line, style in zip(lines, styles, strict=False)]

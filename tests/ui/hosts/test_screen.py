@@ -9,13 +9,14 @@ from functools import partial
 
 import pytest
 from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
+from fakes.recorded import recorded_session
 from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.exit_codes import UNREACHABLE
-from dlmon.records import Gpu, Process
+from dlmon.records import Gpu, Process, encode
 from dlmon.remote.start import RemoteStart
 from tui.drawing.themes import DARK, LIGHT
 from tui.hosts.cards import HostCards
@@ -23,6 +24,7 @@ from tui.hosts.host_screen import HostScreen
 from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
 from tui.machine.panel import MachinePanel
 from tui.navigation import Sources
+from tui.sessions.of_host import HostSessionsScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget
 
@@ -605,3 +607,80 @@ async def test_a_run_on_another_machine_is_started_from_the_form(clock, tmp_path
         assert links[0].is_closed
         app.screen.query_one("#host").value = "-x"
         await until(pilot, lambda: "is no host" in screen_text(app))
+
+
+@pytest.fixture
+def listed(app_of, clock):
+    """Return a context in which the sessions of a host are listed."""
+
+    @asynccontextmanager
+    async def begin(*sessions):
+        app, hosts = app_of("gpu1")
+        async with app.run_test(size=(120, 40), notifications=True) as pilot:
+            await until(pilot, lambda: hosts["gpu1"].link.is_started)
+            live(hosts["gpu1"], clock)
+            hosts["gpu1"].link.answers["sessions"] = sessions
+            app.screen.tick()
+            await pilot.pause()
+            await pilot.press("r")
+            await until(pilot, lambda: isinstance(app.screen, HostSessionsScreen))
+            yield app, pilot, hosts["gpu1"].link
+
+    return begin
+
+
+def recorded_there(session):
+    header, *_, result = recorded_session(session_id=session, workload="mnist-mlp-small")
+    return {
+        "session": session,
+        "file": "session.jsonl",
+        "size": 1000,
+        "status": "completed",
+        "name": "night",
+        "note": None,
+        "header": encode(header).decode(),
+        "result": encode(result).decode(),
+    }
+
+
+async def test_what_was_recorded_on_a_host_is_listed_and_opened(listed):
+    async with listed(recorded_there("first"), recorded_there("../etc")) as (app, pilot, _):
+        await until(pilot, lambda: "night" in screen_text(app))
+        text = screen_text(app)
+        assert "Sessions on gpu1" in text
+        assert "1 recorded" in text
+        # What needs a log of this machine is not offered.
+        for label in ("Compare", "Replay", "Report", "Rename", "Delete", "Mark"):
+            assert label not in text.splitlines()[-1]
+        await pilot.press("c", "v", "u", "x", "space")
+        assert isinstance(app.screen, HostSessionsScreen)
+        await pilot.press("enter")
+        await until(pilot, lambda: "connecting to gpu1" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HostSessionsScreen))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+
+
+async def test_a_host_where_nothing_is_recorded_says_how_to_change_that(listed):
+    async with listed() as (app, pilot, _):
+        await until(pilot, lambda: "dlmon run cifar10-cnn --host gpu1" in screen_text(app))
+
+
+async def test_why_a_host_does_not_list_its_sessions_is_said(listed):
+    async with listed() as (app, pilot, link):
+        link.fail("gpu1: the connection was closed")
+        await pilot.press("ctrl+l")
+        await until(pilot, lambda: "the connection was closed" in screen_text(app))
+
+
+async def test_the_sessions_of_a_host_that_is_not_connected_are_not_offered(app_of, clock):
+    app, hosts = app_of("gpu1")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: hosts["gpu1"].link.is_started)
+        app.screen.tick()
+        await pilot.pause()
+        assert "Sessions" not in screen_text(app).splitlines()[-1]
+        live(hosts["gpu1"], clock)
+        app.screen.tick()
+        await until(pilot, lambda: "r Sessions" in screen_text(app).splitlines()[-1])

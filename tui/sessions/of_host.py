@@ -1,0 +1,85 @@
+"""The sessions of another machine: pick one to see it here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from dlmon.log.directory import SessionEntry
+from dlmon.log.folder import LogError
+from dlmon.records.sanitize import clean
+from dlmon.remote.connection import RefusedRequest
+from dlmon.remote.ssh import SshError
+from tui.sessions.screen import SessionsScreen
+
+# What needs a log of this machine.
+_HERE_ONLY = {"mark", "clear_marks", "compare", "replay", "report", "rename", "delete"}
+
+
+class HostSessionsScreen(SessionsScreen):
+    """All sessions of a host, newest first.
+
+    Args:
+        host: its name, as ssh knows it.
+        ask: asks it for them.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "show", "Show", tooltip="Copy the log of what is highlighted, and show it")
+    ]
+
+    @dataclass
+    class SessionRequested(Message):
+        """A session of the host is to be shown."""
+
+        host: str
+        session: str
+
+    def __init__(self, host: str, ask: Callable[[], Awaitable[list[SessionEntry]]]) -> None:
+        """Ask for nothing before the screen is shown."""
+        super().__init__(list)
+        self._host = host
+        self._ask = ask
+        self._list.title = f"Sessions on {clean(host)}"
+        self._list.advice = (
+            "Nothing is recorded there yet.",
+            f"dlmon run cifar10-cnn --host {clean(host)}",
+        )
+
+    @property
+    def topics(self) -> tuple[tuple[str, str], ...]:
+        about = (
+            "Sessions",
+            f"Every session that dlmon recorded on {clean(self._host)}, newest first, and those "
+            "that are running there now. Enter copies the log of one and shows it, finished or "
+            "live. In a shell, dlmon fetch copies sessions to keep them here, where they can be "
+            "compared and reported.",
+        )
+        kept = ("Filter", "Order", "status", "time")
+        return (about, *(topic for topic in self.TOPICS if topic[0] in kept))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer nothing that needs a log of this machine."""
+        return action not in _HERE_ONLY and super().check_action(action, parameters)
+
+    def action_show(self) -> None:
+        """Ask for the highlighted session."""
+        entry = self._list.highlighted
+        if entry is not None:
+            self.post_message(self.SessionRequested(self._host, entry.path.parent.name))
+
+    def action_refresh(self) -> None:
+        self.run_worker(self._ask_host(), exclusive=True)
+
+    async def _ask_host(self) -> None:
+        """Show what the host lists, or say why it doesn't."""
+        try:
+            entries = await self._ask()
+        except (SshError, RefusedRequest, LogError) as error:
+            self.notify(clean(str(error)), severity="error", markup=False)
+        else:
+            self._list.show(entries)

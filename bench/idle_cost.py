@@ -126,9 +126,15 @@ def _show_session(folder: Path, environment: dict[str, str], rate: float) -> Ter
 
 @contextlib.contextmanager
 def busy_gpus(
-    folder: Path, count: int = 2, changing_readings: Sequence[tuple[str, int, int]] = READINGS
+    folder: Path,
+    count: int = 2,
+    changing: Sequence[tuple[str, int, int]] = READINGS,
+    lasting: Sequence[str] = (),
 ) -> Iterator[dict[str, str]]:
-    """Yield the environment in which NVML shows GPUs whose readings change each second."""
+    """Yield the environment in which NVML shows GPUs whose readings change each second.
+
+    `lasting` are lines for the driver that hold all the time.
+    """
     if shutil.which("cc") is None:
         raise CannotRun("there is no C compiler (cc) to build the GPU driver of the tests with")
     driver = FakeDriver(build(folder), folder)
@@ -143,20 +149,20 @@ def busy_gpus(
             readings = (
                 f"set {gpu} {name} {draw.randint(low, high)}"
                 for gpu in range(count)
-                for name, low, high in changing_readings
+                for name, low, high in changing
             )
-            driver.says(f"gpus {count}", *readings)
+            driver.says(f"gpus {count}", *lasting, *readings)
             if over.wait(1.0):
                 return
 
-    changing = threading.Thread(target=change)
-    driver.says(f"gpus {count}")
-    changing.start()
+    changes = threading.Thread(target=change)
+    driver.says(f"gpus {count}", *lasting)
+    changes.start()
     try:
         yield environment
     finally:
         over.set()
-        changing.join()
+        changes.join()
 
 
 def _install_others(folder: Path) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
 """What it costs to watch other machines over ssh, and how soon they are seen.
 
 The hosts are real sshd processes on this machine, with GPUs of the tests' own driver
-library whose readings change every second; the viewer is the screen of `dlmon watch
-HOST...` in a pty of 120×40, at 1 Hz. Measured:
+library: their readings change every second, and a process computes on each. The viewer
+is the screen of `dlmon watch HOST...` in a pty of 120×40, at 1 Hz. Measured:
 
 wire: the bytes a second, both ways together, between ssh and sshd of one watched host:
 encrypted and compressed, counted in a relay between the two, without the headers of TCP
@@ -60,7 +60,7 @@ OF_DRIVER = ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")
 SSHDS = 4
 START_S, ALL_START_S = 60.0, 300.0
 READ_BYTES = 1 << 16
-STAGES = {"up": "connected", "facts": "its facts", "sample": "its first sample"}
+STAGES = {"begun": "its ssh", "up": "connected", "facts": "its facts", "sample": "its first sample"}
 
 
 class Relay:
@@ -183,7 +183,9 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-bench-")))
         more = (("temperature_c", 55, 75), ("sm_mhz", 1_700, 1_980))
         readings = (*READINGS, *more)
-        environment = stack.enter_context(busy_gpus(folder, arguments.gpus, readings))
+        # One that runs as long as the bench: itself.
+        computes = [f"process {gpu} {os.getpid()} 40000" for gpu in range(arguments.gpus)]
+        environment = stack.enter_context(busy_gpus(folder, arguments.gpus, readings, computes))
         driver = {name: environment[name] for name in OF_DRIVER}
         measures = {"wire": _measure_wire, "hosts": _measure_hosts, "start": _measure_start}
         for part in [arguments.only] if arguments.only else PARTS:

@@ -1,10 +1,10 @@
 """What `dlmon watch HOST...` shows, and a file of what of it has come when.
 
 NOTES is that file, of lines of JSON. A line with a host says when (CLOCK_MONOTONIC, in
-seconds) it was connected to (`up`), its facts came (`facts`), or its first sample
-(`sample`); or what keeps it away (`problem`). Once all have a sample, a line comes four
-times a second with the oldest reading that is shown (`oldest_s`), since it was taken:
-the hosts are this machine, and have its clock.
+seconds) its ssh was started (`begun`), it was connected to (`up`), its facts came
+(`facts`), or its first sample (`sample`); or what keeps it away (`problem`). Once all have
+a sample, a line comes four times a second with the oldest reading that is shown
+(`oldest_s`), since it was taken: the hosts are this machine, and have its clock.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Notes:
     def begin(self, host: WatchedHost) -> None:
         """Look at one more host; call it on the loop."""
         self._hosts.append(host)
+        self._write(at=time.monotonic(), host=host.name, what="begun")
         if self._task is None:
             self._task = asyncio.create_task(self._look())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
+    from tui.hosts.screen import HostsScreen
     from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
     from tui.screens.base import BaseScreen
@@ -198,11 +199,7 @@ class NavigatingApp(OtherMachinesApp):
         if self._sweep is not None:
             return self._screen_of_sweep(self._sweep)
         if self._start.hosts:
-            interval_s, pcie = self._start.watch_interval_s or 1.0, self.settings.run.pcie
-            hosts = self._start.hosts
-            return self.hosts_screen(
-                [self._sources.hosts(host, interval_s, pcie) for host in hosts]
-            )
+            return self.screen_of_hosts(self._start.hosts)
         if self._start.watch_interval_s is not None:
             return self._machine_screen(self._start.watch_interval_s)
         return self._home_screen()
@@ -387,6 +384,17 @@ class NavigatingApp(OtherMachinesApp):
         # Nothing is painted before the app's own queue is read.
         self.call_later(waiting.call_after_refresh, lambda: self.run_worker(read(), group=_READING))
         return waiting
+
+    @property
+    def groups_of_hosts(self) -> Mapping[str, Sequence[str]]:
+        return self.settings.hosts
+
+    def screen_of_hosts(self, names: Sequence[str]) -> HostsScreen:
+        from tui.hosts.screen import HostsScreen
+
+        interval_s = self._start.watch_interval_s or self.settings.run.interval
+        pcie = self.settings.run.pcie
+        return HostsScreen([self._sources.hosts(name, interval_s, pcie) for name in names])
 
     def link_to(self, host: str) -> Link:
         return self._sources.link(host)

@@ -65,6 +65,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
         ),
+        Binding("f7", "app.hosts", "Hosts", show=False, tooltip="Watch other machines over ssh"),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
         Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),

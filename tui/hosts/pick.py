@@ -36,25 +36,25 @@ class HostChoices(RowList):
     def __init__(self, groups: Mapping[str, Sequence[str]], hosts: Sequence[str]) -> None:
         super().__init__(id="choices")
         named = {f"{GROUP_MARK}{name}": ", ".join(members) for name, members in groups.items()}
-        self._rows = [*named.items(), *((host, "") for host in hosts)]
+        self._known: list[tuple[str, str]] = [*named.items(), *((host, "") for host in hosts)]
         self._marked: dict[str, None] = {}
         self.set_titles("Hosts", "")
 
     @property
     def count(self) -> int:
-        return len(self._rows)
+        return len(self._known)
 
     @property
     def chosen(self) -> tuple[str, ...]:
         """What is marked; where nothing is, what is highlighted."""
-        if self._marked or not self._rows:
+        if self._marked or not self._known:
             return tuple(self._marked)
-        return (self._rows[self.index][0],)
+        return (self._known[self.index][0],)
 
     def toggle_mark(self) -> None:
         """Mark what is highlighted, or mark it no more; then go on."""
-        if self._rows:
-            name = self._rows[self.index][0]
+        if self._known:
+            name = self._known[self.index][0]
             if name in self._marked:
                 del self._marked[name]
             else:
@@ -66,7 +66,7 @@ class HostChoices(RowList):
         return ((f"   {fit('host', _LONGEST_NAME, self.ellipsis)}  group of", MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        name, members = self._rows[index]
+        name, members = self._known[index]
         mark = self.glyphs.dot if name in self._marked else " "
         return (
             (f" {mark} ", ACCENT),

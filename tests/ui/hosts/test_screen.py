@@ -21,9 +21,11 @@ from dlmon.remote.start import RemoteStart
 from tui.drawing.themes import DARK, LIGHT
 from tui.hosts.cards import HostCards
 from tui.hosts.host_screen import HostScreen
+from tui.hosts.pick import HostPicker
 from tui.hosts.screen import HOSTS_TOPICS, HostsScreen
 from tui.machine.panel import MachinePanel
 from tui.navigation import Sources
+from tui.options.settings import Settings
 from tui.sessions.of_host import HostSessionsScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget
@@ -684,3 +686,69 @@ async def test_the_sessions_of_a_host_that_is_not_connected_are_not_offered(app_
         live(hosts["gpu1"], clock)
         app.screen.tick()
         await until(pilot, lambda: "r Sessions" in screen_text(app).splitlines()[-1])
+
+
+@pytest.fixture
+def picker(clock, tmp_path, monkeypatch):
+    """Return a context in which the hosts of a config and of groups can be picked."""
+
+    @asynccontextmanager
+    async def begin(config, **groups):
+        home = tmp_path / "home"
+        (home / ".ssh").mkdir(parents=True)
+        (home / ".ssh" / "config").write_text(config)
+        monkeypatch.setenv("HOME", str(home))
+        made = []
+
+        def host(name, interval_s=1.0, pcie=False):
+            made.append(FakeHost(name, clock, interval_s, pcie))
+            return made[-1]
+
+        sources = Sources(hosts=host, machine=partial(fake_machine, clock=clock))
+        settings = Settings(hosts={name: tuple(hosts) for name, hosts in groups.items()})
+        app = dlmon_app_with(sources)(tmp_path, settings=settings)
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            await pilot.press("f7")
+            await until(pilot, lambda: isinstance(app.screen, HostPicker))
+            await pilot.pause()
+            yield app, pilot, made
+
+    return begin
+
+
+CONFIG = "Host gpu1 gpu2\n  User lab\nHost *\n  Compression yes\n"
+
+
+async def test_hosts_and_groups_are_picked_on_the_home_screen(picker):
+    async with picker(CONFIG, lab=["gpu2", "lab@gpu3"]) as (app, pilot, made):
+        await until(pilot, lambda: "gpu2, lab@gpu3" in screen_text(app))
+        rows = screen_text(app).splitlines()
+        assert "@lab" in rows[2]
+        assert "gpu1" in rows[3]
+        assert "gpu2" in rows[4]
+        # A group, and a host of it beside it: each host once.
+        await pilot.press("space", "down", "space")
+        await until(pilot, lambda: "2 marked" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+        assert [host.name for host in made] == ["gpu2", "lab@gpu3"]
+        await pilot.press("q")
+        await until(pilot, lambda: app.screen.query("#options"))
+    assert all(host.link.is_closed for host in made)
+
+
+async def test_without_a_mark_the_highlighted_host_is_watched(picker):
+    async with picker(CONFIG) as (app, pilot, made):
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+        assert [host.name for host in made] == ["gpu2"]
+
+
+async def test_where_no_host_is_known_it_says_where_they_are_named(picker):
+    async with picker("") as (app, pilot, made):
+        await until(pilot, lambda: "No host is known yet" in screen_text(app))
+        await pilot.press("space", "enter")
+        assert isinstance(app.screen, HostPicker)
+        await pilot.press("q")
+        await until(pilot, lambda: app.screen.query("#options"))
+        assert not made

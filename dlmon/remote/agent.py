@@ -34,6 +34,7 @@ from dlmon.log.directory import (
     SessionEntry,
     find_sessions,
     list_sessions,
+    log_paths,
     read_entry,
     stop_session,
 )
@@ -41,9 +42,10 @@ from dlmon.log.folder import LogError, log_directory, next_log
 from dlmon.log.follower import LogFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
-from dlmon.records import Facts, Machine, Notice, Record, Status, encode
+from dlmon.records import Facts, Machine, Notice, Record, SessionHeader, Status, encode
 from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
+from dlmon.session.source import SLICE_S
 from dlmon.stop import BY_OTHER_SCREEN
 
 Answer = dict[str, Any]
@@ -157,11 +159,11 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
     """Yield what runs here and how fast, whenever that changed."""
-    directory, followers = _directory(log_dir), dict[Path, SessionFollower]()
+    logs, followers = RunningLogs(_directory(log_dir)), dict[Path, SessionFollower]()
     sent: list[Answer] | None = None
     try:
         while True:
-            running = await asyncio.to_thread(_running_logs, directory)
+            running = await asyncio.to_thread(logs.find)
             for gone in followers.keys() - set(running):
                 followers.pop(gone).close()
             for path in running:
@@ -178,14 +180,34 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
             follower.close()
 
 
-def _running_logs(directory: Path) -> list[Path]:
-    entries = list_sessions(directory)
-    return [entry.path for entry in entries if entry.status == Status.RUNNING]
+class RunningLogs:
+    """Finds the logs of the sessions that run, and reads one that is over only once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._over: set[Path] = set()
+
+    def find(self) -> list[Path]:
+        """Return the logs of what runs now, by their ids."""
+        running = []
+        for path in log_paths(SessionHeader, self._directory):
+            if path in self._over:
+                continue
+            try:
+                is_running = read_entry(path).status == Status.RUNNING
+            except (LogError, OSError):
+                # One that has just been begun may be read the next time.
+                continue
+            if is_running:
+                running.append(path)
+            else:
+                self._over.add(path)
+        return running
 
 
 def _progress_of(follower: SessionFollower) -> Answer:
     """Return how far a session is, from what there is to read of it now."""
-    follower.poll(POLL_S)
+    follower.poll(SLICE_S)
     snapshot = follower.snapshot()
     header, progress, model = snapshot.header, snapshot.progress, snapshot.model
     return {

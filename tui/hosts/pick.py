@@ -63,7 +63,10 @@ class HostChoices(RowList):
             self.move(1)
 
     def heading(self, width: int) -> TextRow:
-        return ((f"   {fit('host', _LONGEST_NAME, self.ellipsis)}  group of", MUTED),)
+        has_groups = any(members for _, members in self._known)
+        return (
+            (f"   {fit('host', _LONGEST_NAME, self.ellipsis)}  {'group of' * has_groups}", MUTED),
+        )
 
     def row_of(self, index: int, width: int) -> TextRow:
         name, members = self._known[index]

@@ -1,0 +1,59 @@
+"""What runs on a box beside real sessions: which logs are looked at, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.screens import GrowingLog
+
+from dlmon.host import boot_id, host_name
+from dlmon.remote import agent
+from dlmon.remote.agent import RunningLogs
+
+
+def session(name):
+    header, *records = recorded_session(session_id=name)
+    return [replace(header, host=host_name(), boot_id=boot_id()), *records]
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Return the logs that were read."""
+    logs = []
+
+    def read_entry(path):
+        logs.append(path)
+        return entry(path)
+
+    entry = agent.read_entry
+    monkeypatch.setattr(agent, "read_entry", read_entry)
+    return logs
+
+
+def test_a_session_that_is_over_is_read_once(tmp_path, read):
+    over = write_log(tmp_path, session("over"), "over")
+    logs = RunningLogs(tmp_path)
+    assert logs.find() == []
+    assert logs.find() == []
+    assert read == [over]
+
+
+def test_what_has_begun_since_is_found_until_it_is_over(tmp_path):
+    logs = RunningLogs(tmp_path)
+    assert logs.find() == []
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "session.jsonl").touch()
+    assert logs.find() == []
+    begun = GrowingLog(tmp_path, session("begun")[:5])
+    try:
+        assert logs.find() == [begun.path]
+        assert logs.find() == [begun.path]
+    finally:
+        begun.drop_lock()
+    assert logs.find() == []
+
+
+def test_where_nothing_was_ever_recorded_nothing_runs(tmp_path):
+    assert RunningLogs(tmp_path / "nowhere").find() == []

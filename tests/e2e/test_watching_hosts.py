@@ -208,10 +208,9 @@ def test_the_screen_shows_hosts_and_leaves_no_connection(network, add_gpus, dlmo
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["gpu1", "--record"], "--record is for this machine: record a host on itself"),
-        (["gpu1", "--for", "2h"], "--for is for this machine: record a host on itself"),
-        (["gpu1", "--detach"], "--detach is for this machine: record a host on itself"),
-        (["gpu1", "--name", "night"], "--name is for this machine: record a host on itself"),
+        (["gpu1", "--for", "2h"], "--for is for a recording: use it with --record"),
+        (["gpu1", "--detach"], "--detach is for a recording: use it with --record"),
+        (["gpu1", "--name", "night"], "--name is for a recording: use it with --record"),
         (["-oProxyCommand=x"], "No such option"),
         (["--", "-oProxyCommand=x"], '"-oProxyCommand=x" is no host'),
         (["gpu1", "gpu1"], '"gpu1" is named twice'),

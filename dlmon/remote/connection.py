@@ -220,10 +220,10 @@ class Connection:
             lost = SshError(f"{self.host} sent a line of over 1 MiB: it was left", False)
         except ConnectionError:
             lost = None
-        self._tell_lost(lost or await self._why_ended())
+        self._report_lost(lost or await self._why_ended())
 
-    def _tell_lost(self, lost: SshError) -> None:
-        """Tell all who wait for an answer that none comes."""
+    def _report_lost(self, lost: SshError) -> None:
+        """Report to all who wait for an answer that none comes."""
         self.lost = lost
         takers, self._takers = list(self._takers.values()), {}
         for take in takers:
@@ -267,7 +267,7 @@ class Connection:
                 task.cancel()
         self._stdin.close()
         if self.lost is None:
-            self._tell_lost(SshError(f"{self.host}: the connection was closed"))
+            self._report_lost(SshError(f"{self.host}: the connection was closed"))
         if self._process.returncode is None:
             # Its ProxyCommand as well, which may wait for something else than the end of its input.
             end_group(self._process.pid, signal.SIGTERM)

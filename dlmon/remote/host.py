@@ -328,20 +328,20 @@ class _KeptMachine(RemoteMachine):
         """Leave it on: it ends with the connection."""
 
 
-def _session_of(told: Mapping[str, Any]) -> RunningSession | None:
+def _session_of(sent: Mapping[str, Any]) -> RunningSession | None:
     """Return a session as a host tells it; None where it has no id."""
-    session = _text(told.get("session"))
+    session = _text(sent.get("session"))
     if session is None:
         return None
     return RunningSession(
         session=session,
-        workload=_text(told.get("workload")),
-        name=_text(told.get("name")),
-        phase=_text(told.get("phase")),
-        epoch=_count(told.get("epoch")),
-        epochs=_count(told.get("epochs")),
-        samples_per_second=_rate(told.get("samples_per_second")),
-        gpu=_count(told.get("gpu")),
+        workload=_text(sent.get("workload")),
+        name=_text(sent.get("name")),
+        phase=_text(sent.get("phase")),
+        epoch=_count(sent.get("epoch")),
+        epochs=_count(sent.get("epochs")),
+        samples_per_second=_rate(sent.get("samples_per_second")),
+        gpu=_count(sent.get("gpu")),
     )
 
 

@@ -27,7 +27,10 @@ from dlmon.records.sanitize import clean
 from dlmon.remote.connection import Answer, RefusedRequest
 from dlmon.remote.link import Link, Standing
 from dlmon.remote.listing import ListedSession
+from dlmon.remote.ssh import SshError
 
+# How soon it is noticed that a lost connection needs a person.
+LOOK_S = 0.5
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -126,9 +129,12 @@ class Mirror:
             SshError: the connection was lost before, and a person has to do something.
         """
         while (share := self.share) is not None:
+            if self.link.needs_person:
+                raise SshError(self.link.problem or "", may_pass=False)
             show(share)
             self._changed.clear()
-            await self._changed.wait()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LOOK_S)
         if self.problem is not None:
             raise RefusedRequest(self.problem, self.exit_code)
         return self.path

@@ -232,7 +232,7 @@ def _cpu_row(host: HostSnapshot, width: int, glyphs: Glyphs) -> TextRow:
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
     who_cells = _who_cells(width)
     room = width - sum((_LABEL, _PERCENT, _MEMORY, _POWER, _HEAT)) - who_cells
-    # Most machines tell neither, and a dash would only say that again.
+    # Most machines report neither, and a dash would only say that again.
     power = words.power(cpu.power_w) if cpu and cpu.power_w is not None else ""
     heat = words.temperature(cpu.temperature_c) if cpu and cpu.temperature_c is not None else ""
     return (

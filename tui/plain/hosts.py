@@ -59,8 +59,8 @@ class _WatchingHosts:
             for number, name in enumerate(names)
         ]
         self._name_cells = max(map(len, names))
-        self._told: dict[str, str | None] = {}
-        self._clocks_told: set[str] = set()
+        self._reported: dict[str, str | None] = {}
+        self._clocks_reported: set[str] = set()
         self._ended = asyncio.Event()
         self._exit_code = DONE
         self._unwritable: OSError | None = None
@@ -88,25 +88,25 @@ class _WatchingHosts:
         was_reached = False
         while not self._ended.is_set():
             for host in self._hosts:
-                self._tell_problem(host)
+                self._report_problem(host)
             states = [host.state for host in self._hosts]
             was_reached = was_reached or HostState.CONNECTED in states
             if not was_reached and HostState.CONNECTING not in states:
                 self._end(UNREACHABLE)
             await asyncio.sleep(_LOOKS_S)
 
-    def _tell_problem(self, host: WatchedHost) -> None:
+    def _report_problem(self, host: WatchedHost) -> None:
         """Print what keeps a host away, that it is back, and that its clock differs, each once."""
-        state, said = host.state, self._told.get(host.name)
+        state, said = host.state, self._reported.get(host.name)
         if state == HostState.CONNECTING:
             return
         problem = None if state == HostState.CONNECTED else host.link.problem
         if problem != said:
-            self._told[host.name] = problem
+            self._reported[host.name] = problem
             self._print_problem(host.name, problem)
         ahead = words.clock_words(host.snapshot())
-        if ahead and problem is None and host.name not in self._clocks_told:
-            self._clocks_told.add(host.name)
+        if ahead and problem is None and host.name not in self._clocks_reported:
+            self._clocks_reported.add(host.name)
             self._print_error(f"{host.name}: its {ahead}")
 
     def _print_problem(self, name: str, problem: str | None) -> None:

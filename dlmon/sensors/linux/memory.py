@@ -14,9 +14,10 @@ from dlmon.sensors.rates import BYTES_IN_MIB, Rates, mib_per_second
 
 
 class MemoryProvider(Provider):
-    """Memory as psutil tells it; swap and faults from /proc/meminfo and /proc/vmstat.
+    """Memory as psutil reports it; swap and faults from /proc/meminfo and /proc/vmstat.
 
-    psutil reads vmstat to tell the swap's size, for the swapped pages alone, each as 4 KiB.
+    psutil reads vmstat for the swapped pages even where only the swap's size is asked for, and
+    takes each for 4 KiB.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

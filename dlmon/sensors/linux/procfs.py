@@ -42,7 +42,7 @@ class VirtualMemory(NamedTuple):
 
 
 class Battery(NamedTuple):
-    """Whether a battery's machine is on the mains; None where that is not told."""
+    """Whether a battery's machine is on the mains; None where that is not reported."""
 
     power_plugged: bool | None
 
@@ -65,7 +65,7 @@ def cpu_times(*, percpu: Literal[True], root: Path = _ROOT) -> list[CpuTimes]:
 
 
 def cpu_count(*, logical: Literal[False], root: Path = _ROOT) -> int | None:
-    """Return the number of physical cores that are online, None where it is not told.
+    """Return the number of physical cores that are online, None where it is not reported.
 
     Raises:
         OSError: it can't be read.

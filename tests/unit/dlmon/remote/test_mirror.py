@@ -13,6 +13,7 @@ from dlmon.records import Status
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.listing import ListedSession
 from dlmon.remote.mirror import Mirror, mirror_directory
+from dlmon.remote.ssh import SshError
 
 LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
 CHUNK = 300
@@ -22,6 +23,8 @@ class FakeLink:
     """A link on which a test answers."""
 
     host = "box"
+    needs_person = False
+    problem = None
 
     def __init__(self):
         self.standing = []
@@ -276,6 +279,15 @@ async def test_who_waits_hears_why_nothing_is_copied(make):
     with pytest.raises(RefusedRequest, match="box: there is no such session") as caught:
         await mirror.wait_until_copied()
     assert caught.value.exit_code == 2
+
+
+async def test_who_waits_hears_that_a_lost_connection_needs_a_person(make):
+    mirror = make()
+    waiting = asyncio.ensure_future(mirror.wait_until_copied())
+    await asyncio.sleep(0)
+    mirror.link.problem, mirror.link.needs_person = "box lets nobody in: run ssh-add first", True
+    with pytest.raises(SshError, match="run ssh-add first"):
+        await waiting
 
 
 def test_a_session_that_can_not_be_stopped_says_why(make):

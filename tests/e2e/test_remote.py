@@ -291,9 +291,15 @@ def find_python(version):
     """Return an interpreter of a version, by PATH or as pyenv keeps them; skip without one."""
     kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
     for path in (shutil.which(f"python{version}"), *map(str, kept)):
-        command = [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        if path and subprocess.run(command, capture_output=True).stdout.strip().decode() == version:
-            return path
+        if path is None:
+            continue
+        # What PATH names may be a script that finds one, by what a box has no PATH for.
+        command = [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"]
+        found, _, executable = (
+            subprocess.run(command, capture_output=True, text=True).stdout.strip().partition(" ")
+        )
+        if found == version:
+            return executable
     pytest.skip(f"there is no Python {version} here")
 
 

@@ -67,8 +67,8 @@ class Notes:
         for what, has_come in come.items():
             if has_come and (host.name, what) not in self._noted:
                 self._noted.add((host.name, what))
-                told = {"problem": host.link.problem} if what == "problem" else {"what": what}
-                self._write(at=time.monotonic(), host=host.name, **told)
+                fields = {"problem": host.link.problem} if what == "problem" else {"what": what}
+                self._write(at=time.monotonic(), host=host.name, **fields)
         return come["sample"]
 
     def _write(self, **fields: Any) -> None:

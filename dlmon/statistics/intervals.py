@@ -30,7 +30,8 @@ def mean_half_width(values: Sequence[float]) -> float:
 
 def student_p(t: float, degrees: float) -> float:
     """Return how likely Student's t is at least as far from zero as `t`, on either side."""
-    return _incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5)
+    whole = degrees + t * t
+    return _incomplete_beta(degrees / whole, t * t / whole, degrees / 2, 0.5)
 
 
 def student_95_of(degrees: float) -> float:
@@ -48,12 +49,19 @@ def student_95_of(degrees: float) -> float:
 _TERMS = 200
 
 
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function, by its continued fraction."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
+def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction.
+
+    Args:
+        x: from 0 to 1.
+        rest: 1 - x, which may have digits that are lost where it is taken from a float next to 1.
+        a: above 0.
+        b: above 0.
+    """
+    if x <= 0 or rest <= 0:
+        return float(rest <= 0)
     if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
+        return 1 - _incomplete_beta(rest, x, b, a)
     fraction = 1.0
     for number in range(_TERMS, 0, -1):
         m = number // 2
@@ -63,4 +71,4 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
             term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         fraction = 1 + term / fraction
     logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return math.exp(logarithm + a * math.log(x) + b * math.log1p(-x)) / a / fraction
+    return math.exp(logarithm + a * math.log(x) + b * math.log(rest)) / a / fraction

@@ -144,8 +144,7 @@ def test_whatever_two_logs_hold_they_are_compared_or_refused(tmp_path_factory, f
 def test_forged_logs_are_compared_or_refused(tmp_path):
     forge_logs(tmp_path)
     good = read_figures(write_log(tmp_path / "good", recorded_session(), "good"))
-    # Each attack stands in many fields: some of them will do here.
-    for entry in list_sessions(tmp_path)[::4]:
+    for entry in list_sessions(tmp_path):
         with contextlib.suppress(NotComparable, LogError):
             compared = compare_sides([good], [read_figures(entry.path)])
             cells = [cell for row in figure_rows(compared) for cell in row.cells]

@@ -122,13 +122,10 @@ def test_a_session_without_anything_is_reported(tmp_path):
 
 
 def long_log(tmp_path, hours, gpus=8):
-    """Write a log of noisy readings and return its path.
-
-    They are seconds apart, and a minute where it is long: more than a page of either has room for.
-    """
+    """Write a log of noisy readings, seconds apart where it is long, and return its path."""
     header, *_ = recorded_session(gpus=gpus)
     records = [header]
-    step_ns = 1_000_000_000 * (4 if hours <= 1 else 60)
+    step_ns = 1_000_000_000 * (1 if hours <= 1 else 12)
     header = replace(header, options={**header.options, "interval": step_ns / 1e9})
     for number in range(int(hours * HOUR_S * 1e9 // step_ns)):
         t = BEGIN_NS + (number + 1) * step_ns

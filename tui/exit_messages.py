@@ -35,7 +35,9 @@ def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
         print(f"{name} is still running; dlmon attach {where}{session} shows it")
     else:
         print_outcome(follower)
-        where = f"its log {follower.loss}" if follower.loss else f"recorded in {path}"
+        # The log of another machine stays there.
+        kept = "recorded in" if follower.host is None else f"recorded on {follower.host}, copied to"
+        where = f"its log {follower.loss}" if follower.loss else f"{kept} {path}"
         print(f"\n{name} {follower.status}; {where}")
     follower.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dlmon.records import Batches, BatchSummary, Epoch, Phase, Record, Validation
 from dlmon.statistics.histogram import StepHistogram
@@ -32,12 +33,14 @@ class EpochStart:
     `stride` is Keras's steps_per_execution, `phase` what the compile phase
     turns into with the first batch that ends, and `capped` says that the epoch
     is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
+    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known; without
+    `samples` the epoch is whole unless its end says that it was cut.
     """
 
     epoch: int
     t: int
-    batch_size: int
-    samples: int
+    batch_size: int | None
+    samples: int | None
     stride: int = 1
     phase: str = "training"
     capped: bool = False
@@ -49,6 +52,14 @@ class EpochOpened:
     """The first batch of an epoch that `follows` another is about to run."""
 
     t: int
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Something else ran within the batch that is under way, which it does not count."""
+
+    t: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -72,16 +83,51 @@ class EpochEnd:
     validation: Validation | None = None
 
 
+class MeasuredBatch(NamedTuple):
+    """A batch of a script's own loop: when it ended, and what is known of it alone.
+
+    `samples` is None where its size is not known, `wait_ns` where waiting for data can't be
+    measured; `updates` are the steps of an optimiser that ended in it.
+    """
+
+    number: int
+    end_ns: int
+    samples: int | None = None
+    wait_ns: int | None = None
+    updates: int | None = None
+
+
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochStart | EpochOpened | EpochEnd | Pause
-Queued = tuple[int, int] | Mark | Record
+Mark = EpochStart | EpochOpened | EpochEnd | Interruption | Pause
+Queued = tuple[int, int] | MeasuredBatch | Mark | Record
 
 
-def _samples_in(epoch: EpochStart, batches: int) -> int:
-    """Return how many samples an epoch's first batches hold; the set's last may be short."""
+def _samples_in(epoch: EpochStart, batches: int) -> int | None:
+    """Return how many samples an epoch's first batches hold; the set's last may be short.
+
+    None where the epoch does not say.
+    """
+    if epoch.batch_size is None:
+        return None
+    if epoch.samples is None:
+        return batches * epoch.batch_size
     whole, rest = divmod(epoch.samples, epoch.batch_size)
     missing = epoch.batch_size - rest if rest and batches > whole else 0
     return batches * epoch.batch_size - missing
+
+
+def _sum_of(values: Sequence[int], start: int, count: int) -> int | None:
+    return sum(values[start : start + count]) if values else None
+
+
+def _updates_of(values: Sequence[int], start: int, count: int) -> int | None:
+    """Return how many steps an optimiser did in some batches, unless it was one in each."""
+    part = values[start : start + count]
+    return None if all(updates == 1 for updates in part) else sum(part)
+
+
+def _added(total: int | None, values: Sequence[int]) -> int | None:
+    return (total or 0) + sum(values) if values else total
 
 
 def step_quantiles(counts: Counter[int]) -> tuple[int, ...]:
@@ -115,13 +161,16 @@ class _Summary:
     opening_us: int | None
     first_us: Sequence[int]
     t_last: int = 0
-    samples: int = 0
+    samples: int | None = 0
     time_us: int = 0
+    wait_us: int | None = None
+    updates: int | None = None
     counts: Counter[int] = field(default_factory=Counter)
 
-    def add(self, end_us: int, dt_us: list[int], samples: int) -> None:
+    def add(self, end_us: int, dt_us: list[int], samples: int | None) -> None:
         self.t_last = end_us * 1000
-        self.samples += samples
+        known = self.samples is not None and samples is not None
+        self.samples = self.samples + samples if known else None  # type: ignore[operator]
         self.time_us += sum(dt_us)
         self.counts.update(dt_us)
 
@@ -146,6 +195,8 @@ class _Summary:
             opening_us=self.opening_us,
             first_us=sum(self.first_us) if self.first_us else None,
             first_steps=len(self.first_us) if len(self.first_us) > 1 else None,
+            wait_us=self.wait_us,
+            updates=self.updates,
         )
 
 
@@ -165,7 +216,7 @@ class BatchCollector:
         self._records: deque[Record] = deque()
         # Batches that came before one with a lower index, and the highest index
         # that has been held back for a whole call.
-        self._early: list[tuple[int, int]] = []
+        self._early: list[tuple[int, int] | MeasuredBatch] = []
         self._overdue = -1
         self._epoch: EpochStart | None = None
         self._steps_due = 0
@@ -185,6 +236,12 @@ class BatchCollector:
         self._first = 0
         self._first_end_us = 0
         self._dt_us: list[int] = []
+        # Of measured batches: the size of each, their waits for data, and optimiser steps.
+        self._sizes: list[int | None] = []
+        self._waits_us: list[int] = []
+        self._updates: list[int] = []
+        self._epoch_samples: int | None = 0
+        self._epoch_updates: int | None = None
         self._summary: _Summary | None = None
         self._summary_since = 0
         # Of the batches that were only summarised.
@@ -211,10 +268,10 @@ class BatchCollector:
         """
         self._coalescing = coalesce
         self._overdue = self._early[-1][0] if self._early else -1
-        arrived: list[tuple[int, int]] = []
+        arrived: list[tuple[int, int] | MeasuredBatch] = []
         while queue:
             item = queue.popleft()
-            if type(item) is tuple:
+            if isinstance(item, tuple):
                 arrived.append(item)
                 continue
             self._order_batches(arrived, everything=isinstance(item, (EpochStart, EpochEnd)))
@@ -225,6 +282,9 @@ class BatchCollector:
                 self._open_epoch(item)
             elif isinstance(item, EpochEnd):
                 self._end_epoch(item)
+            elif isinstance(item, Interruption):
+                self._pack()
+                self._last_us += (item.end - item.t) // 1000
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
                 self._pause = item
@@ -233,7 +293,7 @@ class BatchCollector:
                     self._end_pause(item.t)
                     self._phase, self._paused = item.name, False
                 self._pack()
-                self._records.append(item)  # type: ignore[arg-type]
+                self._records.append(item)
         self._order_batches(arrived, everything=finish)
         if now is not None and self._pause is not None and now - self._pause.t >= MIN_PAUSE_NS:
             self._end_pause(now)
@@ -254,7 +314,10 @@ class BatchCollector:
         self._end_pause(mark.t)
         self._pack(finish=True)
         self._epoch, self._next = mark, 0
-        self._steps_due = -(-mark.samples // mark.batch_size)
+        self._steps_due = 0
+        if mark.samples is not None and mark.batch_size is not None:
+            self._steps_due = -(-mark.samples // mark.batch_size)
+        self._epoch_samples, self._epoch_updates = 0, None
         self._last_us = mark.t // 1000
         self._opening_us = None
         self._compiling = self._phase == "compiling" and not mark.follows
@@ -294,16 +357,19 @@ class BatchCollector:
                 train_end=self._last_us * 1000 if self._next else epoch.t,
                 end=mark.t,
                 whole=not mark.cut and self._next >= self._steps_due,
-                samples=_samples_in(epoch, self._next),
+                samples=self._samples_so_far(epoch, self._next),
                 metrics=mark.metrics,
                 steps=self._next,
                 validation=mark.validation,
+                updates=self._epoch_updates,
                 why=mark.why,
             )
         )
         self._epoch = None
 
-    def _order_batches(self, arrived: list[tuple[int, int]], everything: bool) -> None:
+    def _order_batches(
+        self, arrived: list[tuple[int, int] | MeasuredBatch], everything: bool
+    ) -> None:
         """Take batches in order of index; keep those after a missing one, once."""
         batches = self._early + arrived
         self._early = []
@@ -311,11 +377,33 @@ class BatchCollector:
             return
         batches.sort()
         stride = self._epoch.stride
-        for position, (index, end_ns) in enumerate(batches):
+        for position, batch in enumerate(batches):
+            index, end_ns = batch[0], batch[1]
             if index >= self._next + stride and index > self._overdue and not everything:
                 self._early = batches[position:]
                 break
             self._append(self._epoch, index, end_ns)
+            if isinstance(batch, MeasuredBatch):
+                self._measure(batch)
+
+    def _measure(self, batch: MeasuredBatch) -> None:
+        """Keep what is known of the batch that was appended last."""
+        self._sizes.append(batch.samples)
+        if self._epoch_samples is None or batch.samples is None:
+            self._epoch_samples = None
+        else:
+            self._epoch_samples += batch.samples
+        if batch.wait_ns is not None:
+            self._waits_us.append(batch.wait_ns // 1000)
+        if batch.updates is not None:
+            self._updates.append(batch.updates)
+            self._epoch_updates = (self._epoch_updates or 0) + batch.updates
+
+    def _samples_so_far(self, epoch: EpochStart, batches: int) -> int | None:
+        """Return how many samples the epoch's first batches hold, the last of which ended last."""
+        if epoch.batch_size is None:
+            return self._epoch_samples if batches else 0
+        return _samples_in(epoch, batches)
 
     def _append(self, epoch: EpochStart, index: int, end_ns: int) -> None:
         count = index + 1 - self._next
@@ -323,7 +411,8 @@ class BatchCollector:
             return
         if count > 1:
             # A hook may claim more batches than the set holds (steps_per_execution).
-            count = max(1, min(count, self._steps_due - self._next))
+            due = self._steps_due - self._next if self._steps_due else count
+            count = max(1, min(count, due))
         end_us = max(end_ns // 1000, self._last_us)
         took_us = end_us - self._last_us
         if not self._dt_us:
@@ -340,13 +429,22 @@ class BatchCollector:
         self._next += count
         self._last_us = end_us
 
-    def _samples_of(self, epoch: EpochStart, first: int, count: int) -> int | tuple[int, ...]:
+    def _samples_of(
+        self, epoch: EpochStart, first: int, count: int
+    ) -> int | tuple[int, ...] | None:
         """Return the samples of consecutive batches: one number when all hold as many."""
-        total = _samples_in(epoch, first + count) - _samples_in(epoch, first)
+        if epoch.batch_size is None:
+            sizes = self._sizes[first - self._first : first - self._first + count]
+            known = tuple(size for size in sizes if size is not None)
+            if len(known) < count:
+                return None
+            return known if len(set(known)) > 1 else known[0]
+        ends = [_samples_in(epoch, index) or 0 for index in (first, first + count)]
+        total = ends[1] - ends[0]
         if count == 1 or total == count * epoch.batch_size:
             return total // count
         return tuple(
-            _samples_in(epoch, index + 1) - _samples_in(epoch, index)
+            (_samples_in(epoch, index + 1) or 0) - (_samples_in(epoch, index) or 0)
             for index in range(first, first + count)
         )
 
@@ -373,11 +471,13 @@ class BatchCollector:
                             dt_us=tuple(part),
                             opening_us=self._opening_us if first + start == 0 else None,
                             per_execution=epoch.stride if epoch.stride > 1 else None,
+                            wait_us=_sum_of(self._waits_us, start, len(part)),
+                            updates=_updates_of(self._updates, start, len(part)),
                         )
                     )
                 self._kept += len(dt_us)
                 self._backlog += len(dt_us)
-                self._dt_us = []
+                self._forget_batches()
         if self._summary is not None and (
             finish or self._summary.t_last - self._summary_since >= SUMMARY_S * 1e9
         ):
@@ -399,18 +499,27 @@ class BatchCollector:
             self._summary_since = self._summary.t
         self._count_steady(epoch)
         self._summarised.add(Counter(self._dt_us))
-        after = self._first + len(self._dt_us)
-        samples = _samples_in(epoch, after) - _samples_in(epoch, self._first)
-        self._summary.add(self._last_us, self._dt_us, samples)
+        self._summary.add(self._last_us, self._dt_us, self._samples_of_all(epoch))
+        self._summary.wait_us = _added(self._summary.wait_us, self._waits_us)
+        self._summary.updates = _added(self._summary.updates, self._updates)
         if self._kept < KEPT_BATCHES:
             self.coalesced += len(self._dt_us)
-        self._dt_us = []
+        self._forget_batches()
+
+    def _samples_of_all(self, epoch: EpochStart) -> int | None:
+        """Return how many samples the batches in hand hold together."""
+        count = len(self._dt_us)
+        samples = self._samples_of(epoch, self._first, count)
+        return sum(samples) if isinstance(samples, tuple) else samples and samples * count
+
+    def _forget_batches(self) -> None:
+        self._dt_us, self._sizes, self._waits_us, self._updates = [], [], [], []
 
     def _count_steady(self, epoch: EpochStart) -> None:
         first, dt_us = self._first, self._dt_us
         samples = self._samples_of(epoch, first, len(dt_us))
         steady_us = self.steady.pick(
-            samples,
+            1 if samples is None else samples,
             dt_us,
             opening=epoch.capped and first == 0,
             opening_us=self._opening_us if first == 0 else None,

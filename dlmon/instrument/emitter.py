@@ -10,6 +10,7 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import threading
@@ -26,21 +27,30 @@ WAITING_BYTES = 256 * 1024
 
 
 class Emitter:
-    """Writes records to a pipe from a side thread.
+    """Writes records to a pipe, or a socket, from a side thread.
 
     Args:
-        fd: the pipe's write end; it becomes non-blocking and is closed by `close`.
+        fd: its write end; it becomes non-blocking and is closed by `close`.
         clock: CLOCK_MONOTONIC in nanoseconds.
+        write: writes to it as `os.write` does.
+        close_fd: closes it.
 
     `stop_requested` turns true when nobody reads the pipe any more; a signal
     handler may set it too. Training should end after the current batch then.
     """
 
-    def __init__(self, fd: int, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        fd: int,
+        clock: Callable[[], int] = time.monotonic_ns,
+        write: Callable[[int, memoryview], int] = os.write,
+        close_fd: Callable[[int], None] = os.close,
+    ) -> None:
         os.set_blocking(fd, False)
         os.set_inheritable(fd, False)
         self._fd = fd
         self._clock = clock
+        self._write_to, self._close_fd = write, close_fd
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._unsent = bytearray()
@@ -65,13 +75,14 @@ class Emitter:
         """Queue a record or a mark; never blocks, never dropped."""
         self._queue.append(item)
 
-    def close(self) -> None:
-        """Send what is left, waiting for the reader as long as there is one."""
+    def close(self, wait_s: float = math.inf) -> None:
+        """Send what is left, waiting so long for the reader, and no longer than there is one."""
         self._closing.set()
         self._thread.join()
         self._flush(wait_s=0.0, finish=True)
-        while self._unsent and self._fd >= 0:
-            self._write(wait_s=1.0)
+        deadline = time.monotonic() + wait_s
+        while self._unsent and self._fd >= 0 and time.monotonic() < deadline:
+            self._write(wait_s=min(1.0, wait_s))
         self._close_pipe()
 
     def _run(self) -> None:
@@ -104,7 +115,7 @@ class Emitter:
         poll.register(self._fd, select.POLLOUT)
         while self._unsent:
             try:
-                written = os.write(self._fd, memoryview(self._unsent)[: 64 * 1024])
+                written = self._write_to(self._fd, memoryview(self._unsent)[: 64 * 1024])
             except BlockingIOError:
                 left_ms = (deadline - self._clock()) // 1_000_000
                 if left_ms <= 0:
@@ -123,4 +134,4 @@ class Emitter:
         """Close this process's end; also run in a forked child, which must not hold it open."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)
+            self._close_fd(fd)

@@ -34,11 +34,13 @@ class MinimumTime:
         self._emitter = emitter
         self._model = model
         self._steady_us = round(seconds * 1e6)
-        self._reported_epochs = model.epochs
+        # A workload's own model always says how many.
+        self._asked = model.epochs or 0
+        self._reported_epochs = self._asked
         # At the first estimate: how many epochs had ended, and what was left.
         self._estimated: tuple[int, int] | None = None
         self._since_estimate_ns = 0
-        self.max_epochs = model.epochs + (MAX_EXTRA_EPOCHS if seconds > 0 else 0)
+        self.max_epochs = self._asked + (MAX_EXTRA_EPOCHS if seconds > 0 else 0)
 
     def should_continue(self, ended: int, train_ns: int) -> bool:
         """Return whether another epoch is to follow.
@@ -47,7 +49,7 @@ class MinimumTime:
             ended: how many epochs have ended.
             train_ns: how long the last one trained for.
         """
-        if ended < self._model.epochs:
+        if ended < self._asked:
             return True
         left_us = self._emitter.steady_left_us(self._steady_us) if self._steady_us else 0
         if not left_us or ended >= self.max_epochs:
@@ -79,4 +81,4 @@ class MinimumTime:
     def _report(self, epochs: int) -> None:
         if epochs != self._reported_epochs:
             self._reported_epochs = epochs
-            self._emitter.send(replace(self._model, extra_epochs=epochs - self._model.epochs))
+            self._emitter.send(replace(self._model, extra_epochs=epochs - self._asked))

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from dlmon.records.training import (
         GRADIENTS_PHASE,
         PHASES,
+        SCRIPT_PHASE,
         TITLES,
         WITHOUT_EPOCHS,
         Batches,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         Evaluation,
         Model,
         Phase,
+        Trainer,
         Validation,
     )
     from dlmon.records.words import (

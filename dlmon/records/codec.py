@@ -140,22 +140,32 @@ _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _check_batches(batches: Batches) -> None:
-    sizes = (batches.samples,) if isinstance(batches.samples, int) else batches.samples
+    samples = batches.samples
+    sizes = (samples,) if isinstance(samples, int) else samples or ()
     if not batches.dt_us:
         raise RecordError("batches: dt_us is empty")
-    least = min(batches.first, batches.opening_us or 0, (batches.per_execution or 1) - 1)
+    least = min(
+        batches.first,
+        batches.opening_us or 0,
+        (batches.per_execution or 1) - 1,
+        batches.wait_us or 0,
+        batches.updates or 0,
+        batches.trainer or 0,
+    )
     if min(batches.dt_us) < 0 or min(sizes, default=0) < 0 or least < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
-    if not isinstance(batches.samples, int) and len(sizes) != len(batches.dt_us):
+    if isinstance(batches.samples, tuple) and len(sizes) != len(batches.dt_us):
         raise RecordError("batches: samples and dt_us differ in length")
 
 
 def _check_summary(summary: BatchSummary) -> None:
     if summary.count < 1 or len(summary.step_us) != 7:
         raise RecordError("batches: a count and seven quantiles were expected")
+    counts: tuple[int | None, ...]
     counts = (summary.stalls, summary.opening_us, summary.first_us, (summary.first_steps or 1) - 1)
+    counts += (summary.samples, summary.wait_us, summary.updates, summary.trainer)
     known = [number for number in counts if number is not None]
-    if min(summary.first, summary.samples, summary.time_us, *summary.step_us, *known) < 0:
+    if min(summary.first, summary.time_us, *summary.step_us, *known) < 0:
         raise RecordError("batches: a negative duration, index or number of samples")
 
 

@@ -10,6 +10,8 @@ from dlmon.records.record import record
 TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 
 GRADIENTS_PHASE = "computing gradients"
+SCRIPT_PHASE = "outside training"
+"""What a script of a person's own does before, between and after its loops."""
 
 PHASES = (
     "importing",
@@ -23,6 +25,7 @@ PHASES = (
     GRADIENTS_PHASE,
     "opening",
     "closing",
+    SCRIPT_PHASE,
 )
 
 WITHOUT_EPOCHS = {
@@ -42,12 +45,45 @@ class Phase:
     Attributes:
         name: one of `PHASES`.
         epoch: the one that is opened, from 0.
+        trainer: the number of the process of a script that reports it; absent for number 0.
     """
 
     TYPE: ClassVar[str] = "phase"
     t: int
     name: str
     epoch: int | None = None
+    trainer: int | None = None
+
+
+@record(frozen=True)
+class Trainer:
+    """A process of a script that trains: written when it begins to, and when it ends.
+
+    Attributes:
+        number: its number among those that train at once, from 0; the number of one that has ended
+            is given again.
+        pid: its process id.
+        framework: what counts its batches: keras, tf_keras, torch, or dlmon where the script
+            itself reports them.
+        framework_version: its version.
+        python: the version of its interpreter.
+        backend: what Keras runs on: tensorflow, jax or torch.
+        rank: its rank in a data-parallel run.
+        world_size: how many processes such a run has.
+        ended: true once it has ended.
+    """
+
+    TYPE: ClassVar[str] = "trainer"
+    t: int
+    number: int
+    pid: int
+    framework: str
+    framework_version: str | None = None
+    python: str | None = None
+    backend: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    ended: bool | None = None
 
 
 @record(frozen=True)
@@ -60,10 +96,12 @@ class Model:
     Attributes:
         parameters: weights and biases of the network, trained or not.
         flops_per_sample: floating-point operations for one sample in this mode, counted by layer.
-        batch_size: samples in a batch.
-        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs.
-        steps_per_epoch: batches in a whole epoch, or in a pass over the samples.
-        epochs: how many were asked for.
+        batch_size: samples in a batch; null where a script's batches have no size.
+        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs; null where a
+            script does not say it.
+        steps_per_epoch: batches in a whole epoch, or in a pass over the samples; null as above.
+        epochs: how many were asked for, those of a script's loops before this one included; null
+            where it does not say it.
         validation_steps: batches of each validation.
         validation_samples: samples of each validation.
         evaluation_steps: batches of the evaluation after training.
@@ -80,15 +118,21 @@ class Model:
         jit: whether the step is compiled as a whole.
         extra_epochs: how many follow those that were asked for, so that training lasts as long as
             `--seconds` says.
+        network: what a script's model is called.
+        loop: the number of the script's loop that begins, from 0; absent for a workload.
+        first_epoch: the number of that loop's first epoch.
+        inferred: how the samples of a batch were found, where that may be wrong; absent where the
+            framework says how many there are.
+        trainer: as in `Phase`.
     """
 
     TYPE: ClassVar[str] = "model"
     parameters: int | None
     flops_per_sample: int | None
-    batch_size: int
-    samples_per_epoch: int
-    steps_per_epoch: int
-    epochs: int
+    batch_size: int | None
+    samples_per_epoch: int | None
+    steps_per_epoch: int | None
+    epochs: int | None
     validation_steps: int | None = None
     validation_samples: int | None = None
     evaluation_steps: int | None = None
@@ -103,18 +147,25 @@ class Model:
     precision: str | None = None
     jit: bool | None = None
     extra_epochs: int | None = None
+    network: str | None = None
+    loop: int | None = None
+    first_epoch: int | None = None
+    inferred: str | None = None
+    trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
-    def epochs_in_all(self) -> int:
-        """How many epochs there are to be, those for `--seconds` included."""
-        return self.epochs + (self.extra_epochs or 0)
+    def epochs_in_all(self) -> int | None:
+        """How many epochs there are to be, those for `--seconds` included; None if not known."""
+        return None if self.epochs is None else self.epochs + (self.extra_epochs or 0)
 
     @property
     def cut_short(self) -> bool:
         """Whether an epoch is less than a whole one, or the samples have no end."""
-        endless = self.samples_per_epoch < 1
-        return self.steps_cap is not None and (endless or self.steps_cap < self.steps_per_epoch)
+        if self.steps_cap is None or self.steps_per_epoch is None:
+            return False
+        endless = self.samples_per_epoch is not None and self.samples_per_epoch < 1
+        return endless or self.steps_cap < self.steps_per_epoch
 
     @property
     def why_no_epochs(self) -> str | None:
@@ -136,7 +187,7 @@ class Batches:
         epoch: the epoch that they belong to, from 0.
         first: the index in the epoch of the first of them, from 0.
         samples: how many samples each batch holds: one number when all hold as many, else one for
-            each.
+            each; null where that is not known.
         t: when the first of them ended.
         dt_us: each one's duration: the time since the batch before it ended, or since the epoch
             began.
@@ -144,16 +195,28 @@ class Batches:
             apart; it is not in its duration then.
         per_execution: Keras's steps_per_execution above 1: so many batches end together and share
             their time equally.
+        wait_us: how much of all their time was spent waiting for data, where that was measured.
+        updates: how many of them ended with a step of an optimiser, where not each did.
+        trainer: as in `Phase`.
     """
 
     TYPE: ClassVar[str] = "batches"
     epoch: int
     first: int
-    samples: int | tuple[int, ...]
+    samples: int | tuple[int, ...] | None
     t: int
     dt_us: tuple[int, ...]
     opening_us: int | None = None
     per_execution: int | None = None
+    wait_us: int | None = None
+    updates: int | None = None
+    trainer: int | None = None
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The samples of each batch; 1, a step, where they are not known."""
+        samples = 1 if self.samples is None else self.samples
+        return (samples,) * len(self.dt_us) if isinstance(samples, int) else samples
 
 
 @record(frozen=True)
@@ -164,7 +227,7 @@ class BatchSummary:
         epoch: the epoch that they belong to, from 0.
         first: the index in the epoch of the first of them, from 0.
         count: how many batches there are.
-        samples: the samples of all of them.
+        samples: the samples of all of them; null where that is not known.
         t: when the first of them ended.
         t_last: when the last of them ended.
         time_us: the time that they took together.
@@ -173,13 +236,16 @@ class BatchSummary:
         opening_us: as in `Batches`.
         first_us: the duration of the epoch's first batch, or of the execution that it is part of.
         first_steps: how many batches that execution holds.
+        wait_us: as in `Batches`.
+        updates: as in `Batches`.
+        trainer: as in `Phase`.
     """
 
     TYPE: ClassVar[str] = "batches"
     epoch: int
     first: int
     count: int
-    samples: int
+    samples: int | None
     t: int
     t_last: int
     time_us: int
@@ -188,6 +254,14 @@ class BatchSummary:
     opening_us: int | None = None
     first_us: int | None = None
     first_steps: int | None = None
+    wait_us: int | None = None
+    updates: int | None = None
+    trainer: int | None = None
+
+    @property
+    def counted(self) -> int:
+        """The samples of all batches; the batches, or steps, where they are not known."""
+        return self.count if self.samples is None else self.samples
 
 
 @record(frozen=True)
@@ -215,16 +289,20 @@ class Validation:
 class Epoch:
     """One epoch, written when it ended.
 
+    That of a script is written again where validation follows it; the last one counts.
+
     Attributes:
         epoch: its index, from 0.
         begin: when it began.
         train_end: when its last training batch ended; validation follows.
         end: when it ended.
         whole: false when it was cut short, or capped by `--steps`.
-        samples: how many samples it trained on.
+        samples: how many samples it trained on; null where that is not known.
         metrics: what Keras reports of it, such as loss and accuracy, by name.
         steps: how many training batches it had.
         validation: its validation pass, where it had one.
+        updates: how many steps of an optimiser it had, where that is not one a batch.
+        trainer: as in `Phase`.
     """
 
     TYPE: ClassVar[str] = "epoch"
@@ -233,10 +311,12 @@ class Epoch:
     train_end: int
     end: int
     whole: bool
-    samples: int
+    samples: int | None
     metrics: dict[str, float | None]
     steps: int | None = None
     validation: Validation | None = None
+    updates: int | None = None
+    trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -252,18 +332,20 @@ class Evaluation:
         whole: false when it was cut short.
         metrics: what Keras reports of it, such as loss and accuracy, by name.
         first_end: when its first batch ended.
+        trainer: as in `Phase`.
     """
 
     TYPE: ClassVar[str] = "evaluation"
     begin: int
     end: int
     steps: int
-    samples: int
+    samples: int | None
     whole: bool
     metrics: dict[str, float | None]
     first_end: int | None = None
+    trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
-WorkloadRecord = Phase | Model | Batches | BatchSummary | Epoch | Evaluation
+WorkloadRecord = Phase | Trainer | Model | Batches | BatchSummary | Epoch | Evaluation
 """What a workload reports of its training."""

@@ -140,7 +140,8 @@ class Gaps:
 
         `steady` has folded those before them.
         """
-        sizes = {record.samples} if isinstance(record.samples, int) else set(record.samples)
+        samples = 1 if record.samples is None else record.samples
+        sizes = {samples} if isinstance(samples, int) else set(samples)
         new, self._sizes = sizes - self._sizes, self._sizes | sizes
         together = record.per_execution or 1
         if max(record.dt_us) * together * 1000 < MIN_GAP_NS:
@@ -150,8 +151,7 @@ class Gaps:
         for first in range(0, len(record.dt_us), together):
             took_us = record.dt_us[first : first + together]
             start, end = end, end + sum(took_us) * 1000
-            held = record.samples
-            held = (held,) if isinstance(held, int) else held[first : first + together]
+            held = (samples,) if isinstance(samples, int) else samples[first : first + together]
             compiles = new.intersection(held)
             new -= compiles
             if not compiles and end - start >= limit_ns:

@@ -58,6 +58,7 @@ NO_WORKLOAD = "no workload was run: the machine alone was recorded"
 NO_BAND = "how sure it is needs two seconds of steady training"
 ONE_RUN = "a run that was measured once does not show how runs differ"
 NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
+NO_EPOCH_YET = "no epoch has ended yet"
 NO_EPOCHS = "this workload has no epochs"
 SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
@@ -81,6 +82,8 @@ class Session:
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
+        self.counts_steps = False
+        """Whether steps stand for samples, because the size of a script's batches isn't known."""
         self.result: Result | None = None
         self.last_t = header.t
         self.training_start: int | None = None
@@ -179,15 +182,13 @@ class Session:
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
         self.gaps.add_batches(record, self._steady)
         self.account.fold(record)
-        self._steady.add(record.samples, record.dt_us, opening, record.opening_us, per_execution)
+        self.counts_steps |= record.samples is None
+        held = 1 if record.samples is None else record.samples
+        self._steady.add(held, record.dt_us, opening, record.opening_us, per_execution)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
-        samples = (
-            [record.samples] * len(record.dt_us)
-            if isinstance(record.samples, int)
-            else list(record.samples)
-        )
+        samples = record.counted
         dt_us = record.dt_us
         if compiling:
             # The first execution's time is compilation: it says nothing of throughput.
@@ -197,6 +198,7 @@ class Session:
 
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
+        self.counts_steps |= record.samples is None
         self.gaps.add_summary(record)
         self.account.fold(record)
         self._steady.add_summary(record, self._opens_cut_epoch(record))
@@ -205,7 +207,7 @@ class Session:
         self.last_t = max(self.last_t, record.t_last)
         start = record.t_last - record.time_us * 1000
         if record.time_us > 0:
-            self.throughput.add(start, record.t_last, record.samples / record.time_us * 1e6)
+            self.throughput.add(start, record.t_last, record.counted / record.time_us * 1e6)
 
     def _opens_cut_epoch(self, record: Batches | BatchSummary) -> bool:
         """Whether an epoch that was cut short begins with these batches."""
@@ -388,8 +390,9 @@ class Session:
         if self.model is None:
             why["seconds_per_epoch"] = Requirement.MODEL
             return None
-        if self.model.epochs < 1 or self.model.samples_per_epoch < 1:
-            why["seconds_per_epoch"] = NO_EPOCHS
+        if not self.model.epochs or not self.model.samples_per_epoch:
+            unknown = self.model.epochs is None or self.model.samples_per_epoch is None
+            why["seconds_per_epoch"] = NO_EPOCH_YET if unknown else NO_EPOCHS
             return None
         if self._validations.seconds(self.model.validation_steps or 0) is None:
             why["validation"] = NOT_IN_PROJECTION
@@ -404,7 +407,7 @@ class Session:
         steps = model.validation_steps or 0
         validation_s = self._validations.seconds(steps) or 0.0
         half_s = self._validations.half_s(steps, self._steady)
-        return project_epoch(self._steady, model.samples_per_epoch, validation_s, half_s)
+        return project_epoch(self._steady, model.samples_per_epoch or 0, validation_s, half_s)
 
     def _run_seconds(
         self,
@@ -426,8 +429,9 @@ class Session:
             return None
         evaluation = self._evaluation
         # Epochs beyond those that were asked for belong to no run that was published.
-        asked_s = self._whole_s[: max(0, model.epochs)]
-        whole = len(self._whole_s) == model.epochs
+        epochs = max(0, model.epochs or 0)
+        asked_s = self._whole_s[:epochs]
+        whole = len(self._whole_s) == epochs
         if evaluation is not None and evaluation.whole and whole and evaluation.end > build:
             took_s = (evaluation.end - build) / 1e9
             why["run_seconds.band"] = ONE_RUN
@@ -452,7 +456,7 @@ class Session:
         if not coming.first_left_out:
             # The first epoch compiled: it says too much of those to come.
             coming = self._projected_epoch(model) or coming
-        epochs_left = max(0, model.epochs - len(asked_s))
+        epochs_left = max(0, epochs - len(asked_s))
         value = fixed_s + coming.value * epochs_left
         if not epochs_left and evaluation_half_s == 0:
             why["run_seconds.band"] = ONE_RUN
@@ -465,7 +469,7 @@ class Session:
 
     def _progress(self) -> Progress | None:
         model = self.model
-        if model is None:
+        if model is None or model.steps_per_epoch is None or model.epochs_in_all is None:
             return None
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         validation_steps = model.validation_steps or 0

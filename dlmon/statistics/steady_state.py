@@ -378,7 +378,8 @@ class SteadyState:
 
     def add_summary(self, summary: BatchSummary, opening: bool = False) -> None:
         """Fold batches of which only the quantiles are known; `opening` is as for `add`."""
-        count, samples, time_us = summary.count, summary.samples, summary.time_us
+        count, time_us = summary.count, summary.time_us
+        samples = summary.counted
         self.batches += count
         if not self.batch_size or not self._picked.warm:
             return

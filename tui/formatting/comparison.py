@@ -116,7 +116,7 @@ def epoch_text(snapshot: Snapshot) -> str:
     epoch 1/1, +4 extra.
     """
     progress, model = snapshot.progress, snapshot.model
-    if progress is None or model is None:
+    if progress is None or model is None or model.epochs is None:
         return ""
     number, requested = progress.epoch + 1, max(1, model.epochs)
     last = snapshot.epochs[-1] if snapshot.epochs else None

@@ -124,7 +124,8 @@ def _validation_time(epoch: Epoch) -> str:
 
 def _samples_per_second(epoch: Epoch) -> str:
     train_s = (epoch.train_end - epoch.begin) / 1e9
-    return units.rate(epoch.samples / train_s) if train_s > 0 else "–"
+    known = epoch.samples is not None and train_s > 0
+    return units.rate((epoch.samples or 0) / train_s) if known else "–"
 
 
 def _metric(epoch: Epoch, name: str) -> str:

@@ -244,7 +244,8 @@ class _LineReporter(_Reporter):
     def _is_of_extra_epochs(self, record: Record, follower: SessionFollower) -> bool:
         model = follower.session.model
         if isinstance(record, Epoch):
-            return model is not None and record.epoch >= model.epochs
+            asked = None if model is None else model.epochs
+            return asked is not None and record.epoch >= asked
         unseen = (*STEADY_PHASES, "opening")
         return self._has_extra_epochs and isinstance(record, Phase) and record.name in unseen
 
@@ -376,8 +377,9 @@ def _epochs_text(epochs: list[Epoch], follower: SessionFollower) -> str:
         )
     part = "" if last.whole else f" ({last.steps} steps)"
     model = follower.session.model
-    of = max(model.epochs_in_all, last.epoch + 1) if model else "?"
-    return f"{word} {last.epoch + 1}/{of} took {took}{part}  {metrics}".rstrip()
+    of = model and model.epochs_in_all
+    total = f"/{max(of, last.epoch + 1)}" if of else "" if model else "/?"
+    return f"{word} {last.epoch + 1}{total} took {took}{part}  {metrics}".rstrip()
 
 
 def _progress_text(snapshot: Snapshot) -> str:

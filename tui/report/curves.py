@@ -78,7 +78,7 @@ class SessionCurves:
             self._enter_epoch(record.epoch, record.t_last - record.time_us * 1000)
             if record.time_us > 0:
                 start = record.t_last - record.time_us * 1000
-                rate = record.samples / record.time_us * 1e6
+                rate = record.counted / record.time_us * 1e6
                 self._line(THROUGHPUT, _OWN).add(start, record.t_last, rate)
             self._compiled = True
         elif isinstance(record, Machine):
@@ -90,9 +90,7 @@ class SessionCurves:
         start = record.t - record.dt_us[0] * 1000
         self._enter_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
         dt_us = record.dt_us
-        samples = (
-            (record.samples,) * len(dt_us) if isinstance(record.samples, int) else record.samples
-        )
+        samples = record.counted
         if not self._compiled:
             # The first execution compiles: it says nothing of throughput.
             first = record.per_execution or 1

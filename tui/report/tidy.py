@@ -180,9 +180,9 @@ def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
 
 def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cell]]:
     end_ns = record.t - record.dt_us[0] * 1000
-    for index, dt_us in enumerate(record.dt_us):
+    for index, (dt_us, counted) in enumerate(zip(record.dt_us, record.counted, strict=True)):
         end_ns += dt_us * 1000
-        samples = record.samples if isinstance(record.samples, int) else record.samples[index]
+        samples = None if record.samples is None else counted
         yield (
             header.id,
             record.epoch,
@@ -224,13 +224,12 @@ def _second(header: SessionHeader, second: int, counted: Sequence[int]) -> Seque
 def _ended(record: Record) -> Iterator[tuple[int, int, int, int]]:
     """Yield when batches ended, how many, their samples, and the time that they took in µs."""
     if isinstance(record, BatchSummary):
-        yield record.t_last, record.count, record.samples, record.time_us
+        yield record.t_last, record.count, record.counted, record.time_us
     elif isinstance(record, Batches):
         end_ns = record.t - record.dt_us[0] * 1000
-        sizes = record.samples
-        for index, dt_us in enumerate(record.dt_us):
+        for dt_us, counted in zip(record.dt_us, record.counted, strict=True):
             end_ns += dt_us * 1000
-            yield end_ns, 1, sizes if isinstance(sizes, int) else sizes[index], dt_us
+            yield end_ns, 1, counted, dt_us
 
 
 def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:

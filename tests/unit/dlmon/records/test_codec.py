@@ -494,7 +494,7 @@ def test_a_whole_number_is_a_number_but_a_fraction_is_no_whole_number():
         {"samples": [100, 100]},
         {"samples": [100, 100, -4]},
         {"samples": -100},
-        {"samples": None},
+        {"wait_us": -1},
         {"samples": "100"},
     ],
 )

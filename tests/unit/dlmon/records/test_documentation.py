@@ -24,7 +24,7 @@ def test_the_page_of_the_records_is_up_to_date(record_tables):
 
 def test_a_page_that_is_stale_is_made_anew(record_tables):
     text = record_tables.PAGE.read_text()
-    stale = text.replace("| `batch_size` | integer |", "| `batch_size` | string |")
+    stale = text.replace("| `pid` | integer |", "| `pid` | string |")
     assert stale != text
     assert record_tables.page(stale) == text
 

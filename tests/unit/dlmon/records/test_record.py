@@ -17,7 +17,7 @@ def test_fields_are_given_in_order_or_by_name():
 
 @pytest.mark.parametrize(
     ("values", "named"),
-    [((1,), {}), ((1, "x", 2, 3), {}), ((1, "x"), {"t": 1}), ((1, "x"), {"color": "red"})],
+    [((1,), {}), ((1, "x", 2, 3, 4), {}), ((1, "x"), {"t": 1}), ((1, "x"), {"color": "red"})],
 )
 def test_what_is_missing_unknown_or_given_twice_is_refused(values, named):
     with pytest.raises(TypeError, match="Phase"):

@@ -1,0 +1,242 @@
+"""What a script's process reports to the monitor that started it, over a socket.
+
+There is one reporter in a process. It connects when the process first trains, so a process that
+only imports a framework, as one that loads data does, never shows up. Whatever goes wrong here
+turns it off, with a notice in the log where that still can be sent, and the script goes on.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from dlmon.instrument.collector import Mark, Queued
+from dlmon.instrument.emitter import Emitter
+from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
+
+SOCKET = "DLMON_SOCKET"
+"""The environment's name for the path of the monitor's socket."""
+
+# What is left is sent at the end of the process: no monitor holds it up for longer.
+CLOSE_S = 2.0
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _nothing(item: Queued) -> None:
+    """Take a batch that nobody asks for."""
+
+
+class Reporter:
+    """Reports what this process trains; does nothing where no monitor listens.
+
+    Args:
+        path: the monitor's socket; None where there is none.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._emitter: Emitter | None = None
+        self._owner = ""
+        self._epochs = 0
+        self._loops = 0
+        self.batch_ended: Callable[[Queued], None] = _nothing
+        """Queue a batch; the one call on a training loop's fast path."""
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a monitor listens, or may."""
+        return self._path is not None
+
+    def take(self, owner: str) -> bool:
+        """Return whether `owner` is what reports from now on.
+
+        Keras on Torch reads a loader, and a Trainer of Transformers too: of what sees the same
+        batches, the first that takes the reporter counts them, until it lets go.
+        """
+        if self._path is None or self._owner not in ("", owner):
+            return False
+        self._owner = owner
+        return True
+
+    def let_go(self, owner: str) -> None:
+        """Let something else report."""
+        if self._owner == owner:
+            self._owner = ""
+
+    def start(self, framework: str, version: str | None, backend: str | None = None) -> bool:
+        """Connect, unless that is done; return whether anybody listens.
+
+        Args:
+            framework: what counts the batches.
+            version: its version.
+            backend: what Keras runs on.
+        """
+        if self._emitter is not None:
+            return True
+        if self._path is None:
+            return False
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(CLOSE_S)
+            connection.connect(self._path)
+        except OSError:
+            self._path = None
+            return False
+
+        def write(fd: int, data: memoryview) -> int:
+            # A script may have made SIGPIPE end it again.
+            return connection.send(data, socket.MSG_NOSIGNAL)
+
+        self._emitter = Emitter(
+            connection.fileno(), write=write, close_fd=lambda fd: connection.close()
+        )
+        self.batch_ended = self._emitter.batch_ended
+        self._emitter.send(
+            Trainer(
+                t=time.monotonic_ns(),
+                number=0,
+                pid=os.getpid(),
+                framework=framework,
+                framework_version=version,
+                python=platform.python_version(),
+                backend=backend,
+                rank=_whole_number("RANK"),
+                world_size=_whole_number("WORLD_SIZE"),
+            )
+        )
+        atexit.register(self.close)
+        _flush_before_hard_exit(self)
+        return True
+
+    def send(self, item: Mark | Record) -> None:
+        """Queue a record or a mark."""
+        if self._emitter is not None:
+            self._emitter.send(item)
+
+    def enter(self, phase: str, t: int | None = None) -> None:
+        """Report what the process does from now on, or from `t`."""
+        self.send(Phase(time.monotonic_ns() if t is None else t, phase))
+
+    def begin_loop(
+        self,
+        *,
+        batch_size: int | None = None,
+        samples_per_epoch: int | None = None,
+        steps_per_epoch: int | None = None,
+        epochs: int | None = None,
+        parameters: int | None = None,
+        network: str | None = None,
+        inferred: str | None = None,
+        why: dict[str, str] | None = None,
+        **known: Any,
+    ) -> None:
+        """Report that another loop, or another `fit`, begins: what it trains, and on how much.
+
+        Args:
+            batch_size: samples of a batch.
+            samples_per_epoch: samples of a whole epoch.
+            steps_per_epoch: batches of a whole epoch.
+            epochs: how many this loop is to have.
+            parameters: of the network.
+            network: what it is called.
+            inferred: how the samples were found, where that may be wrong.
+            why: reasons of what is None.
+            known: other fields of `Model`.
+        """
+        self.send(
+            Model(
+                parameters=parameters,
+                flops_per_sample=None,
+                batch_size=batch_size,
+                samples_per_epoch=samples_per_epoch,
+                steps_per_epoch=steps_per_epoch,
+                epochs=None if epochs is None else self._epochs + epochs,
+                network=network,
+                inferred=inferred,
+                loop=self._loops,
+                first_epoch=self._epochs,
+                why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
+                **known,
+            )
+        )
+        self._loops += 1
+
+    def next_epoch(self) -> int:
+        """Return the number of the epoch that begins; those of all loops count on."""
+        self._epochs += 1
+        return self._epochs - 1
+
+    def end_loop(self) -> None:
+        """Report that what follows is no training."""
+        self.enter(SCRIPT_PHASE)
+
+    def turn_off(self, error: BaseException) -> None:
+        """Report no more from this process, and let the log say why."""
+        emitter, self._emitter, self._path = self._emitter, None, None
+        self.batch_ended = _nothing
+        if emitter is not None:
+            text = f"dlmon stopped watching process {os.getpid()}: {type(error).__name__}: {error}"
+            emitter.send(Notice(time.monotonic_ns(), text[:500]))
+            emitter.close(CLOSE_S)
+
+    def close(self) -> None:
+        """Send what is left; the process ends."""
+        emitter, self._emitter, self._path = self._emitter, None, None
+        self.batch_ended = _nothing
+        if emitter is not None:
+            emitter.close(CLOSE_S)
+
+    def _forget(self) -> None:
+        """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""
+        self._emitter, self._owner = None, ""
+        self._epochs = self._loops = 0
+        self.batch_ended = _nothing
+
+
+def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:
+    """Return what keeps an error of ours in a hook from the script that the hook is called by."""
+
+    def keep(hook: _Function) -> _Function:
+        @wraps(hook)
+        def guard(*arguments: Any, **named: Any) -> Any:
+            try:
+                return hook(*arguments, **named)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+                reporter.turn_off(error)
+                return None
+
+        return guard  # type: ignore[return-value]
+
+    return keep
+
+
+def _whole_number(name: str) -> int | None:
+    value = os.environ.get(name, "")
+    return int(value) if value.isascii() and value.isdecimal() else None
+
+
+def _flush_before_hard_exit(reporter: Reporter) -> None:
+    """Send what is left where a script ends by `os._exit`, which runs nothing else."""
+    leave, pid = os._exit, os.getpid()
+
+    @wraps(leave)
+    def flush_and_leave(status: int) -> None:
+        if os.getpid() == pid:
+            reporter.close()
+        leave(status)
+
+    os._exit = flush_and_leave  # type: ignore[assignment]
+
+
+REPORTER = Reporter(os.environ.get(SOCKET))
+"""The one of this process."""

@@ -1,3 +1,44 @@
-"""dlmon: training speed and hardware on one time axis."""
+"""Train a neural network and watch its speed and the hardware on one time axis.
+
+A script may report its own loop; all of it does nothing where no monitor listens:
+
+    with dlmon.training(samples=50_000, epochs=10):
+        ...
+        dlmon.step(samples=128)
+        ...
+        dlmon.epoch(loss=0.3)
+
+In a notebook, `dlmon.start()` begins a session for this very process.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dlmon.instrument.loops import epoch as epoch
+    from dlmon.instrument.loops import step as step
+    from dlmon.instrument.loops import training as training
+    from dlmon.notebook import start as start
+
+_LOOPS = "instrument.loops"
+_PLACES = {"training": _LOOPS, "step": _LOOPS, "epoch": _LOOPS, "start": "notebook"}
+
+
+def _module(place: str) -> Any:
+    import sys
+    from importlib import import_module
+
+    # Under `dlmon exec`, what watches the script is not this package: it may be another version.
+    for finder in sys.meta_path:
+        load = getattr(finder, "load_of_dlmon", None)
+        if load is not None and place == _LOOPS:
+            return load(place)
+    return import_module(f"dlmon.{place}")
+
+
+def __getattr__(name: str) -> Any:
+    # Most of what imports dlmon needs none of these.
+    if name in _PLACES:
+        return getattr(_module(_PLACES[name]), name)
+    raise AttributeError(f"dlmon has no {name}")

@@ -14,6 +14,9 @@ WRONG_ARGUMENTS = 2
 UNREACHABLE = 3
 """A host could not be reached."""
 
+NOT_STARTED = 125
+"""A script could not be started, or what became of it is not known; any other code is its own."""
+
 INTERRUPTED_BY_USER = 130
 """Ctrl-C; a shell reports 128 + SIGINT for a program that it ended."""
 

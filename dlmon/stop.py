@@ -20,6 +20,9 @@ ASKED_BY_WORD = {
     VIEWER_TERMINATED: "its viewer got SIGTERM",
 }
 
+PASS_ON = b"signal "
+"""What a viewer sends, with its number, for a signal that is meant for a script."""
+
 # What a dlmon sends that holds no lifeline; a supervisor that knows them handles them.
 BY_OTHER_SCREEN = signal.SIGUSR1
 BY_COMMAND = signal.SIGUSR2

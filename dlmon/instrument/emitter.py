@@ -10,6 +10,7 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -34,6 +35,8 @@ class Emitter:
         clock: CLOCK_MONOTONIC in nanoseconds.
         write: writes to it as `os.write` does.
         close_fd: closes it.
+        on_error: takes an error of ours in the side thread, after which nothing more is sent;
+            without it, the thread ends with that.
 
     `stop_requested` turns true when nobody reads the pipe any more; a signal
     handler may set it too. Training should end after the current batch then.
@@ -45,12 +48,13 @@ class Emitter:
         clock: Callable[[], int] = time.monotonic_ns,
         write: Callable[[int, memoryview], int] = os.write,
         close_fd: Callable[[int], None] = os.close,
+        on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         os.set_blocking(fd, False)
         os.set_inheritable(fd, False)
         self._fd = fd
         self._clock = clock
-        self._write_to, self._close_fd = write, close_fd
+        self._write_to, self._close_fd, self._on_error = write, close_fd, on_error
         self._queue: deque[Queued] = deque()
         self._collector = BatchCollector()
         self._unsent = bytearray()
@@ -85,9 +89,24 @@ class Emitter:
             self._write(wait_s=min(1.0, wait_s))
         self._close_pipe()
 
+    def abandon(self, last: Record) -> None:
+        """Send one more record if there is room at once, and nothing after it, from any thread."""
+        self._closing.set()
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                # What was cut in the middle ends here.
+                self._write_to(self._fd, memoryview(b"\n" + encode(last)))
+        self._close_pipe()
+
     def _run(self) -> None:
         while not self._closing.wait(FLUSH_S):
-            self._flush(wait_s=FLUSH_S)
+            try:
+                self._flush(wait_s=FLUSH_S)
+            except Exception as error:
+                if self._on_error is None:
+                    raise
+                self._on_error(error)
+                return
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:
         if self._fd < 0:

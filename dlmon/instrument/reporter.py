@@ -68,6 +68,10 @@ class Reporter:
         self._owner = owner
         return True
 
+    def claim(self, owner: str) -> None:
+        """Have `owner` report, whatever did so far: a script that reports itself knows best."""
+        self._owner = owner
+
     def let_go(self, owner: str) -> None:
         """Let something else report."""
         if self._owner == owner:
@@ -98,7 +102,10 @@ class Reporter:
             return connection.send(data, socket.MSG_NOSIGNAL)
 
         self._emitter = Emitter(
-            connection.fileno(), write=write, close_fd=lambda fd: connection.close()
+            connection.fileno(),
+            write=write,
+            close_fd=lambda fd: connection.close(),
+            on_error=self.turn_off,
         )
         self.batch_ended = self._emitter.batch_ended
         self._emitter.send(
@@ -186,15 +193,18 @@ class Reporter:
         self.batch_ended = _nothing
         if emitter is not None:
             text = f"dlmon stopped watching process {os.getpid()}: {type(error).__name__}: {error}"
-            emitter.send(Notice(time.monotonic_ns(), text[:500]))
-            emitter.close(CLOSE_S)
+            emitter.abandon(Notice(time.monotonic_ns(), text[:500]))
 
     def close(self) -> None:
         """Send what is left; the process ends."""
-        emitter, self._emitter, self._path = self._emitter, None, None
+        emitter, self._path = self._emitter, None
         self.batch_ended = _nothing
         if emitter is not None:
-            emitter.close(CLOSE_S)
+            try:
+                emitter.close(CLOSE_S)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the script ends well
+                self.turn_off(error)
+        self._emitter = None
 
     def _forget(self) -> None:
         """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""

@@ -32,6 +32,11 @@ from dlmon.private_files import (
 )
 
 PACKAGES = ("dlmon", "workloads")
+MONITOR = "_dlmon_monitor"
+"""What our package is called inside a script's process."""
+_ENTRY = "instrument/entry/sitecustomize.py"
+_IN_SCRIPTS = ("instrument/", "records/", "statistics/")
+_OWN_NAME = re.compile(rb"\bdlmon\.(?=instrument\b|records\b|statistics\b)")
 _BUNDLE_NAME = re.compile("[0-9a-f]{32}")
 # Two versions of dlmon in turn don't write theirs again and again, and a session of a version
 # that knew no lock is over.
@@ -54,7 +59,34 @@ def bundle_folder(cache: Path | None = None) -> Path:
     Raises:
         BundleError: it can't be written there, or others could change it.
     """
-    files = package_files()
+    return _kept(package_files(), cache)
+
+
+def script_folder(cache: Path | None = None) -> Path:
+    """Return a folder with what enters the Python of a script, which stays there as long.
+
+    `entry/` belongs on PYTHONPATH, and holds nothing but a `sitecustomize.py`. `packages/` holds
+    what is imported once something trains, under a name that no package of the person's has: the
+    script's own environment, or its folder, may have another `dlmon`.
+
+    Args:
+        cache: as for `bundle_folder`.
+
+    Raises:
+        BundleError: it can't be written there, or others could change it.
+    """
+    files = {f"packages/{MONITOR}/__init__.py": b""}
+    for name, content in package_files(("dlmon",)).items():
+        _, _, path = name.partition("/")
+        if path == _ENTRY:
+            files["entry/sitecustomize.py"] = content
+        elif path.startswith(_IN_SCRIPTS):
+            files[f"packages/{MONITOR}/{path}"] = _OWN_NAME.sub(MONITOR.encode() + b".", content)
+    return _kept(files, cache, keep_compiled=True)
+
+
+def _kept(files: dict[str, bytes], cache: Path | None, keep_compiled: bool = False) -> Path:
+    """Return a folder with these files, written where it isn't there."""
     try:
         where = cache or Path(platformdirs.user_cache_path("dlmon", appauthor=False)) / "bundles"
     except RuntimeError:
@@ -67,7 +99,7 @@ def bundle_folder(cache: Path | None = None) -> Path:
             own_private_folder(where.parent)
         own_private_folder(where)
         with _locked(where):
-            if not _is_whole(folder, files):
+            if not _is_whole(folder, files, keep_compiled):
                 _write(folder, files)
             _lock_while_running(folder)
             _remove_unused(where)
@@ -115,10 +147,11 @@ def hash_of(files: dict[str, bytes]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _is_whole(folder: Path, files: dict[str, bytes]) -> bool:
+def _is_whole(folder: Path, files: dict[str, bytes], keep_compiled: bool = False) -> bool:
     """Whether a folder holds these files and nothing else, and only its owner could change it.
 
-    Compiled modules are removed first: their content can't be checked.
+    Compiled modules are removed first, as their content can't be checked, unless they are to be
+    kept: a script must not wait for them to be compiled each time, and its own are kept too.
     """
     found = set()
     folders = [folder]
@@ -129,7 +162,8 @@ def _is_whole(folder: Path, files: dict[str, bytes]) -> bool:
             for path in top.iterdir():
                 name = str(path.relative_to(folder))
                 if path.name == "__pycache__":
-                    shutil.rmtree(path)
+                    if not keep_compiled:
+                        shutil.rmtree(path)
                 elif path.is_dir():
                     folders.append(path)
                 else:

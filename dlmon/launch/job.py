@@ -21,6 +21,12 @@ class Job:
     `terminate_after_s`, and SIGKILL `kill_after_s` later. Without a command there is no workload:
     the machine alone is recorded, for `for_s` or until it is stopped. The session is called `name`
     from its start.
+
+    With `script`, the command is a person's own: it runs in `directory` with its environment, reads
+    `stdin_fd` where there is one, and writes to a terminal of `terminal` columns and rows where a
+    viewer has one. What it writes is copied to `copy_fds`, files for its stdout and stderr, where
+    somebody is to see it as it is. A script that is a `process` already is watched, and not
+    started.
     """
 
     workload: str
@@ -36,6 +42,12 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
     name: str | None = None
     for_s: float | None = None
+    script: bool = False
+    process: int | None = None
+    directory: str | None = None
+    terminal: tuple[int, int] | None = None
+    stdin_fd: int | None = None
+    copy_fds: tuple[int, int] | None = None
 
     @property
     def is_machine_recording(self) -> bool:
@@ -48,7 +60,9 @@ class Job:
     @classmethod
     def from_line(cls, line: bytes) -> Job:
         fields = json.loads(line)
-        fields["command"] = tuple(fields["command"])
+        for name in ("command", "terminal", "copy_fds"):
+            if fields.get(name) is not None:
+                fields[name] = tuple(fields[name])
         return cls(**fields)
 
 

@@ -76,13 +76,18 @@ class Lifeline:
 
 
 def launch(job: Job) -> Lifeline:
-    """Start a supervisor for `job`; `Lifeline.answer` says whether there is a session."""
+    """Start a supervisor for `job`; `Lifeline.answer` says whether there is a session.
+
+    It gets the descriptors that the job names, which stay ours to close.
+    """
+    handed_on = {job.stdin_fd, *(job.copy_fds or ())}
     process = subprocess.Popen(
         python_command("dlmon.supervisor"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        pass_fds=[fd for fd in handed_on if fd is not None],
         cwd=_existing_directory(),
     )
     assert process.stdin is not None

@@ -19,12 +19,14 @@ class SessionHeader:
         id: the session's id, which is the name of its folder too.
         host: the machine's name.
         boot_id: the kernel's id of this boot; times of two boots don't compare.
-        workload: what is trained, by the name that `dlmon list` shows; empty where the machine
-            alone is recorded (`dlmon watch --record`).
+        workload: what is trained, by the name that `dlmon list` shows; a script's file; empty where
+            the machine alone is recorded (`dlmon watch --record`).
         options: the options of the run, with the workload's defaults filled in; of a recording,
             `interval`, `pcie` and `for_s`, the seconds that it is to last or null.
         machine: what does not change about the machine.
         versions: of dlmon, python, keras and the backend; `backend` is its name.
+        command: the words of a script's command (`dlmon exec`), where one ran.
+        directory: where the script ran.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -38,7 +40,14 @@ class SessionHeader:
     options: dict[str, Any]
     machine: MachineFacts
     versions: dict[str, Any]
+    command: tuple[str, ...] | None = None
+    directory: str | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether a script of a person's own ran."""
+        return self.command is not None
 
     @property
     def is_machine_recording(self) -> bool:
@@ -238,8 +247,8 @@ class Result:
             not built) or steady_state; older logs lack it.
         name: what a person calls the session.
         account: seconds of `wall_s` by what they went into: startup, loading, building, compiling,
-            training, stalls, openings, data_wait, validation, evaluation, gaps and closing; parts
-            that took no time are left out. Older logs lack it.
+            training, stalls, openings, data_wait, validation, evaluation, gaps, closing and
+            script; parts that took no time are left out. Older logs lack it.
         valid: whether nothing speaks against comparing by these figures; older logs lack it.
         against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
             gpu_shared, busy_at_start, on_battery, steal or inferred_samples.

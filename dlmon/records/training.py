@@ -121,6 +121,7 @@ class Model:
         network: what a script's model is called.
         loop: the number of the script's loop that begins, from 0; absent for a workload.
         first_epoch: the number of that loop's first epoch.
+        workers: how many processes load its data.
         inferred: how the samples of a batch were found, where that may be wrong; absent where the
             framework says how many there are.
         trainer: as in `Phase`.
@@ -150,6 +151,7 @@ class Model:
     network: str | None = None
     loop: int | None = None
     first_epoch: int | None = None
+    workers: int | None = None
     inferred: str | None = None
     trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)

@@ -109,6 +109,8 @@ class AccountPart(OpenWord):
     GAPS = "gaps"
     """In which nothing ran, between passes."""
     CLOSING = "closing"
+    SCRIPT = "script"
+    """A script's own code, outside the loops that train."""
     UNKNOWN = "unknown"
 
 

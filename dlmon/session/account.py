@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dlmon.records import (
     GRADIENTS_PHASE,
+    SCRIPT_PHASE,
     AccountPart,
     Batches,
     BatchSummary,
@@ -36,8 +37,13 @@ _PART_OF_PHASE = {
     "validating": AccountPart.VALIDATION,
     "evaluating": AccountPart.EVALUATION,
     "opening": AccountPart.OPENINGS,
+    SCRIPT_PHASE: AccountPart.SCRIPT,
 }
-_GAP_KINDS = {AccountPart.OPENINGS: GapKind.OPENING, AccountPart.GAPS: GapKind.BETWEEN}
+_GAP_KINDS = {
+    AccountPart.OPENINGS: GapKind.OPENING,
+    AccountPart.GAPS: GapKind.BETWEEN,
+    AccountPart.SCRIPT: GapKind.BETWEEN,
+}
 
 
 class AccountState(NamedTuple):
@@ -101,7 +107,12 @@ class TimeAccount:
         self._spent_ns = dict(zip(AccountPart, spent_ns))  # noqa: B905 - Python 3.10
 
     def parts(
-        self, now_ns: int, heard_ns: int, steady: SteadyState, ended: bool
+        self,
+        now_ns: int,
+        heard_ns: int,
+        steady: SteadyState,
+        ended: bool,
+        waited_us: int | None = None,
     ) -> dict[AccountPart, float]:
         """Return the seconds of each part that took any, in their order; they add up to the time.
 
@@ -110,12 +121,14 @@ class TimeAccount:
             heard_ns: when the last record of any kind came: in silence no batch is missed.
             steady: has folded the same batches.
             ended: whether nothing more will come.
+            waited_us: how long the batches waited for data, where that was measured.
         """
         seconds = {part: spent_ns / 1e9 for part, spent_ns in self._spent_ns.items()}
         open_ns = max(0, now_ns - self._until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self._until_ns
         seconds[self._open_part(heard_for_ns, steady, ended)] += open_ns / 1e9
         _divide_steps(seconds, steady)
+        _move(seconds, AccountPart.TRAINING, AccountPart.DATA_WAIT, (waited_us or 0) / 1e6)
         return {part: spent_s for part, spent_s in seconds.items() if spent_s > 0}
 
     def _open_part(self, heard_for_ns: int, steady: SteadyState, ended: bool) -> AccountPart:
@@ -158,6 +171,10 @@ class TimeAccount:
         self._spend(epoch.end, rest)
         self._part = AccountPart.GAPS
 
+    def _has_trained(self, part: AccountPart) -> bool:
+        """Return whether a script was between loops; what it does first is no gap."""
+        return part is not AccountPart.SCRIPT or self._spent_ns[AccountPart.TRAINING] > 0
+
     def _spend(self, until_ns: int, part: AccountPart, before: str = "") -> None:
         """Put the time until then into a part, as far as it isn't in the account."""
         start_ns = self._until_ns
@@ -166,7 +183,7 @@ class TimeAccount:
         self._spent_ns[part] += until_ns - start_ns
         self._until_ns = until_ns
         kind = _GAP_KINDS.get(part)
-        if kind is not None:
+        if kind is not None and self._has_trained(part):
             self._gaps.add(kind, start_ns, until_ns, self._epoch, before=before)
 
 

@@ -33,6 +33,7 @@ from dlmon.records import (
     Phase,
     Record,
     SessionHeader,
+    Trainer,
     decode,
     encode,
     to_json,
@@ -59,7 +60,7 @@ MOST_SERIES = 4096
 RECORDS_AT_ONCE = 200
 MOST = 1e18
 _FOLLOWING = frozenset({"_ranked"})
-_KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase)
+_KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, Trainer)
 _GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w")
 _SERIES = ("cpu_pct", "run_cpu_pct", "cpu_power_w", "memory_mib")
 
@@ -219,6 +220,12 @@ def _state(session: Session) -> dict[str, Any]:
         "counts": session.counts,
         "account": session.account.state,
         "readings": session.readings.state,
+        "waited_us": session.data_wait.waited_us,
+        "counts_steps": session.counts_steps,
+        "trainers": {
+            str(number): state_of(steady, _FOLLOWING)
+            for number, steady in session.trainers.steady.items()
+        },
         "last_gap": None if session.gaps.last is None else _gap_values(session.gaps.last),
         "batch_sizes": session.gaps.batch_sizes,
         "machine": None if latest is None else to_json(latest),
@@ -392,6 +399,11 @@ class Keyframes:
         )
         session.account.state = _account(*state["account"])
         session.readings.state = _readings(*state["readings"])
+        waited_us = state["waited_us"]
+        session.data_wait.waited_us = None if waited_us is None else _whole(waited_us)
+        session.counts_steps = state["counts_steps"] is True
+        for number, steady in state["trainers"].items():
+            session.trainers.steady[_whole(int(number))] = with_state(SteadyState(), steady)
         session.gaps.take_state(
             # What an entry says of a gap that an earlier one has as well is newer.
             {gap.start: gap for each in entries for gap in each.gaps}.values(),

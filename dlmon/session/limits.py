@@ -18,6 +18,8 @@ from dlmon.records.sanitize import clean
 
 WINDOW_S = 30.0
 MIN_SAMPLES = 5
+# From so much of the time on, what loads the data is worth a look.
+WAITED_SHARE = 0.1
 BUSY_PCT = 90.0
 # Below this share of the time a GPU is said to wait, above it its clock matters.
 WORKING_GPU_PCT = 60.0
@@ -74,6 +76,8 @@ def find_limit(
     gpu_index: int | None,
     cpus: object = None,
     threads: object = None,
+    waited_share: float | None = None,
+    workers: int | None = None,
 ) -> Limit | None:
     """Return what limits the run, None before there are samples enough to say.
 
@@ -83,6 +87,8 @@ def find_limit(
         gpu_index: the GPU that is trained on, by NVML's number; None on the CPU.
         cpus: the CPUs that the run was given (`--cpus`), if it was.
         threads: the threads that it was to compute with (`--threads`), if that was said.
+        waited_share: what part of the time it waited for data, 0 to 1, where that is measured.
+        workers: how many processes load the data, where that is known.
     """
     if len(samples) < MIN_SAMPLES:
         return None
@@ -90,6 +96,7 @@ def find_limit(
     use = _cpu_use(samples, facts, _count(cpus))
     # What is used up comes first, then what was taken away, then what may be a sign of either.
     found = (
+        _data_wait(waited_share, workers, use, gpus),
         _gpu(gpus),
         _quota(samples, facts),
         _other_programs(use, samples),
@@ -271,6 +278,23 @@ def _quota(samples: Sequence[Machine], facts: MachineFacts) -> Evidence | None:
     limit = f" of {_cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
     text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"
     return Evidence("cpu-quota", text, f"stopped by the CPU limit in {pct:.0f} % of periods")
+
+
+def _data_wait(
+    share: float | None, workers: int | None, use: _CpuUse | None, gpus: Sequence[Gpu]
+) -> Evidence | None:
+    """Hold when a good part of the time went by without a batch to work on."""
+    if share is None or share < WAITED_SHARE:
+        return None
+    text = f"Waiting for data: {100 * share:.0f} % of the time in the loader"
+    gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
+    if gpu_pct is not None:
+        text += f", GPU {gpus[-1].index} busy {gpu_pct:.0f} %"
+    if workers is not None and use is not None and use.idle is not None:
+        idle = int(min(use.idle, use.allowed))
+        if idle >= 1:
+            text += f": more workers may help (now {workers}, {_cores(idle)} idle)"
+    return Evidence("data-wait", text, f"{100 * share:.0f} % waiting for data")
 
 
 # ---- memory and disk ----

@@ -70,6 +70,9 @@ class MarkFinder:
         return [replace(mark, t=max(mark.t, session.last_t)) for mark in found]
 
     def _found(self, record: Record, session: Session) -> list[Mark]:
+        if getattr(record, "trainer", None):
+            # What processes beside the first do, it does too.
+            return []
         if isinstance(record, (Batches, BatchSummary)):
             return _stalls(record, session)
         if isinstance(record, Machine):

@@ -30,13 +30,16 @@ from dlmon.records import (
     RunSeconds,
     SecondsPerEpoch,
     SessionHeader,
+    Trainer,
 )
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
+from dlmon.session.data_wait import DataWait
 from dlmon.session.gaps import Gaps
 from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
+from dlmon.session.trainers import Trainers
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
@@ -94,6 +97,8 @@ class Session:
         self._evaluation: Evaluation | None = None
         self._validations = ValidationPasses()
         self.readings = TrainingReadings()
+        self.data_wait = DataWait()
+        self.trainers = Trainers()
         self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice] = deque(maxlen=NOTICES)
@@ -108,7 +113,11 @@ class Session:
         t = getattr(record, "t", None)
         if isinstance(t, int):
             self.last_t = max(self.last_t, t)
-        if isinstance(record, Batches):
+        if isinstance(record, Trainer):
+            self.trainers.fold(record)
+        elif getattr(record, "trainer", None):
+            self._fold_of_another(record)
+        elif isinstance(record, Batches):
             self._fold_batches(record)
         elif isinstance(record, BatchSummary):
             self._fold_summary(record)
@@ -134,6 +143,20 @@ class Session:
         elif isinstance(record, Result):
             self.result = record
             self._close_span(self.last_t)
+
+    def _fold_of_another(self, record: Record) -> None:
+        """Take a record of a process that trains beside the one that is shown in full."""
+        if isinstance(record, (Batches, BatchSummary, Epoch)):
+            self.trainers.fold(record)
+        if isinstance(record, Batches):
+            took_us, samples = sum(record.dt_us), sum(record.counted)
+            end = record.t + (took_us - record.dt_us[0]) * 1000
+        elif isinstance(record, BatchSummary):
+            took_us, samples, end = record.time_us, record.counted, record.t_last
+        else:
+            return
+        if took_us > 0:
+            self.throughput.add_beside(end - took_us * 1000, end, samples / took_us * 1e6)
 
     @property
     def steady(self) -> SteadyState:
@@ -180,6 +203,7 @@ class Session:
             self._mark_epoch(record.epoch, start - (record.opening_us or 0) * 1000)
         compiling = self._steady.batches == 0
         opening, per_execution = self._opens_cut_epoch(record), record.per_execution or 1
+        self.data_wait.fold(record)
         self.gaps.add_batches(record, self._steady)
         self.account.fold(record)
         self.counts_steps |= record.samples is None
@@ -199,6 +223,7 @@ class Session:
     def _fold_summary(self, record: BatchSummary) -> None:
         self._enter_epoch(record.epoch)
         self.counts_steps |= record.samples is None
+        self.data_wait.fold(record)
         self.gaps.add_summary(record)
         self.account.fold(record)
         self._steady.add_summary(record, self._opens_cut_epoch(record))
@@ -244,9 +269,15 @@ class Session:
                 self._build_s += (end - span.start) / 1e9
 
     def _fold_epoch(self, record: Epoch) -> None:
-        if self._epochs and record.end <= self._epochs[-1].end:
+        last = self._epochs[-1] if self._epochs else None
+        if last is not None and record.end <= last.end:
             # It ended before one that is known: a log that went on in another file repeats it.
             return
+        if last is not None and (record.epoch, record.begin) == (last.epoch, last.begin):
+            # With the validation that followed it.
+            self._epochs.pop()
+            if last.whole and last.end > last.begin:
+                self._whole_s.pop()
         self._epochs.append(record)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
@@ -268,7 +299,8 @@ class Session:
         compile_us = self._steady.compile_us()
         compile_s = None if compile_us is None else compile_us / 1e6 + self._validations.compile_s
         seconds_per_epoch = self._seconds_per_epoch(compile_s or 0.0, why)
-        samples_per_second = self._steady.samples_per_second()
+        own_rate = self._steady.samples_per_second()
+        samples_per_second = self.trainers.together(own_rate)
         rough_step_us = self._steady.rough_step_us
         if samples_per_second is None:
             unsteady = ("samples_per_second", "step_ms", "stalls")
@@ -291,7 +323,8 @@ class Session:
         sample = self.machine.latest
         account: dict[AccountPart, float] = {}
         if not self.header.is_machine_recording:
-            account = self.account.parts(now, self.last_t, self._steady, ended)
+            waited_us = self.data_wait.waited_us
+            account = self.account.parts(now, self.last_t, self._steady, ended, waited_us)
         return Snapshot(
             header=self.header,
             phase=self.phase,
@@ -308,7 +341,9 @@ class Session:
             batches=self._steady.batches,
             seconds_per_epoch=seconds_per_epoch,
             run_seconds=run_seconds,
-            epochs=tuple(self._epochs),
+            epochs=tuple(map(self.trainers.with_samples, self._epochs)),
+            trainers=self.trainers.rates(own_rate),
+            counts_steps=self.counts_steps,
             evaluation=self._evaluation,
             machine=sample,
             machine_age_s=None if sample is None else max(0, now - sample.t) / 1e9,
@@ -357,7 +392,15 @@ class Session:
     def _limit(self) -> Limit | None:
         cpus, threads = (self.header.options.get(name) for name in ("cpus", "threads"))
         samples = tuple(self._training_samples)
-        return find_limit(samples, self.facts, self._gpu_index, cpus, threads)
+        return find_limit(
+            samples,
+            self.facts,
+            self._gpu_index,
+            cpus,
+            threads,
+            self.data_wait.recent_share,
+            self.model.workers if self.model is not None else None,
+        )
 
     @property
     def _gpu_index(self) -> int | None:

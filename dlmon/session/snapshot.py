@@ -21,6 +21,7 @@ from dlmon.records import (
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap
 from dlmon.session.limits import Limit
+from dlmon.session.trainers import TrainerRate
 from dlmon.session.validity import Validity
 
 
@@ -70,6 +71,10 @@ class Snapshot:
     seconds_per_epoch: SecondsPerEpoch | None
     run_seconds: RunSeconds | None
     epochs: tuple[Epoch, ...]
+    trainers: tuple[TrainerRate, ...]
+    """The processes of a script that train, each with its own throughput."""
+    counts_steps: bool
+    """Whether throughput is in steps: the size of a script's batches isn't known."""
     evaluation: Evaluation | None
     machine: Machine | None
     machine_age_s: float | None

@@ -71,6 +71,8 @@ def find_doubts(
         Doubt.BUSY_AT_START: busy,
         Doubt.ON_BATTERY: "the machine ran on its battery" if machine.on_battery else None,
     }
+    if model is not None and model.inferred is not None:
+        against[Doubt.INFERRED_SAMPLES] = f"samples were inferred: {model.inferred}"
     against |= of_readings
     against |= {doubt: text for doubt, text in at_start.items() if text is not None}
     return Validity({doubt: against[doubt] for doubt in Doubt if doubt in against})

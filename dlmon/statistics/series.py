@@ -31,6 +31,14 @@ class _Buckets:
         self.extremes: dict[int, tuple[float, float]] = {}
         self.has_forgotten = False
 
+    def add_to_covered(self, start_ns: int, end_ns: int, value: float) -> None:
+        """Raise the values where others were added, or will be."""
+        width = self.width_ns
+        for number in range(start_ns // width, -(-end_ns // width)):
+            overlap = min(end_ns, (number + 1) * width) - max(start_ns, number * width)
+            self.sums[number] = self.sums.get(number, 0.0) + value * overlap
+            self.covered_ns.setdefault(number, 0.0)
+
     def add(self, start_ns: int, end_ns: int, value: float) -> None:
         # A day's log comes by here millions of times.
         width, sums, covered_ns = self.width_ns, self.sums, self.covered_ns
@@ -54,7 +62,8 @@ class _Buckets:
             return []
         self.has_forgotten = True
         oldest = list(islice(self.sums, len(self.sums) - keep + FORGOTTEN_AT_ONCE))
-        return [(n, self.sums.pop(n) / self.covered_ns.pop(n)) for n in oldest]
+        forgotten = [(n, self.sums.pop(n), self.covered_ns.pop(n)) for n in oldest]
+        return [(n, total / covered_ns) for n, total, covered_ns in forgotten if covered_ns]
 
     def widen(self, start_ns: int, low: float, high: float) -> None:
         """Let the extremes of the bucket that a moment lies in hold these too."""
@@ -168,6 +177,17 @@ class Series:
         while len(self._whole.sums) > WHOLE_BUCKETS:
             self._whole.double()
         self.end_ns = end_ns if self.end_ns is None else max(self.end_ns, end_ns)
+
+    def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
+        """Add what another source of the quantity had meanwhile: together they are the value.
+
+        It counts where `add` says that there was a value at all.
+        """
+        if end_ns <= start_ns:
+            return
+        start_ns = max(start_ns, end_ns - FINE_BUCKETS * self._fine.width_ns)
+        self._fine.add_to_covered(start_ns, end_ns, value)
+        self._whole.add_to_covered(start_ns, end_ns, value)
 
     def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
         """Add the throughput, in samples per second, of consecutive batches.

@@ -28,8 +28,9 @@ def main() -> None:
     # A write reports these as errors.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    become_subreaper()
     job = _read_job()
+    if not job.script:
+        become_subreaper()
 
     to_viewer = os.dup(1)
     os.set_blocking(to_viewer, False)

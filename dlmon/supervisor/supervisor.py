@@ -59,7 +59,8 @@ from dlmon.records import (
 )
 from dlmon.session.index import SessionIndex
 from dlmon.session.session import Session
-from dlmon.stop import ASKED_BY_WORD, STOP_SIGNALS, asked_by_signal
+from dlmon.stop import ASKED_BY_WORD, PASS_ON, STOP_SIGNALS, asked_by_signal, signal_name
+from dlmon.supervisor.script import Script, ScriptError, check_script
 from dlmon.supervisor.verdict import (
     Ending,
     make_machine_result,
@@ -67,6 +68,7 @@ from dlmon.supervisor.verdict import (
     measure_session,
     oom_kills,
 )
+from dlmon.supervisor.watched_process import WatchedProcess
 from dlmon.supervisor.workload import Workload
 
 WORKLOADS = "workloads"
@@ -105,7 +107,10 @@ class Supervisor:
         self._index: SessionIndex | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
-        self._workload = Workload(self._write, self._notice)
+        kind: type[Script | WatchedProcess | Workload] = Script if job.script else Workload
+        if job.process is not None:
+            kind = WatchedProcess
+        self._workload = kind(self._write, self._notice)
         self._last_output: deque[str] = deque(maxlen=LAST_OUTPUT_LINES)
         self._lifeline_left = b""
         self._detached = job.outlives_viewer
@@ -134,7 +139,7 @@ class Supervisor:
                 if not self._job.is_machine_recording:
                     launch = self._prepare(interpreter, facts)
                 self._open_log(facts, interpreter)
-            except (DeviceError, InterpreterError, BundleError, LogError) as error:
+            except (DeviceError, InterpreterError, BundleError, LogError, ScriptError) as error:
                 self._answer(Refused(str(error), WRONG_ARGUMENTS, permanent=_is_permanent(error)))
                 return
             await self._supervise(launch)
@@ -182,7 +187,13 @@ class Supervisor:
         Raises:
             BundleError: it can't be had for another interpreter.
             DeviceError: the machine has no such device, or not as many CPUs.
+            ScriptError: a person's own command can't be started.
         """
+        if self._job.script:
+            if self._job.process is None:
+                check_script(self._job)
+            # A script chooses what it runs on.
+            return list(self._job.command), DeviceChoice("auto", {})
         command = self._command(interpreter)
         device = choose_device(self._job.device, facts.machine if facts else None, os.environ)
         cpus = self._job.options.get("cpus")
@@ -213,7 +224,7 @@ class Supervisor:
         job = self._job
         wall = time.time()
         versions, why = _own_versions(), dict[str, str]()
-        if not job.is_machine_recording:
+        if not job.is_machine_recording and not job.script:
             backend = str(job.options.get("backend") or "tensorflow")
             versions, why = _versions(backend, interpreter)
         if facts is None:
@@ -230,6 +241,8 @@ class Supervisor:
             options=job.options,
             machine=facts.machine if facts else MachineFacts(),
             versions=versions,
+            command=job.command if job.script else None,
+            directory=job.directory,
             why=why,
         )
         self._writer = LogWriter(Path(job.log_dir), header)
@@ -378,6 +391,8 @@ class Supervisor:
                 self._detached = True
             elif asked_by := ASKED_BY_WORD.get(word.decode("utf-8", "replace")):
                 self._stop(asked_by)
+            elif word.startswith(PASS_ON) and isinstance(self._workload, Script):
+                self._pass_on(self._workload, word.removeprefix(PASS_ON))
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             if not self._detached:
@@ -399,6 +414,13 @@ class Supervisor:
             elif self._job.is_machine_recording:
                 self._notice(f"stopping: {reason}")
 
+    def _pass_on(self, script: Script, word: bytes) -> None:
+        """Send the script a signal that its viewer got; what becomes of it is the script's own."""
+        if word.isdigit() and int(word) in set(STOP_SIGNALS):
+            number = signal.Signals(int(word))
+            self._stop_asked = f"it got {signal_name(number)}"
+            script.pass_on(number)
+
     def _escalate_stop(self, pid: int, reason: str) -> None:
         loop = asyncio.get_running_loop()
         terminate_s, kill_s = self._job.terminate_after_s, self._job.kill_after_s
@@ -413,7 +435,7 @@ class Supervisor:
             end_group(pid, signal.SIGKILL)
 
         self._notice(f"stopping: {reason}")
-        end_process(pid, signal.SIGUSR1)
+        self._workload.ask_to_end()
         self._stop_timer = loop.call_later(terminate_s, terminate)
 
     def _reap(self) -> None:
@@ -437,6 +459,9 @@ class Supervisor:
         An orphan's own children become ours when it ends, so look until there are none.
         """
         if self._workload.pid is None:
+            return
+        if self._job.script and (self._stop_asked is None or self._job.process is not None):
+            # What it leaves running, it would leave running alone too.
             return
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
@@ -475,6 +500,7 @@ class Supervisor:
             failure=self._workload.failure,
             out_of_memory=before is not None and after is not None and after > before,
             last_output=tuple(self._last_output),
+            is_script=self._job.script,
         )
         snapshot = self._session.snapshot(now, ended=True)
         measures = measure_session(self._job, snapshot, self._session.machine.energy, now)

@@ -24,6 +24,7 @@ from dlmon.session.measures import Measures, measure
 from dlmon.session.session import NEVER_STEADY, NO_WORKLOAD, STEADY_TAKES, TOO_SHORT
 from dlmon.session.snapshot import Snapshot
 from dlmon.stop import signal_name
+from dlmon.supervisor.script import describe_end
 
 # What C++ and TensorFlow write before they abort or crash for want of memory.
 # The allocator's own line comes before the error, and may be all that a crash leaves time for.
@@ -63,7 +64,7 @@ class Ending:
     `exit_code` is negative for a signal, None when it never started. `failure`
     is the reason that it reported itself. `out_of_memory` says that the kernel
     killed something for want of memory while it ran, `last_output` are the last
-    lines that it printed.
+    lines that it printed. `is_script` says that it was a person's own.
     """
 
     exit_code: int | None
@@ -71,6 +72,7 @@ class Ending:
     failure: Failure | None
     out_of_memory: bool
     last_output: Sequence[str] = ()
+    is_script: bool = False
 
 
 def make_result(
@@ -94,6 +96,8 @@ def make_result(
         why.pop("validation", None)
     if model is None:
         why["device"] = "the workload ended before it chose one"
+    elif model.device is None:
+        why["device"] = "a script does not say which one it uses"
     return Result(
         status=status,
         session=header.id,
@@ -157,7 +161,8 @@ def _too_short(snapshot: Snapshot, status: Status) -> str:
     why = NEVER_STEADY
     if snapshot.rough_step_ms is not None:
         why = f"{TOO_SHORT}, about {snapshot.rough_step_ms:.3g} ms a batch: {STEADY_TAKES}"
-    return f"{why}; --seconds 5 trains so long" if status == Status.COMPLETED else why
+    of_ours = status == Status.COMPLETED and not snapshot.header.is_script
+    return f"{why}; --seconds 5 trains so long" if of_ours else why
 
 
 def measure_session(job: Job, snapshot: Snapshot, energy: EnergyMeter, now_ns: int) -> Measures:
@@ -212,6 +217,12 @@ def _status(ending: Ending, batch_size: object) -> tuple[Status, str | None, Fai
         return Status.STOPPED, None, None
     if ending.failure is not None:
         return Status.FAILED, ending.failure.text, ending.failure.kind
+    if code is not None and ending.is_script:
+        kind = FailureKind.UNKNOWN if code > 0 else FailureKind.SIGNAL
+        if code == -signal.SIGKILL:
+            kind = FailureKind.OUT_OF_MEMORY if ending.out_of_memory else FailureKind.KILLED
+        memory = "memory ran out: " if kind is FailureKind.OUT_OF_MEMORY else ""
+        return Status.FAILED, f"{memory}{describe_end(code)}", kind
     if code is None or code > 0:
         why = f"the workload ended with exit code {code} and gave no reason"
         return Status.FAILED, why, FailureKind.REFUSED if code == _REFUSED else FailureKind.UNKNOWN

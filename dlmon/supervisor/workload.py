@@ -7,11 +7,12 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 
-from dlmon.launch.children import SAFE_PATH, die_with_parent
+from dlmon.launch.children import SAFE_PATH, die_with_parent, end_process
 from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import (
@@ -25,15 +26,13 @@ from dlmon.records import (
     Notice,
     Phase,
     Record,
-    RecordError,
-    decode,
 )
 from dlmon.supervisor.output import OutputLog
+from dlmon.supervisor.records_in import IncomingRecords
 
 RECORDS_FD = "DLMON_RECORDS_FD"
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
-LINE_BYTES = 16 << 20
 _F_SETPIPE_SZ = 1031
 
 # What a workload may send; everything else in a log is the supervisor's own.
@@ -57,9 +56,7 @@ class Workload:
         self.failure: Failure | None = None
         """Why it gave up, or could not be started, in words."""
         self._open_pipes: dict[int, str] = {}
-        self._records_left = b""
-        self._refused_records = 0
-        self._not_finite: set[str] = set()
+        self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._output = OutputLog()
 
     @property
@@ -74,6 +71,11 @@ class Workload:
         assert self._process is not None
         self._process.returncode = exit_code
         self.ended.set()
+
+    def ask_to_end(self) -> None:
+        """Have it end after the batch that it is at."""
+        if self.pid is not None:
+            end_process(self.pid, signal.SIGUSR1)
 
     def tick(self, now: int, final: bool = False) -> None:
         """Write the lines of output that have waited long enough for their end; at last all."""
@@ -140,7 +142,7 @@ class Workload:
         if not data:
             self._close_pipe(fd)
         elif name == "records":
-            self._take_records(data)
+            self._records.feed(data)
         else:
             for line in self._output.feed(name, data, time.monotonic_ns()):
                 self._write(line)
@@ -152,42 +154,13 @@ class Workload:
         if self._open_pipes.pop(fd) == "records":
             os.close(fd)
 
-    def _take_records(self, data: bytes) -> None:
-        *lines, self._records_left = (self._records_left + data).split(b"\n")
-        if len(self._records_left) > LINE_BYTES:
-            self._records_left = b""
-            self._refuse_record(f"a line of more than {LINE_BYTES >> 20} MiB")
-        for line in lines:
-            try:
-                record = decode(line)
-            except RecordError as error:
-                self._refuse_record(str(error))
-                continue
-            if isinstance(record, WORKLOAD_RECORDS):
-                if isinstance(record, Failure):
-                    self.failure = record
-                self._write(record)
-                if isinstance(record, Epoch):
-                    self._report_not_finite(record)
-            elif record is not None:
-                self._refuse_record(f"a {record.TYPE} record, which it must not send")
-
-    def _report_not_finite(self, epoch: Epoch) -> None:
-        """Report once each metric that became NaN or infinite."""
-        for name, reason in epoch.why.items():
-            if reason in ("NaN", "infinite") and name not in self._not_finite:
-                self._not_finite.add(name)
-                self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1}")
-
-    def _refuse_record(self, reason: str) -> None:
-        """Report the first line that is no record, and count the others."""
-        if self._refused_records == 0:
-            self._notice(f"the workload sent something that is no record: {reason}")
-        self._refused_records += 1
+    def _take_record(self, record: Record) -> None:
+        if isinstance(record, Failure):
+            self.failure = record
+        self._write(record)
 
     def report_refused_records(self) -> None:
-        if self._refused_records > 1:
-            self._notice(f"the workload sent {self._refused_records:,} lines that are no records")
+        self._records.report_refused()
 
     def drain(self) -> None:
         """Read what the pipes held when it ended.

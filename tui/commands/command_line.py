@@ -15,6 +15,7 @@ from tui.commands.terminal_ui import open_terminal_ui
 # The modules beside this one that the commands are in; each is imported when it is named.
 COMMANDS = {
     "run": "run.run",
+    "exec": "exec.exec_script",
     "sweep": "sweep.sweep",
     "attach": "sessions.attach",
     "replay": "replay.replay",

@@ -22,6 +22,7 @@ PART_NAMES = {
     AccountPart.EVALUATION: "evaluation",
     AccountPart.GAPS: "gaps",
     AccountPart.CLOSING: "ending",
+    AccountPart.SCRIPT: "outside training",
     AccountPart.UNKNOWN: "other",
 }
 # From so much of the time on, waiting is worth a word.

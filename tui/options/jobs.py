@@ -44,6 +44,48 @@ def make_job(workload: Workload, directory: Path, options: RunOptions) -> Job:
     )
 
 
+def make_script_job(
+    command: tuple[str, ...], directory: str | None, kept_in: Path, options: RunOptions
+) -> Job:
+    """Return the job that runs a script of a person's own.
+
+    Args:
+        command: its words.
+        directory: where it runs; None for here, or for the home directory of another machine.
+        kept_in: where its session is recorded.
+        options: those of a run that a script has too.
+    """
+    is_here = options.host is None
+    if is_here:
+        directory = str(Path(directory or ".").absolute())
+    return Job(
+        workload=script_name(command),
+        command=command,
+        options={
+            "interval": options.interval,
+            "pcie": options.pcie,
+            "price": options.price,
+        },
+        log_dir=str(kept_in) if is_here else options.log_dir or "",
+        interval_s=options.interval,
+        pcie=options.pcie,
+        outlives_viewer=options.detach,
+        name=options.name,
+        script=True,
+        directory=directory,
+    )
+
+
+def script_name(command: tuple[str, ...]) -> str:
+    """Return what a command is called: its script or module, else the command itself."""
+    for number, word in enumerate(command):
+        if word == "-m" and number + 1 < len(command) and "torch" not in command[number + 1]:
+            return command[number + 1]
+        if word.endswith((".py", ".sh", ".ipynb")) and not word.startswith("-"):
+            return Path(word).name
+    return Path(command[0]).name or command[0]
+
+
 def make_recording(directory: Path, options: RunOptions, for_s: float | None) -> Job:
     """Return the job that records this machine, for so long or until it is stopped."""
     return Job(

@@ -226,6 +226,9 @@ class _LineReporter(_Reporter):
             self._print(f"session {name}", header.wall)
             self._print(f"log {shown_path(follower.path)}", header.wall)
         for record in records:
+            if getattr(record, "trainer", None):
+                # What processes beside the first do, it does too.
+                continue
             if self._is_of_extra_epochs(record, follower):
                 self._take_extra(record, follower)
                 continue

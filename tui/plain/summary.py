@@ -58,6 +58,13 @@ def print_outcome(follower: SessionFollower) -> None:
     print_problem(line_console(stderr=True), follower, snapshot)
 
 
+def print_script_outcome(follower: SessionFollower) -> None:
+    """Print the figures of a script's session on stderr: stdout is the script's own."""
+    snapshot, errors = follower.snapshot(), line_console(stderr=True)
+    _print_summary(errors, follower, snapshot)
+    print_problem(errors, follower, snapshot)
+
+
 def print_problem(
     errors: Console, follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
 ) -> None:

@@ -1,0 +1,1 @@
+"""What a script's Python imports first under `dlmon exec`: a folder for PYTHONPATH."""

@@ -1,0 +1,191 @@
+"""Let `dlmon exec` watch a script: every Python that it starts imports this first.
+
+Any Python 3 can parse this, and nothing of it fails in front of the script: what goes wrong is
+sent to the monitor as a notice. It takes its folder off the path, watches for the imports of what
+trains, and then is the `sitecustomize` that this Python has anyway.
+"""
+
+import os
+import sys
+
+
+def _dlmon_enter():
+    entry = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != entry]
+    place = os.environ.get("DLMON_SOCKET")
+    if place:
+        try:
+            _dlmon_watch(place, os.path.join(os.path.dirname(entry), "packages"))
+        except Exception as error:
+            _dlmon_notice(place, "it could not be entered: %s" % error)
+    own = None
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        own = find("sitecustomize", None) if find else None
+        if own is not None:
+            break
+    if own is None or own.loader is None:
+        return
+    # It takes our place in this very module, which is still being imported.
+    module = sys.modules["sitecustomize"]
+    module.__file__ = own.origin
+    module.__loader__ = own.loader
+    module.__spec__ = own
+    module.__cached__ = own.cached
+    own.loader.exec_module(module)
+
+
+def _dlmon_notice(place, why):
+    """Send the monitor a sentence; without it, nobody is interested."""
+    import json
+    import socket
+    import time
+
+    text = "Python %d.%d, process %d, is not watched: %s" % (
+        sys.version_info[0],
+        sys.version_info[1],
+        os.getpid(),
+        why,
+    )
+    line = json.dumps({"type": "notice", "t": int(time.monotonic() * 1e9), "text": text})
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(1.0)
+        connection.connect(place)
+        connection.sendall(line.encode() + b"\n")
+    except OSError:
+        return
+    finally:
+        connection.close()
+
+
+def _dlmon_watch(place, packages):
+    # These names of the module go once it is imported, or become those of another's.
+    import os
+    import sys
+
+    notice = _dlmon_notice
+    # Installers and test runners start Python too, and train nothing of the person's.
+    tools = ("pip", "pip3", "uv", "pytest", "py.test", "poetry", "hatch", "virtualenv", "venv")
+    words = getattr(sys, "orig_argv", [])[1:]
+    for number, word in enumerate(words):
+        if word == "-m" and number + 1 < len(words):
+            if words[number + 1] in tools:
+                return None
+            break
+        if not word.startswith("-"):
+            if os.path.basename(word) in tools:
+                return None
+            break
+    with open(os.path.join(os.path.dirname(place), "entered"), "w"):
+        pass
+    if sys.version_info < (3, 10):
+        notice(place, "that takes Python 3.10 or newer")
+        return None
+
+    # What trains, by the module that it is in, and what of ours watches it.
+    watched = {
+        "torch.utils.data.dataloader": "pytorch.watch_loaders",
+        "torch.optim.optimizer": "pytorch.watch_optimizers",
+    }
+
+    def load(function=None, module=None):
+        """Call a function of ours, which is imported from our folder whatever is on the path.
+
+        Return what reports to the monitor.
+        """
+        import importlib
+        import importlib.util
+
+        path, standard = list(sys.path), os.path.dirname(os.__file__)
+        inside = (standard, os.path.join(standard, "lib-dynload"))
+        # A script's own folder may hold a module of a name that one of the standard library has.
+        sys.path[:] = [folder for folder in path if folder in inside]
+        try:
+            if "_dlmon_monitor" not in sys.modules:
+                ours = os.path.join(packages, "_dlmon_monitor")
+                spec = importlib.util.spec_from_file_location(
+                    "_dlmon_monitor",
+                    os.path.join(ours, "__init__.py"),
+                    submodule_search_locations=[ours],
+                )
+                package = importlib.util.module_from_spec(spec)
+                sys.modules["_dlmon_monitor"] = package
+                spec.loader.exec_module(package)
+            reporter = importlib.import_module("_dlmon_monitor.instrument.reporter").REPORTER
+            if function is not None:
+                name, _, wanted = function.partition(".")
+                watch = importlib.import_module("_dlmon_monitor.instrument." + name)
+                getattr(watch, wanted)(module, reporter)
+            return reporter
+        finally:
+            sys.path[:] = path
+
+    def imported(place):
+        import importlib
+
+        return importlib.import_module("_dlmon_monitor." + place)
+
+    def attach(name, module):
+        function = watched.pop(name, None)
+        if function is None:
+            return
+        try:
+            load(function, module)
+        except Exception as error:
+            notice(place, "%s: %s" % (type(error).__name__, error))
+
+    class Watcher:
+        """Finds the modules that are watched as the others do, and notes when they are there."""
+
+        def __init__(self):
+            self.searched = set()
+
+        def load_of_dlmon(self, place):
+            """Return the module that a script that reports its own loop reports to."""
+            load()
+            return imported(place)
+
+        def find_spec(self, name, path=None, target=None):
+            if name not in watched or name in self.searched:
+                return None
+            self.searched.add(name)
+            try:
+                for finder in list(sys.meta_path):
+                    find = getattr(finder, "find_spec", None)
+                    spec = find(name, path, target) if find and finder is not self else None
+                    if spec is not None:
+                        break
+                else:
+                    return None
+            finally:
+                self.searched.discard(name)
+            loader = spec.loader
+            run = getattr(loader, "exec_module", None)
+            if run is None:
+                return spec
+
+            def exec_module(module):
+                del loader.exec_module
+                run(module)
+                attach(name, module)
+
+            # Only of this module's loader, and only until it has run.
+            loader.exec_module = exec_module
+            return spec
+
+    watcher = Watcher()
+    sys.meta_path.insert(0, watcher)
+    # In a notebook, where this is not what Python imports first.
+    for name in list(watched):
+        if name in sys.modules:
+            attach(name, sys.modules[name])
+    return watcher
+
+
+if __name__ == "sitecustomize":
+    _dlmon_enter()
+    for _dlmon_name in [name for name in globals() if name.startswith("_dlmon_")]:
+        del globals()[_dlmon_name]
+else:
+    watch = _dlmon_watch

@@ -1,0 +1,81 @@
+"""Begin a session for the process that runs already: a notebook, or an interpreter by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dlmon.instrument import reporter
+from dlmon.instrument.entry import sitecustomize
+from dlmon.launch.bundle import BundleError, script_folder
+from dlmon.launch.job import Job, Refused
+from dlmon.launch.lifeline import launch
+from dlmon.log.folder import log_directory
+
+# The supervisor listens a moment after it has answered.
+_LISTENS_WITHIN_S = 5.0
+
+
+def start(name: str | None = None, *, interval: float = 1.0) -> str:
+    """Record every later `fit`, or loop, of this process, and return the session's id.
+
+    `dlmon attach last` in a terminal shows it live. The session ends with the process, or by
+    `dlmon stop`, which leaves the process alone. Called again, it returns the same session.
+
+    Args:
+        name: what to call it.
+        interval: seconds between readings of the hardware.
+
+    Raises:
+        RuntimeError: no session could be begun; the message says why.
+    """
+    global _session
+    if _session is not None:
+        return _session
+    if os.environ.get(reporter.SOCKET):
+        raise RuntimeError("this process is watched by dlmon exec already")
+    place = Path(tempfile.mkdtemp(prefix="dlmon-")) / "socket"
+    job = Job(
+        workload="notebook" if "ipykernel" in sys.modules else Path(sys.argv[0] or "python").name,
+        command=(sys.executable, *sys.argv[:1]),
+        options={"interval": interval, "pcie": False, "price": None},
+        log_dir=str(log_directory(None)),
+        interval_s=interval,
+        outlives_viewer=True,
+        environment={reporter.SOCKET: str(place)},
+        name=name,
+        script=True,
+        process=os.getpid(),
+        directory=str(Path.cwd()),
+    )
+    lifeline = launch(job)
+    answer = lifeline.answer()
+    if isinstance(answer, Refused):
+        raise RuntimeError(answer.reason)
+    lifeline.send("detach")
+    lifeline.release()
+    deadline = time.monotonic() + _LISTENS_WITHIN_S
+    while not place.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.environ[reporter.SOCKET] = str(place)
+    try:
+        watch: Callable[[str, str], Any] = sitecustomize.watch
+        watcher = watch(str(place), str(script_folder() / "packages"))
+        # It looks for the monitor when it is imported.
+        watcher.load_of_dlmon("instrument.reporter")
+    except BundleError as error:
+        raise RuntimeError(str(error)) from None
+    finally:
+        # Programs that this process starts are not it.
+        del os.environ[reporter.SOCKET]
+    _session = answer.session
+    print(f"dlmon records this process as {_session}; dlmon attach {_session} shows it")
+    return _session
+
+
+_session: str | None = None

@@ -1,0 +1,86 @@
+"""The processes of a script that train together, beside the one that is shown in full. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from dlmon.records import Batches, BatchSummary, Epoch, SamplesPerSecond, Trainer
+from dlmon.records.record import record
+from dlmon.statistics.steady_state import SteadyState
+
+MAX_TRAINERS = 1024
+
+
+@record(frozen=True)
+class TrainerRate:
+    """A process that trains, and its own steady throughput; None before it is steady."""
+
+    trainer: Trainer
+    samples_per_second: float | None
+
+
+class Trainers:
+    """Folds what the processes of a script report that train beside number 0."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Trainer] = {}
+        self.steady: dict[int, SteadyState] = {}
+        """Of each but number 0."""
+        self._epoch_samples: defaultdict[int, dict[int, int]] = defaultdict(dict)
+
+    def fold(self, record: Trainer | Batches | BatchSummary | Epoch) -> None:
+        """Take a record of any of them."""
+        if isinstance(record, Trainer):
+            if record.number in self.known or len(self.known) < MAX_TRAINERS:
+                self.known[record.number] = record
+            return
+        number = record.trainer or 0
+        if number not in self.known:
+            return
+        if isinstance(record, Epoch):
+            if record.samples is not None:
+                self._epoch_samples[record.epoch][number] = record.samples
+            return
+        steady = self.steady.setdefault(number, SteadyState())
+        if isinstance(record, Batches):
+            samples = 1 if record.samples is None else record.samples
+            steady.add(samples, record.dt_us, False, record.opening_us, record.per_execution or 1)
+        else:
+            steady.add_summary(record)
+
+    def with_samples(self, epoch: Epoch) -> Epoch:
+        """Return an epoch of number 0 with the samples of all of them."""
+        others = self._epoch_samples.get(epoch.epoch)
+        if not others or epoch.samples is None:
+            return epoch
+        return replace(epoch, samples=epoch.samples + sum(others.values()))
+
+    def together(self, own: SamplesPerSecond | None) -> SamplesPerSecond | None:
+        """Return the throughput of all of them, of which `own` is that of number 0.
+
+        They step together, so what makes one slow makes all: errors add up.
+        """
+        others = [steady.samples_per_second() for steady in self.steady.values()]
+        known = [other for other in others if other is not None]
+        if own is None or not known:
+            return own
+        everyone = [own, *known]
+        errors = [one.standard_error for one in everyone if one.standard_error is not None]
+        bands = [one.band for one in everyone if one.band is not None]
+        return SamplesPerSecond(
+            median=sum(one.median for one in everyone),
+            mean=sum(one.mean for one in everyone),
+            standard_error=sum(errors) if len(errors) == len(everyone) else None,
+            jitter=sum(one.jitter for one in everyone),
+            band=sum(bands) if len(bands) == len(everyone) else None,
+        )
+
+    def rates(self, own: SamplesPerSecond | None) -> tuple[TrainerRate, ...]:
+        """Return each process, with its throughput; `own` is that of number 0."""
+        found = []
+        for number, trainer in sorted(self.known.items()):
+            steady = self.steady.get(number)
+            rate = own if number == 0 else steady.samples_per_second() if steady else None
+            found.append(TrainerRate(trainer, None if rate is None else rate.mean))
+        return tuple(found)

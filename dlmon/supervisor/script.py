@@ -1,0 +1,232 @@
+"""A script of a person's own: its process, what it writes, and those of its processes that train.
+
+It runs as it would alone. Nothing of ours ends it where the supervisor dies, and nothing that it
+leaves running is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dlmon.instrument.reporter import SOCKET
+from dlmon.launch.bundle import script_folder
+from dlmon.launch.children import PACKAGES_VARIABLE, SAFE_PATH, end_group
+from dlmon.launch.device import DeviceChoice
+from dlmon.launch.job import Job
+from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
+from dlmon.stop import signal_name
+from dlmon.supervisor.output import OutputLog
+from dlmon.supervisor.script_output import FileOutput, TerminalOutput
+from dlmon.supervisor.trainers import Trainers
+
+# What a path of a socket may have, with its end.
+MAX_SOCKET_PATH = 107
+ENTERED = "entered"
+"""What the first interpreter that could be entered leaves beside the socket."""
+# These keep an interpreter from looking at PYTHONPATH, or for what it imports first.
+_CLOSED_BY = ("I", "E", "S")
+
+
+class ScriptError(Exception):
+    """A script can't be started; the message is one sentence for a person."""
+
+
+class Script:
+    """The process of a person's own command, from its start until all that it sent is read.
+
+    Args:
+        write: takes the records of what trains, and the lines that are written.
+        notice: takes, in words, what a person should know of it.
+    """
+
+    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        self._write, self._notice = write, notice
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ended = asyncio.Event()
+        """Set once it has ended, or could not be started."""
+        self.failure: Failure | None = None
+        """Why it could not be started, in words."""
+        self._trainers = Trainers(write, notice)
+        self._lines = OutputLog()
+        self._output: TerminalOutput | FileOutput | None = None
+        self._folder: Path | None = None
+        self._command: tuple[str, ...] = ()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def reaped(self, exit_code: int) -> None:
+        assert self._process is not None
+        self._process.returncode = exit_code
+        self.ended.set()
+
+    def tick(self, now: int, final: bool = False) -> None:
+        """Write the lines of output that have waited long enough for their end; at last all."""
+        for line in self._lines.tick(now, final=final):
+            self._write(line)
+
+    def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
+        """Start it, and read all that it says."""
+        self._command = tuple(command)
+        copies = job.copy_fds
+        if job.terminal is not None:
+            self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)
+        else:
+            self._output = FileOutput(copies, self._take_output)
+        try:
+            self._folder = _socket_folder()
+            place = self._folder / "socket"
+            self._trainers.listen(place)
+            environment = _environment(job, place)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL if job.stdin_fd is None else job.stdin_fd,
+                stdout=self._output.stdout,
+                stderr=self._output.stderr,
+                env=environment,
+                cwd=job.directory,
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = f"{command[0]} could not be started: {error.strerror}"
+            self.failure = Failure(time.monotonic_ns(), why, FailureKind.NOT_STARTED)
+            self.ended.set()
+        finally:
+            if job.stdin_fd is not None:
+                os.close(job.stdin_fd)
+        self._write(Phase(time.monotonic_ns(), SCRIPT_PHASE))
+        self._output.started()
+
+    def ask_to_end(self) -> None:
+        """Interrupt it, as Ctrl-C does where it runs alone."""
+        if self.pid is not None:
+            end_group(self.pid, signal.SIGINT)
+
+    def pass_on(self, number: signal.Signals) -> None:
+        """Send it a signal that was meant for it."""
+        if self.pid is not None:
+            end_group(self.pid, number)
+
+    def drain(self) -> None:
+        """Read what it has left behind, and hear no more of it."""
+        self._trainers.drain()
+        if self._output is not None:
+            self._output.drain()
+        if self._folder is not None:
+            if not self._trainers.any_trained:
+                self._notice(self._why_nothing_trained(self._folder))
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def report_refused_records(self) -> None:
+        """Do nothing: each process that sent some has been reported."""
+
+    def _why_nothing_trained(self, folder: Path) -> str:
+        if (folder / ENTERED).exists():
+            return (
+                "no training was seen: dlmon watches Keras, PyTorch, Lightning, Transformers and "
+                "Accelerate, and what a script reports itself (import dlmon)"
+            )
+        closed = _closing_option(self._command)
+        if closed is not None:
+            return f"no training was seen: {closed} keeps dlmon out of the script's Python"
+        return "no training was seen: no Python was started that looks at PYTHONPATH"
+
+    def _take_output(self, stream: str, data: bytes) -> None:
+        for line in self._lines.feed(stream, data, time.monotonic_ns()):
+            self._write(line)
+
+
+def check_script(job: Job) -> None:
+    """See that a script can be started.
+
+    Raises:
+        ScriptError: its command isn't there or can't be run, or its directory isn't there.
+    """
+    name, directory = job.command[0], Path(job.directory or ".")
+    if not directory.is_dir():
+        raise ScriptError(f"the directory {directory} is not there")
+    path = {**os.environ, **job.environment}.get("PATH")
+    if os.sep in name:
+        path_named = directory / name
+        if not path_named.exists():
+            raise ScriptError(f"{name} is not there")
+        if path_named.is_dir():
+            raise ScriptError(f"{name} is a directory, and not a command")
+        if not os.access(path_named, os.X_OK):
+            raise ScriptError(
+                f"{name} can't be run as a command: for a Python script, say python {name}"
+                if name.endswith(".py")
+                else f"{name} can't be run as a command: it is not executable"
+            )
+    elif shutil.which(name, path=path) is None:
+        local = directory / name
+        if name.endswith(".py") and local.is_file():
+            raise ScriptError(f"there is no command {name}: for a Python script, say python {name}")
+        raise ScriptError(f"there is no command {name}")
+
+
+def exit_code_of(returned: int) -> int:
+    """Return the exit code that a shell gives for a process; 128 + n for signal n."""
+    return 128 - returned if returned < 0 else returned
+
+
+def _closing_option(command: tuple[str, ...]) -> str | None:
+    """Return the option of a command of Python that keeps it from being entered."""
+    if "python" not in Path(command[0]).name:
+        return None
+    for word in command[1:]:
+        if not word.startswith("-") or word in ("-c", "-m", "-"):
+            return None
+        if not word.startswith("--") and any(letter in word for letter in _CLOSED_BY):
+            return word
+    return None
+
+
+def _environment(job: Job, place: Path) -> dict[str, str]:
+    """Return the environment of a script: the person's, and the way in."""
+    environment = {**os.environ, **job.environment}
+    if environment.pop(PACKAGES_VARIABLE, None) is not None:
+        # On a box where dlmon isn't installed, these are ours.
+        for name in SAFE_PATH:
+            environment.pop(name, None)
+    entry = str(script_folder() / "entry")
+    above = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{entry}{os.pathsep}{above}" if above else entry
+    environment[SOCKET] = str(place)
+    return environment
+
+
+def _socket_folder() -> Path:
+    """Make a folder for the socket, for us alone, where its path isn't too long.
+
+    Raises:
+        OSError: there is no room for one.
+    """
+    places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]
+    for place in places:
+        if place and len(f"{place}/dlmon-12345678/socket") <= MAX_SOCKET_PATH:
+            with contextlib.suppress(OSError):
+                return Path(tempfile.mkdtemp(prefix="dlmon-", dir=place))
+    return Path(tempfile.mkdtemp(prefix="dlmon-"))
+
+
+def describe_end(returned: int) -> str:
+    """Say how a script that did not end well ended."""
+    if returned < 0:
+        return f"the script ended by {signal_name(-returned)}"
+    return f"the script ended with exit code {returned}"

@@ -1,0 +1,187 @@
+"""The processes of a script that train: each sends its records over a socket of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Evaluation,
+    Model,
+    Notice,
+    Phase,
+    Record,
+    Trainer,
+)
+from dlmon.supervisor.records_in import IncomingRecords
+
+READ_BYTES = 1 << 18
+TRAINER_RECORDS = (Trainer, Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice)
+# A script may start a thousand interpreters, and each may have something to say.
+MAX_NOTICES = 20
+
+
+class Trainers:
+    """Takes the records of all processes of a script, and numbers those that train.
+
+    A process gets the lowest number that no other has at the time, so one that trains after
+    another goes on under its number: its epochs and loops count on from there.
+
+    Args:
+        write: takes the records.
+        notice: takes, in words, what a person should know.
+    """
+
+    def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        self._write, self._notice = write, notice
+        self._socket: socket.socket | None = None
+        self._connections: dict[int, _Connection] = {}
+        self._notices = 0
+        self._epochs: dict[int, int] = {}
+        self._loops: dict[int, int] = {}
+        self.any_trained = False
+        """Whether a process has trained."""
+
+    def listen(self, path: Path) -> None:
+        """Take connections at a path, in a folder of ours alone.
+
+        Raises:
+            OSError: no socket can be made there.
+        """
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(str(path))
+        self._socket.listen(1024)
+        asyncio.get_running_loop().add_reader(self._socket, self._accept)
+
+    def drain(self) -> None:
+        """Take what has been sent, and hear no more."""
+        if self._socket is None:
+            return
+        self._accept()
+        for connection in list(self._connections.values()):
+            while connection.read():
+                pass
+            connection.close()
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._socket = None
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._take_notice(f"a process of the script could not be heard: {error.strerror}")
+                return
+            peer.setblocking(False)
+            connection = _Connection(peer, self)
+            self._connections[peer.fileno()] = connection
+
+    def take(self, record: Record, connection: _Connection) -> None:
+        """Take a record of a process, under its number."""
+        if isinstance(record, Notice):
+            self._take_notice(record.text)
+            return
+        if isinstance(record, Trainer):
+            if connection.number is None:
+                self.any_trained = True
+                taken = {other.number for other in self._connections.values()}
+                lowest = next(n for n in range(len(taken) + 1) if n not in taken)
+                connection.number = lowest
+                connection.first_epoch = self._epochs.get(lowest, 0)
+                connection.first_loop = self._loops.get(lowest, 0)
+                connection.trainer = replace(record, number=lowest, ended=None)
+                self._write(connection.trainer)
+            return
+        if connection.number is None:
+            self._take_notice("a process of the script sent records before it said what trains")
+            connection.close()
+            return
+        own, number, epoch = connection.number, connection.number or None, connection.first_epoch
+        if isinstance(record, Model):
+            loop = connection.first_loop + (record.loop or 0)
+            self._loops[own] = loop + 1
+            record = replace(
+                record,
+                trainer=number,
+                loop=loop,
+                first_epoch=epoch + (record.first_epoch or 0),
+                epochs=None if record.epochs is None else record.epochs + epoch,
+            )
+        elif isinstance(record, (Batches, BatchSummary, Epoch)):
+            record = replace(record, trainer=number, epoch=record.epoch + epoch)
+            self._epochs[own] = max(self._epochs.get(own, 0), record.epoch + 1)
+        elif isinstance(record, Phase):
+            opened = None if record.epoch is None else record.epoch + epoch
+            record = replace(record, trainer=number, epoch=opened)
+        elif isinstance(record, Evaluation):
+            record = replace(record, trainer=number)
+        self._write(record)
+
+    def left(self, connection: _Connection) -> None:
+        """Note that a process has ended."""
+        self._connections.pop(connection.fd, None)
+        if connection.trainer is not None:
+            self._write(replace(connection.trainer, t=time.monotonic_ns(), ended=True))
+
+    def _take_notice(self, text: str) -> None:
+        self._notices += 1
+        if self._notices <= MAX_NOTICES:
+            self._notice(text)
+
+    def notice(self, text: str) -> None:
+        """Take what a person should know of what a process sent."""
+        self._take_notice(text)
+
+
+class _Connection:
+    """One process of the script, as long as it has its socket open."""
+
+    def __init__(self, peer: socket.socket, trainers: Trainers) -> None:
+        self._peer, self._trainers = peer, trainers
+        self.fd = peer.fileno()
+        self.number: int | None = None
+        self.first_epoch = self.first_loop = 0
+        self.trainer: Trainer | None = None
+        self._records = IncomingRecords(
+            TRAINER_RECORDS, lambda record: trainers.take(record, self), trainers.notice
+        )
+        asyncio.get_running_loop().add_reader(self.fd, self.read)
+
+    def read(self) -> int:
+        """Take what one read gives; return how many bytes that were."""
+        if self.fd < 0:
+            return 0
+        try:
+            data = os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if data:
+            self._records.feed(data)
+        else:
+            self.close()
+        return len(data)
+
+    def close(self) -> None:
+        """Hear no more of it."""
+        if self.fd < 0:
+            return
+        asyncio.get_running_loop().remove_reader(self.fd)
+        self._trainers.left(self)
+        self.fd = -1
+        with contextlib.suppress(OSError):
+            self._peer.close()

@@ -1,0 +1,183 @@
+"""`dlmon exec`: run a script of your own and watch it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+
+from dlmon.exit_codes import NOT_STARTED
+from tui.commands import click_options, shared
+from tui.options.option import UnreadableOption
+from tui.options.read import read_arguments
+from tui.options.run import OPTIONS, RunOptions
+from tui.options.settings import Settings
+
+_OF_A_SCRIPT = ("interval", "pcie", "price", "host", "detach", "name")
+_NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
+
+
+class _NotStarted(shared.UserError):
+    """The script was not started; every other exit code is its own."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, NOT_STARTED)
+
+
+@click.command(
+    name="exec",
+    short_help="Run a script of your own and watch it.",
+    context_settings={"ignore_unknown_options": False},
+)
+@click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
+@click_options.options_of(OPTIONS[name] for name in _OF_A_SCRIPT)
+@click.option(
+    "--directory",
+    metavar="DIR",
+    help="Where it runs. [default: here; on another machine, the home directory]",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=1,
+    help="Run it so many times, one after the other, as --plain does.",
+)
+@click_options.plain_option
+@click_options.json_option
+@click_options.ascii_option
+@click_options.log_dir_option
+def exec_script(
+    command: tuple[str, ...],
+    directory: str | None,
+    repeat: int,
+    plain: bool,
+    as_json: bool,
+    ascii: bool | None,
+    log_dir: Path | None,
+    **texts: str | None,
+) -> int | None:
+    """Run a script of your own, unchanged, and watch it train; the live screen in a terminal.
+
+    Keras, PyTorch, Lightning, Transformers and Accelerate are watched by themselves. With --plain,
+    or in a pipe, what the script writes comes straight through, and the exit code is its own; 125
+    where it could not be started.
+    """
+    if not command:
+        raise _NotStarted(_NO_COMMAND)
+    settings = shared.settings_of(ascii)
+    try:
+        options = read_arguments(texts, settings.run)
+    except UnreadableOption as error:
+        raise _NotStarted(str(error)) from None
+    try:
+        if options.host is not None:
+            options = replace(options, log_dir=shared.on_host(log_dir))
+            return _run_on_host(command, directory, options, settings, plain, as_json)
+        kept_in = shared.chosen_log_directory(log_dir, settings)
+        if options.detach:
+            _leave_running(command, directory, kept_in, options, as_json)
+            return None
+        if plain or as_json or repeat > 1 or not shared.in_terminal():
+            return _run_plain(command, directory, kept_in, options, repeat, as_json)
+        return _run_on_screen(command, directory, kept_in, options, settings)
+    except shared.UserError as error:
+        raise _NotStarted(str(error)) from None
+
+
+def _run_plain(
+    command: tuple[str, ...],
+    directory: str | None,
+    kept_in: Path,
+    options: RunOptions,
+    repeat: int,
+    as_json: bool,
+) -> int:
+    from tui.options.jobs import make_script_job
+    from tui.plain.script import ScriptRefused, run_script
+
+    code = 0
+    for _ in range(repeat):
+        job = make_script_job(command, directory, kept_in, options)
+        try:
+            code = run_script(job, as_json)
+        except ScriptRefused as error:
+            raise _NotStarted(str(error)) from None
+        if code != 0:
+            break
+    return code
+
+
+def _run_on_screen(
+    command: tuple[str, ...],
+    directory: str | None,
+    kept_in: Path,
+    options: RunOptions,
+    settings: Settings,
+) -> int:
+    from dlmon.launch.lifeline import launch
+    from tui.app import DlmonApp
+    from tui.navigation import Start
+    from tui.options.jobs import make_script_job
+
+    job = make_script_job(command, directory, kept_in, options)
+    started = launch(replace(job, terminal=_room_for_output()))
+    return DlmonApp(Start(kept_in, settings, started=started)).run_to_exit_code()
+
+
+def _room_for_output() -> tuple[int, int]:
+    """Return the columns and rows that the script is to write for: those of the output's pane."""
+    columns, rows = os.get_terminal_size(sys.stderr.fileno())
+    return max(40, columns - 4), rows
+
+
+def _leave_running(
+    command: tuple[str, ...],
+    directory: str | None,
+    kept_in: Path,
+    options: RunOptions,
+    as_json: bool,
+) -> None:
+    from dlmon.launch.lifeline import launch
+    from tui.options.jobs import make_script_job
+
+    started = launch(make_script_job(command, directory, kept_in, options))
+    answer = shared.answer_of(started)
+    started.send("detach")
+    started.release()
+    if as_json:
+        print(json.dumps({**asdict(answer), "name": options.name}))
+    else:
+        name = answer.session if options.name is None else f"{answer.session} ({options.name})"
+        print(f"{name} is running; dlmon attach {answer.session} shows it")
+
+
+def _run_on_host(
+    command: tuple[str, ...],
+    directory: str | None,
+    options: RunOptions,
+    settings: Settings,
+    plain: bool,
+    as_json: bool,
+) -> int | None:
+    from dlmon.remote.requests import start_remote
+    from dlmon.remote.start import RemoteStart
+    from tui.options.jobs import make_script_job
+
+    assert options.host is not None
+    job = make_script_job(command, directory, Path(), options)
+    if not options.detach:
+        start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
+        return shared.show_remote(start, settings, plain=plain, as_json=as_json)
+    session = shared.result_of(start_remote(options.host, job))
+    if as_json:
+        print(json.dumps({"session": session, "host": options.host, "name": options.name}))
+    else:
+        name = session if options.name is None else f"{session} ({options.name})"
+        where = f"--host {options.host} {session}"
+        print(f"{name} is running on {options.host}; dlmon attach {where} shows it")
+    return None

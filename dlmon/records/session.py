@@ -253,6 +253,8 @@ class Result:
         against: what does, in words, by its code: too_short, not_steady, stalls, throttled,
             gpu_shared, busy_at_start, on_battery, steal or inferred_samples.
         machine: how much of the machine was used, where it alone was recorded.
+        counts_steps: true where `samples_per_second` are steps, because the size of a script's
+            batches isn't known.
     """
 
     TYPE: ClassVar[str] = "result"
@@ -290,4 +292,5 @@ class Result:
     t: int | None = None
     wall: float | None = None
     machine: MachineUse | None = None
+    counts_steps: bool | None = None
     why: dict[str, str] = field(default_factory=dict)

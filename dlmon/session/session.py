@@ -57,11 +57,12 @@ NOT_STEADY = f"not steady yet: {STEADY_TAKES}"
 TOO_SHORT = "the run was too short for a figure"
 NEVER_STEADY = f"{TOO_SHORT}: {STEADY_TAKES}"
 NOT_BUILT = "the model is not built yet"
+NOTHING_SEEN = "no training was seen yet"
+NO_LENGTH = "the script does not say how long an epoch is, and none has ended"
 NO_WORKLOAD = "no workload was run: the machine alone was recorded"
 NO_BAND = "how sure it is needs two seconds of steady training"
 ONE_RUN = "a run that was measured once does not show how runs differ"
 NOT_IN_PROJECTION = "not measured, so the projection leaves it out and no factor is given"
-NO_EPOCH_YET = "no epoch has ended yet"
 NO_EPOCHS = "this workload has no epochs"
 SUMMARISED = "some batches were written as summaries that don't count them"
 FEW_OPENINGS = (
@@ -317,7 +318,8 @@ class Session:
         ended = ended or self.result is not None
         not_steady = NEVER_STEADY if ended else NOT_STEADY
         for name, lack in lacking.items():
-            why[name] = NOT_BUILT if lack == Requirement.MODEL else not_steady
+            not_built = NOTHING_SEEN if self.header.is_script else NOT_BUILT
+            why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
             why, lacking = dict.fromkeys(why, NO_WORKLOAD), {}
         sample = self.machine.latest
@@ -433,9 +435,11 @@ class Session:
         if self.model is None:
             why["seconds_per_epoch"] = Requirement.MODEL
             return None
-        if not self.model.epochs or not self.model.samples_per_epoch:
-            unknown = self.model.epochs is None or self.model.samples_per_epoch is None
-            why["seconds_per_epoch"] = NO_EPOCH_YET if unknown else NO_EPOCHS
+        if self.model.samples_per_epoch is None:
+            why["seconds_per_epoch"] = NO_LENGTH
+            return None
+        if self.model.epochs == 0 or self.model.samples_per_epoch < 1:
+            why["seconds_per_epoch"] = NO_EPOCHS
             return None
         if self._validations.seconds(self.model.validation_steps or 0) is None:
             why["validation"] = NOT_IN_PROJECTION
@@ -512,15 +516,20 @@ class Session:
 
     def _progress(self) -> Progress | None:
         model = self.model
-        if model is None or model.steps_per_epoch is None or model.epochs_in_all is None:
+        if model is None:
             return None
+        epoch = max(0, self._epoch_now)
+        if model.steps_per_epoch is None:
+            return Progress(epoch, model.epochs_in_all, self._steps_done, None, None, None)
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         validation_steps = model.validation_steps or 0
         if model.steps_cap:
             validation_steps = min(validation_steps, model.steps_cap)
-        epochs, epoch = max(0, model.epochs_in_all), max(0, self._epoch_now)
-        ended = epoch >= epochs
-        epoch = max(0, min(epoch, epochs - 1))
+        epochs, ended = model.epochs_in_all, False
+        if epochs is not None:
+            epochs = max(0, epochs)
+            ended = epoch >= epochs
+            epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended else min(self._steps_done, steps)
         step_us = self._steady.mean_step_us
         epoch_left_s = run_left_s = None
@@ -529,7 +538,8 @@ class Session:
             opening_us = self._steady.openings.mean_us or 0.0
             epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s
             epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
-            run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
+            if epochs is not None:
+                run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
         return Progress(
             epoch=epoch,
             epochs=epochs,

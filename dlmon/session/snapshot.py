@@ -36,12 +36,15 @@ class PhaseSpan:
 
 @record(frozen=True)
 class Progress:
-    """How far the epoch and the run have come, and the time left at the mean step."""
+    """How far the epoch and the run have come, and the time left at the mean step.
+
+    A script may not say how many `epochs` there are to be, or `steps` in one.
+    """
 
     epoch: int
-    epochs: int
+    epochs: int | None
     step: int
-    steps: int
+    steps: int | None
     epoch_left_s: float | None
     run_left_s: float | None
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dlmon.comparison.peaks import calibration_path, peak_of_run
 from dlmon.launch.job import Job
@@ -14,6 +15,7 @@ from dlmon.records import (
     Failure,
     FailureKind,
     MachineUse,
+    Model,
     Requirement,
     Result,
     SessionHeader,
@@ -106,7 +108,7 @@ def make_result(
         device=model.device if model else None,
         device_name=_device_name(snapshot),
         data=model.data if model else None,
-        options=job.options,
+        options=_options(job, model),
         wall_s=round((now_ns - header.t) / 1e9, 3),
         seconds_per_epoch=snapshot.seconds_per_epoch,
         run_seconds=snapshot.run_seconds,
@@ -131,10 +133,19 @@ def make_result(
         if validity is None
         else {d.value: text for d, text in validity.against.items()},
         account={part.value: round(took_s, 3) for part, took_s in snapshot.account.items()},
+        counts_steps=snapshot.counts_steps or None,
         t=now_ns,
         wall=wall,
         why=why,
     )
+
+
+def _options(job: Job, model: Model | None) -> dict[str, Any]:
+    """Return what a run was asked for; of a script, as what it trains turned out to be."""
+    if not job.script or model is None:
+        return job.options
+    seen = {"batch_size": model.batch_size, "epochs": model.epochs, "precision": model.precision}
+    return {**job.options, **{name: value for name, value in seen.items() if value is not None}}
 
 
 def make_machine_result(

@@ -68,6 +68,7 @@ def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> 
         and entry.result.status in (Status.COMPLETED, Status.STOPPED)
         and timing_of_result(entry.result, header.workload) is not None
         and entry.header.workload == header.workload
+        and entry.header.is_script == header.is_script
         and mode_of(entry.header.options) == mode_of(header.options)
         and entry.header.host == header.host
         and entry.header.wall < header.wall
@@ -116,8 +117,10 @@ def epoch_text(snapshot: Snapshot) -> str:
     epoch 1/1, +4 extra.
     """
     progress, model = snapshot.progress, snapshot.model
-    if progress is None or model is None or model.epochs is None:
+    if progress is None or model is None:
         return ""
+    if model.epochs is None:
+        return f"{epoch_word(snapshot.header)} {progress.epoch + 1}"
     number, requested = progress.epoch + 1, max(1, model.epochs)
     last = snapshot.epochs[-1] if snapshot.epochs else None
     stopped = snapshot.result is not None and snapshot.result.status == Status.STOPPED
@@ -293,6 +296,8 @@ def why_no_time(snapshot: Snapshot, status: Status) -> str:
         return reason
     if snapshot.lacking.get(name) == Requirement.STEADY_STATE:
         return NEVER_STEADY
+    if snapshot.model is None and snapshot.header.is_script:
+        return "no training was seen"
     if snapshot.model is None:
         return f"the run {_ENDED.get(status, 'ended')} before the model was built"
     return reason
@@ -351,10 +356,14 @@ def comparison_rows(
 ) -> tuple[ComparisonRow, ...]:
     """Return the rows of the comparison, as `compare` does; none for a workload not of ours."""
     header = snapshot.header
-    workload = WORKLOADS.get(header.workload)
-    if workload is None:
-        return ()
-    conditions = _conditions_of(snapshot, workload)
+    if header.is_script:
+        conditions = defaults = _conditions_of_script(snapshot)
+    else:
+        workload = WORKLOADS.get(header.workload)
+        if workload is None:
+            return ()
+        conditions = _conditions_of(snapshot, workload)
+        defaults = default_conditions(workload)
     timing = timing_of(snapshot)
     this = None
     if timing is not None:
@@ -372,7 +381,7 @@ def comparison_rows(
     rows = compare(
         metric_of(snapshot),
         conditions,
-        default_conditions(workload),
+        defaults,
         this,
         [entry.result for entry in earlier if entry.result is not None],
         {entry.header.id: entry.header for entry in earlier},
@@ -383,6 +392,18 @@ def comparison_rows(
         if row.kind == "earlier" and row.session in otherwise
         else row
         for row in rows
+    )
+
+
+def _conditions_of_script(snapshot: Snapshot) -> Conditions:
+    """Return what a script does, as far as what it trains has been seen."""
+    model = snapshot.model
+    return Conditions(
+        workload=snapshot.header.workload,
+        batch_size=model.batch_size if model else None,
+        samples=model.samples_per_epoch if model else None,
+        epochs=model.epochs if model else None,
+        precision=model.precision if model else None,
     )
 
 
@@ -411,6 +432,18 @@ def _framework(snapshot: Snapshot) -> str | None:
     # As the published numbers write it.
     name = TITLES.get(backend, backend)
     return f"{name} {version}" if isinstance(version, str) else name
+
+
+def trainers_text(snapshot: Snapshot) -> str:
+    """Say how many processes train together, and how far apart they are; empty for one."""
+    rates = [one.samples_per_second for one in snapshot.trainers]
+    known = [rate for rate in rates if rate is not None]
+    if len(rates) < 2:
+        return ""
+    count = f"{len(rates)} processes"
+    if len(known) < 2:
+        return count
+    return f"{count}, {units.rate(min(known))} to {units.rate(max(known))} each"
 
 
 def device_text(snapshot: Snapshot) -> str:

@@ -138,6 +138,8 @@ def workload_name(header: SessionHeader) -> str:
 
 def after_the_batch(header: SessionHeader) -> str:
     """Say when a session stops that is asked to; a recording does at once, and needs no word."""
+    if header.is_script:
+        return ": the script was interrupted, as by Ctrl-C"
     return "" if header.is_machine_recording else " after the current batch"
 
 

@@ -98,14 +98,21 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def throughput(measured: SamplesPerSecond, glyphs: Glyphs = UNICODE) -> str:
+def rate_unit(counts_steps: bool | None) -> str:
+    """Return the unit of throughput: steps where the size of a script's batches isn't known."""
+    return "steps/s" if counts_steps else "samples/s"
+
+
+def throughput(
+    measured: SamplesPerSecond, glyphs: Glyphs = UNICODE, unit: str = "samples/s"
+) -> str:
     """Write the steady-state throughput with its 95 % band: 5,540 ± 24 samples/s."""
     half = measured.band
     if half is None:
-        return f"{rate(measured.mean)} samples/s"
+        return f"{rate(measured.mean)} {unit}"
     whole = half >= 10 or (half >= 1 and measured.mean >= 100)
     digits = f"{half:,.0f}" if whole else f"{half:.2g}"
-    return f"{rate(measured.mean)} {glyphs.plus_minus} {digits} samples/s"
+    return f"{rate(measured.mean)} {glyphs.plus_minus} {digits} {unit}"
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:

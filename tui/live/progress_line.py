@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from dlmon.records import SCRIPT_PHASE
 from dlmon.session.snapshot import Progress, Snapshot
 from tui.drawing.plot import bar
 from tui.formatting import units
 from tui.formatting.comparison import epoch_word
+from tui.formatting.sessions import after_the_batch
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -78,7 +80,8 @@ class ProgressLine(GrowingLines):
             after = f"{result.status} after {units.seconds(result.wall_s)}"
             return [cut(((after, PLAIN),), width, self.ellipsis)]
         if self._stopping:
-            return [cut((("stopping after the current batch …", STRONG),), width, self.ellipsis)]
+            when = after_the_batch(snapshot.header)
+            return [cut(((f"stopping{when} …", STRONG),), width, self.ellipsis)]
         step, notice = _step(snapshot), self._notice(snapshot)
         if not notice:
             return [self._with_progress(step, snapshot, width)]
@@ -102,7 +105,7 @@ class ProgressLine(GrowingLines):
     def _right(self, snapshot: Snapshot, room: int) -> TextRow:
         """Return the bar and the times left; what has no room, the whole run's time last, goes."""
         progress, word = snapshot.progress, f"{epoch_word(snapshot.header)} "
-        if progress is None:
+        if progress is None or progress.steps is None:
             return ()
         fraction = progress.epoch_fraction
         epoch = f" {fraction * 100:3.0f} %"
@@ -123,14 +126,20 @@ class ProgressLine(GrowingLines):
 def _step(snapshot: Snapshot) -> TextRow:
     progress = snapshot.progress
     if progress is None:
+        if snapshot.header.is_script:
+            return (("no training was seen yet: the script runs", MUTED),)
         return ((f"{snapshot.phase or 'starting'} …", MUTED),)
+    if snapshot.header.is_script and snapshot.phase == SCRIPT_PHASE:
+        return (("the script runs, and trains nothing at the moment", MUTED),)
+    if progress.steps is None:
+        return ((f"{snapshot.phase or 'starting'}  step {progress.step:,}", MUTED),)
     return ((f"step {progress.step:,} of {progress.steps:,}", MUTED),)
 
 
 def _times_left(progress: Progress) -> tuple[str, str]:
     """Return the time left of the epoch and of the run, and the one that matters more."""
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(progress.run_left_s)
-    if progress.epochs <= progress.epoch + 1 or not epoch or not run:
+    if (progress.epochs or 0) <= progress.epoch + 1 or not epoch or not run:
         only = f"  {run or epoch}" if run or epoch else ""
         return only, only
     return f"  {epoch}   run {run}", f"   run {run}"

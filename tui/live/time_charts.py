@@ -155,7 +155,8 @@ class TimeChartsScreen(BaseScreen):
         extremes = series.extremes(start_ns, start_ns + axis.column_ns)
         low, high = map(units.rate, extremes or (value, value))
         between = f" ({low} to {high})" if low != high else ""
-        return f"{units.rate(value)} samples/s{between}"
+        unit = units.rate_unit(self._source.session.counts_steps)
+        return f"{units.rate(value)} {unit}{between}"
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
         """Name the part of the run that is on the charts."""
@@ -264,16 +265,17 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
 
 
 def _speed(snapshot: Snapshot, glyphs: Glyphs) -> str:
+    unit = units.rate_unit(snapshot.counts_steps)
     if snapshot.samples_per_second is not None:
-        return units.throughput(snapshot.samples_per_second, glyphs)
+        return units.throughput(snapshot.samples_per_second, glyphs, unit)
     if snapshot.samples_per_second_now is not None:
-        return f"{units.rate(snapshot.samples_per_second_now)} samples/s"
+        return f"{units.rate(snapshot.samples_per_second_now)} {unit}"
     return ""
 
 
 def _fitting_title(right: str, room: int) -> tuple[str, str]:
     """Return name and figure as they have room: the unit is shortened, then the name goes."""
-    short = right.replace(" samples/s", " /s")
+    short = right.replace(" samples/s", " /s").replace(" steps/s", " /s")
     shortest = short.partition(" (")[0]
     for figure in (right, short, shortest):
         if len("Throughput") + len(figure) + 3 <= room:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dlmon.records import Status
+from dlmon.records import TITLES, Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
-from tui.formatting.comparison import device_text, epoch_text, unusual_settings
+from tui.formatting.comparison import (
+    device_text,
+    epoch_text,
+    trainers_text,
+    unusual_settings,
+)
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -22,6 +27,14 @@ from tui.widgets.lines import (
 from tui.widgets.rows import TextRow
 from workloads.catalog import WORKLOADS
 
+FRAMEWORKS = {
+    "keras": "Keras",
+    "tf_keras": "tf-keras",
+    "torch": "PyTorch",
+    "lightning": "Lightning",
+    "transformers": "Transformers",
+    "dlmon": "reported by the script",
+}
 _LONGEST_NAME = 30
 """Cells of the first line that a name may take."""
 
@@ -128,6 +141,17 @@ def _filled(row: TextRow, settings: list[str], room: int) -> TextRow:
     return row
 
 
+def _script_framework(snapshot: Snapshot) -> str:
+    """Name what counts the batches of a script."""
+    if not snapshot.header.is_script or not snapshot.trainers:
+        return ""
+    trainer = snapshot.trainers[0].trainer
+    name = FRAMEWORKS.get(trainer.framework, trainer.framework)
+    if trainer.backend is not None:
+        name += f" on {TITLES.get(trainer.backend, trainer.backend)}"
+    return f"{name} {trainer.framework_version or ''}".strip()
+
+
 def _settings(snapshot: Snapshot) -> list[str]:
     """Return how it is trained, what matters most first."""
     header, model = snapshot.header, snapshot.model
@@ -136,7 +160,10 @@ def _settings(snapshot: Snapshot) -> list[str]:
     steps = header.options.get("steps")
     precision = header.options.get("precision") or (workload.precision if workload else None)
     unusual = unusual_settings(header.options)
+    spread = trainers_text(snapshot).partition(",")[0]
     settings = (
+        (spread, spread),
+        (framework := _script_framework(snapshot), framework),
         *((setting, setting) for setting in unusual),
         (batch_size, f"batch {batch_size}"),
         (steps, f"{steps} steps"),

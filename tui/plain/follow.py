@@ -390,9 +390,11 @@ def _progress_text(snapshot: Snapshot) -> str:
     progress = snapshot.progress
     if progress is not None:
         parts.append(epoch_text(snapshot))
-        parts.append(f"step {progress.step:,}/{progress.steps:,}")
+        of = "" if progress.steps is None else f"/{progress.steps:,}"
+        parts.append(f"step {progress.step:,}{of}")
     if snapshot.samples_per_second_now is not None:
-        parts.append(f"{units.rate(snapshot.samples_per_second_now)} samples/s")
+        unit = units.rate_unit(snapshot.counts_steps)
+        parts.append(f"{units.rate(snapshot.samples_per_second_now)} {unit}")
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +32,7 @@ from tui.formatting.comparison import (
     run_names,
     timed_unit,
     timing_of,
+    trainers_text,
     unusual_settings,
     why_no_time,
 )
@@ -56,6 +58,14 @@ def print_outcome(follower: SessionFollower) -> None:
     _print_summary(console, follower, snapshot)
     console.file.flush()
     print_problem(line_console(stderr=True), follower, snapshot)
+
+
+def _throughput(snapshot: Snapshot) -> str:
+    assert snapshot.samples_per_second is not None
+    unit = units.rate_unit(snapshot.counts_steps)
+    text = units.throughput(snapshot.samples_per_second, unit=unit)
+    spread = trainers_text(snapshot)
+    return f"{text} ({spread})" if spread else text
 
 
 def print_script_outcome(follower: SessionFollower) -> None:
@@ -115,10 +125,14 @@ def summary_rows(
     why = snapshot.why | (result.why if result is not None else {})
     named = (("name", label.name), ("note", label.note))
     rows = [(row, text) for row, text in named if text is not None]
-    rows.append(("workload", snapshot.header.workload))
+    if snapshot.header.command is not None:
+        rows.append(("command", shlex.join(snapshot.header.command)))
+    else:
+        rows.append(("workload", snapshot.header.workload))
     if model is not None:
-        rows.append(("device", device_text(snapshot)))
-        rows.append(("data", model.data or "–"))
+        rows.append(("device", device_text(snapshot) or "–"))
+        if not snapshot.header.is_script:
+            rows.append(("data", model.data or "–"))
     unusual = unusual_settings(snapshot.header.options)
     if unusual:
         rows.append(("settings", ", ".join(unusual)))
@@ -131,7 +145,7 @@ def summary_rows(
     elif metric_of(snapshot) != "step_ms":
         rows.append(("seconds per epoch", f"– ({why_no_time(snapshot, status)})"))
     if snapshot.samples_per_second is not None:
-        rows.append(("throughput", units.throughput(snapshot.samples_per_second)))
+        rows.append(("throughput", _throughput(snapshot)))
     else:
         rows.append(("throughput", f"– ({why.get('samples_per_second', '')})"))
     if snapshot.step_ms is not None:

@@ -132,7 +132,11 @@ def _settings(entry: SessionEntry) -> str:
 def _speed(result: Result, glyphs: Glyphs) -> str:
     parts = []
     if result.samples_per_second is not None:
-        parts.append(units.throughput(result.samples_per_second, glyphs))
+        parts.append(
+            units.throughput(
+                result.samples_per_second, glyphs, units.rate_unit(result.counts_steps)
+            )
+        )
     if result.step_ms is not None:
         parts.append(f"{result.step_ms.median:,.3g} ms per step")
     if result.compile_s is not None:

@@ -1,0 +1,475 @@
+"""`dlmon exec`: a script runs as it would alone, and what it trains is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.sessions import DEADLINE_S, eventually
+
+from dlmon.log.directory import list_sessions
+from dlmon.records import Batches, Epoch, Notice, Output, Phase, Trainer, decode
+
+DLMON = [sys.executable, "-P", "-c", "from tui.start import main; main()"]
+LOOP = """
+import dlmon, time
+samples = 0
+with dlmon.training(samples=1280, batch_size=64, epochs=2, network="mine"):
+    for epoch in range(2):
+        for batch in range(20):
+            time.sleep(0.01)
+            dlmon.step()
+            samples += 64
+        dlmon.epoch(loss=1 / (epoch + 1))
+print(samples)
+"""
+
+
+class Done:
+    """What became of a command."""
+
+    def __init__(self, process, stdout, stderr, folder):
+        self.code, self.stdout, self.stderr = process.returncode, stdout, stderr
+        self.files = {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a function that makes a working directory of its own with these files."""
+
+    def make(name, files):
+        path = tmp_path / name
+        path.mkdir()
+        for file, text in files.items():
+            (path / file).parent.mkdir(parents=True, exist_ok=True)
+            (path / file).write_text(text)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def log_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def execute(log_dir):
+    """Return a function that runs a command under `dlmon exec`."""
+
+    def run(command, cwd, stdin=b"", options=(), environment=()):
+        words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), *options, "--", *command]
+        return _run(words, cwd, stdin, environment)
+
+    return run
+
+
+def _run(command, cwd, stdin=b"", environment=()):
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **dict(environment)},
+    )
+    stdout, stderr = process.communicate(stdin, timeout=DEADLINE_S)
+    return Done(process, stdout, stderr, cwd)
+
+
+def records_of(log_dir):
+    """Return the records of the newest session."""
+    entry = max(list_sessions(log_dir), key=lambda entry: entry.header.wall)
+    return [decode(line) for line in entry.path.read_bytes().splitlines()], entry
+
+
+def notices_of(log_dir):
+    records, _ = records_of(log_dir)
+    return [record.text for record in records if isinstance(record, Notice)]
+
+
+HARD_CASES = {
+    "prints and leaves files": """
+import sys
+open("made.txt", "w").write("by me")
+print("out", sys.argv[1:], flush=True)
+print("err", file=sys.stderr)
+""",
+    "raises": "raise ValueError('no luck')",
+    "exits with a code": "import sys; print('bye'); sys.exit(7)",
+    "ends by os._exit": "import os; os.write(1, b'bye'); os._exit(9)",
+    "is ended by a signal": "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+    "kills itself": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    "prints a progress bar": """
+import sys
+for i in range(101):
+    sys.stderr.write('\\r%d%%' % i)
+print('done')
+""",
+    "prints what is no text": "import os; os.write(1, bytes(range(256)) * 3)",
+    "reads stdin": "import sys; print(sys.stdin.read().upper(), end='')",
+    "asks where it is": """
+import os, sys
+print(os.getcwd(), __file__, __name__, sys.argv, sys.path[0] == os.getcwd(), sys.stdout.isatty())
+print(sys.executable == os.path.realpath(sys.executable) or sys.executable)
+print([folder for folder in sys.path if 'entry' in folder])
+""",
+    "spawns workers": """
+import multiprocessing
+def work(number):
+    return number * number
+if __name__ == '__main__':
+    with multiprocessing.get_context('spawn').Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "forks workers": """
+import multiprocessing
+def work(number):
+    return number * number
+if __name__ == '__main__':
+    with multiprocessing.get_context('fork').Pool(2) as pool:
+        print(pool.map(work, range(5)))
+""",
+    "writes a lot": "print('x' * 79 + '\\n' + 'y' * 5_000_000)",
+    "starts another Python": """
+import subprocess, sys
+print(subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True).stdout)
+""",
+}
+
+
+@pytest.mark.parametrize("script", HARD_CASES.values(), ids=HARD_CASES)
+def test_a_script_runs_as_it_does_alone(script, folder, execute):
+    command = [sys.executable, "script.py", "--lr", "1e-3", "[x]"]
+    alone_in, watched_in = (
+        folder("alone", {"script.py": script}),
+        folder("w", {"script.py": script}),
+    )
+    alone = _run(command, alone_in, b"typed before\n")
+    watched = execute(command, watched_in, b"typed before\n")
+    place = (str(alone_in).encode(), str(watched_in).encode())
+    assert watched.stdout == alone.stdout.replace(*place)
+    # A signal is what a shell makes of it.
+    assert watched.code == (alone.code if alone.code >= 0 else 128 - alone.code)
+    # What came of it follows on stderr.
+    assert watched.stderr.startswith(alone.stderr.replace(*place))
+    assert watched.files == alone.files
+
+
+def test_what_it_writes_is_in_the_log_too(folder, execute, log_dir):
+    execute([sys.executable, "-c", "print('to be found')"], folder("w", {}))
+    records, entry = records_of(log_dir)
+    assert "to be found" in [record.text for record in records if isinstance(record, Output)]
+    assert entry.header.command == (sys.executable, "-c", "print('to be found')")
+    assert entry.header.is_script
+    assert (entry.result.status, entry.result.exit_code) == ("completed", 0)
+
+
+def test_a_loop_that_reports_itself_is_counted_exactly(folder, execute, log_dir):
+    done = execute([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
+    assert (done.code, done.stdout) == (0, b"2560\n")
+    records, entry = records_of(log_dir)
+    batches = [record for record in records if isinstance(record, Batches)]
+    assert sum(sum(record.counted) for record in batches) == 2560
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert [(e.epoch, e.samples, e.steps, e.whole, e.metrics) for e in epochs] == [
+        (0, 1280, 20, True, {"loss": 1.0}),
+        (1, 1280, 20, True, {"loss": 0.5}),
+    ]
+    trainers = [record for record in records if isinstance(record, Trainer)]
+    assert [(trainer.number, trainer.framework, trainer.ended) for trainer in trainers] == [
+        (0, "dlmon", None),
+        (0, "dlmon", True),
+    ]
+    assert [record.name for record in records if isinstance(record, Phase)] == [
+        *("outside training", "compiling", "training", "training", "outside training"),
+    ]
+    assert entry.result.epochs == 2
+
+
+def test_the_same_loop_does_nothing_where_no_monitor_listens(folder):
+    done = _run([sys.executable, "train.py"], folder("w", {"train.py": LOOP}))
+    assert (done.code, done.stdout, done.stderr) == (0, b"2560\n", b"")
+
+
+def test_two_programs_that_train_one_after_another_are_one_session(folder, execute, log_dir):
+    both = f"{sys.executable} train.py && {sys.executable} train.py"
+    execute(["sh", "-c", both], folder("w", {"train.py": LOOP}))
+    records, _ = records_of(log_dir)
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert [(e.epoch, e.trainer) for e in epochs] == [(0, None), (1, None), (2, None), (3, None)]
+
+
+def test_programs_that_train_at_once_have_numbers_and_their_throughput_is_the_sum(
+    folder, execute, log_dir
+):
+    # Each waits for the other, so that neither has ended before the other begins.
+    wait = """
+import os, sys, time
+open(sys.argv[1], "w").close()
+dlmon_begin = time.monotonic()
+"""
+    until = LOOP.replace(
+        "    for epoch in range(2):",
+        "    dlmon.step(0)\n    open(sys.argv[1], 'w').close()\n"
+        "    while not os.path.exists(sys.argv[2]): time.sleep(0.01)\n"
+        "    for epoch in range(2):",
+    )
+    files = {"train.py": wait.replace('open(sys.argv[1], "w").close()\n', "") + until}
+    python = sys.executable
+    both = f"{python} train.py a b & {python} train.py b a; wait"
+    execute(["sh", "-c", both], folder("w", files))
+    records, _ = records_of(log_dir)
+    numbers = {record.trainer for record in records if isinstance(record, Batches)}
+    assert numbers == {None, 1}
+
+
+@pytest.mark.parametrize("name", ["random.py", "keras.py", "json.py", "dlmon/__init__.py"])
+def test_a_module_of_the_scripts_own_folder_is_not_imported_by_us(name, folder, execute):
+    files = {name: "raise SystemExit('imported')", "train.py": "print('ran')"}
+    done = execute([sys.executable, "train.py"], folder("w", files))
+    assert (done.code, done.stdout) == (0, b"ran\n")
+
+
+def test_its_own_sitecustomize_runs_once_and_is_what_is_imported(folder, execute):
+    own = "import sys\nmark = 'own'\nprint('customised', __name__, file=sys.stderr)\n"
+    script = "import sitecustomize; print(sitecustomize.mark, sitecustomize.__file__)"
+    path = folder("w", {"site/sitecustomize.py": own, "train.py": script})
+    command, environment = [sys.executable, "train.py"], {"PYTHONPATH": str(path / "site")}
+    alone = _run(command, path, environment=environment)
+    watched = execute(command, path, environment=environment)
+    assert alone.stdout.startswith(b"own ")
+    assert watched.stdout == alone.stdout
+    # dlmon's own processes are customised by it as well.
+    assert watched.stderr.count(b"customised sitecustomize\n") >= 1
+    assert alone.stderr == b"customised sitecustomize\n"
+
+
+def test_one_that_fails_in_its_sitecustomize_says_what_it_says_alone(folder, execute):
+    path = folder("w", {"site/sitecustomize.py": "import os\nif os.environ.get('FAIL'): 1 / 0\n"})
+    command = ["env", "FAIL=1", sys.executable, "-c", "print('goes on')"]
+    environment = {"PYTHONPATH": str(path / "site")}
+    alone = _run(command, path, environment=environment)
+    watched = execute(command, path, environment=environment)
+    assert b"ZeroDivisionError" in alone.stderr
+    assert watched.stderr.startswith(alone.stderr)
+    assert (watched.code, watched.stdout) == (0, b"goes on\n")
+
+
+def _python(version):
+    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"there is no Python {version} here")
+    return str(found[-1])
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.8"])
+def test_an_older_python_runs_unwatched_and_the_log_says_so(version, folder, execute, log_dir):
+    done = execute([_python(version), "-c", "print(6 * 7)"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"42\n")
+    assert f"Python {version}" in notices_of(log_dir)[0]
+    assert "takes Python 3.10 or newer" in notices_of(log_dir)[0]
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+def test_a_python_that_has_no_dlmon_is_entered(version, folder, execute, log_dir):
+    script = "import sys; print([m for m in sys.modules if 'dlmon' in m], sys.meta_path[0])"
+    done = execute([_python(version), "-c", script], folder("w", {}))
+    assert done.stdout.startswith(b"[] <sitecustomize.")
+    assert done.stderr.count(b"Traceback") == 0
+    (notice,) = notices_of(log_dir)
+    assert notice.startswith("no training was seen: dlmon watches Keras")
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_a_python_that_keeps_us_out_is_named(option, folder, execute, log_dir):
+    done = execute([sys.executable, option, "-c", "print(1)"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"1\n")
+    assert notices_of(log_dir) == [
+        f"no training was seen: {option} keeps dlmon out of the script's Python"
+    ]
+
+
+def test_a_command_that_is_no_python_is_recorded_too(folder, execute, log_dir):
+    done = execute(["sh", "-c", "echo hi; exit 3"], folder("w", {}))
+    assert (done.code, done.stdout) == (3, b"hi\n")
+    (notice,) = notices_of(log_dir)
+    assert "no Python was started" in notice
+    assert records_of(log_dir)[1].result.error == "the script ended with exit code 3"
+
+
+def test_what_it_leaves_running_goes_on(folder, execute):
+    path = folder("w", {})
+    left = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True).pid)"
+    done = execute([sys.executable, "-c", left], path)
+    process = psutil.Process(int(done.stdout))
+    assert process.status() != psutil.STATUS_ZOMBIE
+    process.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ([], "say what to run after --: dlmon exec -- python train.py"),
+        (["no-such-command"], "there is no command no-such-command"),
+        (["./gone.sh"], "./gone.sh is not there"),
+        (["./train.py"], "./train.py can't be run as a command: for a Python script, say python"),
+        (["train.py"], "there is no command train.py: for a Python script, say python train.py"),
+        (["."], "there is no command ."),
+        (["./"], "./ is a directory, and not a command"),
+    ],
+)
+def test_what_can_not_be_started_is_one_sentence(command, sentence, folder, execute, log_dir):
+    done = execute(command, folder("w", {"train.py": ""}))
+    assert (done.code, done.stdout) == (125, b"")
+    text = done.stderr.decode()
+    assert text.startswith(f"dlmon: {sentence}")
+    assert text.count("\n") == 1
+    assert list_sessions(log_dir) == []
+
+
+def test_a_directory_that_is_not_there_is_one_sentence(folder, execute):
+    done = execute(["true"], folder("w", {}), options=["--directory", "nowhere"])
+    assert done.code == 125
+    assert done.stderr.decode().endswith("nowhere is not there\n")
+
+
+def test_json_is_the_result_alone(folder, execute):
+    done = execute([sys.executable, "-c", "print(1)"], folder("w", {}), options=["--json"])
+    result = json.loads(done.stdout)
+    assert (result["status"], result["exit_code"], done.stderr) == ("completed", 0, b"")
+
+
+def test_it_runs_as_often_as_is_asked_and_stops_where_it_fails(folder, execute, log_dir):
+    count = "import os; n = len(os.listdir('.')); open(f'run{n}', 'w'); exit(n == 2)"
+    done = execute([sys.executable, "-c", count], folder("w", {}), options=["--repeat", "5"])
+    assert done.code == 1
+    assert sorted(done.files) == ["run0", "run1", "run2"]
+    assert len(list_sessions(log_dir)) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_is_the_scripts_own(number, folder, log_dir):
+    script = f"""
+import signal, sys, time
+def handle(number, frame):
+    print("got", number, flush=True)
+    sys.exit(5)
+signal.signal({int(number)}, handle)
+open("ready", "w").close()
+time.sleep(60)
+"""
+    path = folder("w", {"script.py": script})
+    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    process = subprocess.Popen(
+        [*words, sys.executable, "script.py"], cwd=path, stdout=subprocess.PIPE
+    )
+    eventually(lambda: (path / "ready").exists(), "the script runs")
+    process.send_signal(number)
+    stdout, _ = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, stdout) == (5, b"got %d\n" % number)
+
+
+def test_one_that_has_a_terminal_writes_to_one(folder, log_dir):
+    master, slave = pty.openpty()
+    script = "import sys, os; print(sys.stdout.isatty(), sys.stderr.isatty(), flush=True)"
+    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    process = subprocess.Popen(
+        [*words, sys.executable, "-c", script],
+        cwd=folder("w", {}),
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        seen += data
+    os.close(master)
+    assert process.wait(DEADLINE_S) == 0
+    assert seen.startswith(b"True True")
+
+
+def test_a_script_outlives_its_supervisor(folder, log_dir):
+    path = folder("w", {})
+    script = "import time; open('ready', 'w').close(); time.sleep(2); open('end', 'w').close()"
+    words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+    process = subprocess.Popen(
+        [*words, sys.executable, "-c", script], cwd=path, stderr=subprocess.PIPE
+    )
+    eventually(lambda: (path / "ready").exists(), "the script runs")
+    (supervisor,) = [
+        child
+        for child in psutil.Process(process.pid).children()
+        if "dlmon.supervisor" in child.cmdline()
+    ]
+    supervisor.kill()
+    _, stderr = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 125
+    assert b"dlmon: " in stderr
+    eventually(lambda: (path / "end").exists(), "the script ends")
+
+
+def test_a_notebooks_process_is_recorded_until_it_ends(folder, log_dir, tmp_path):
+    script = "import dlmon\nprint(dlmon.start('mine'))\n" + LOOP
+    environment = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    done = _run([sys.executable, "-c", script], folder("w", {}), environment=environment)
+    assert done.code == 0
+    logs = tmp_path / "state" / "dlmon" / "sessions"
+    eventually(lambda: records_of(logs)[1].result is not None, "its result")
+    records, entry = records_of(logs)
+    assert entry.header.id.encode() in done.stdout
+    assert [(e.epoch, e.samples) for e in records if isinstance(e, Epoch)] == [(0, 1280), (1, 1280)]
+    assert entry.result.status == "completed"
+
+
+def test_stopping_a_notebooks_session_leaves_its_process_alone(folder, log_dir, tmp_path):
+    script = """
+import dlmon, sys, time
+dlmon.start()
+sys.stdin.read()
+print("still here")
+"""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=folder("w", {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    logs = tmp_path / "state" / "dlmon" / "sessions"
+    eventually(lambda: logs.exists() and list_sessions(logs), "the session")
+    stopped = subprocess.run([*DLMON, "stop", "last"], env=environment, timeout=DEADLINE_S)
+    assert stopped.returncode == 0
+    eventually(lambda: records_of(logs)[1].result is not None, "its result")
+    stdout, _ = process.communicate(b"", timeout=DEADLINE_S)
+    assert (process.returncode, stdout.splitlines()[-1]) == (0, b"still here")
+
+
+def test_nothing_is_left_of_the_socket(folder, execute, tmp_path):
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    execute(
+        [sys.executable, "-c", "1"], folder("w", {}), environment={"XDG_RUNTIME_DIR": str(runtime)}
+    )
+    assert list(runtime.iterdir()) == []

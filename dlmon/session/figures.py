@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dlmon.comparison.compare import cpus_of, usd_per_hour_of
 from dlmon.comparison.sides import (
@@ -18,7 +20,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.records import Result, Status
+from dlmon.records import Result, SessionHeader, Status
 from dlmon.session.follower import SessionFollower
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -160,8 +162,8 @@ def _figures(
         wall=header.wall,
         status=entry.status,
         workload=header.workload,
-        options=options,
-        versions=header.versions,
+        options=_with_command(header),
+        versions={**header.versions, **_framework_of(snapshot)},
         machine=header.machine,
         device=device,
         device_name=(made_of.device_name if made_of else None)
@@ -179,6 +181,19 @@ def _figures(
         valid=valid,
         against={str(doubt): sentence for doubt, sentence in against.items()},
     )
+
+
+def _with_command(header: SessionHeader) -> dict[str, Any]:
+    """Return the options of a run; what a script was given is in its command."""
+    if header.command is None:
+        return header.options
+    return {**header.options, "command": shlex.join(header.command)}
+
+
+def _framework_of(snapshot: Snapshot | None) -> dict[str, Any]:
+    """Return the version of what counts a script's batches, by its name."""
+    trainers = snapshot.trainers if snapshot is not None else ()
+    return {one.trainer.framework: one.trainer.framework_version for one in trainers}
 
 
 def _whole(value: object) -> int | None:

@@ -403,7 +403,8 @@ def _conditions_of_script(snapshot: Snapshot) -> Conditions:
         batch_size=model.batch_size if model else None,
         samples=model.samples_per_epoch if model else None,
         epochs=model.epochs if model else None,
-        precision=model.precision if model else None,
+        # What a script doesn't say is taken to be as it was the last time.
+        precision=(model and model.precision) or "the script's own precision",
     )
 
 

@@ -18,6 +18,7 @@ from dlmon.statistics.claims import Claim
 from dlmon.statistics.ratios import Basis, Ratio
 from tui.formatting import units
 from tui.formatting.account import PART_NAMES
+from workloads.catalog import WORKLOADS
 
 COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
 GAP = 2
@@ -166,7 +167,10 @@ def verdict(comparison: SidesComparison) -> str:
 
 def how_to_know(comparison: SidesComparison) -> str:
     """Return the command that makes the repeats which would decide."""
-    return f"dlmon sweep {comparison.new[0].workload} --repeat 3 for each side"
+    workload = comparison.new[0].workload
+    if workload not in WORKLOADS:
+        return "dlmon exec --repeat 3 -- … for each side"
+    return f"dlmon sweep {workload} --repeat 3 for each side"
 
 
 def _pct(share: float) -> str:

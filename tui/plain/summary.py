@@ -48,6 +48,7 @@ WIDTH_FOR_IDS = 100
 # Of a line of the summary: a log may say anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
+COMMAND = "command"
 SHOWN_GAPS = 3
 
 
@@ -126,7 +127,7 @@ def summary_rows(
     named = (("name", label.name), ("note", label.note))
     rows = [(row, text) for row, text in named if text is not None]
     if snapshot.header.command is not None:
-        rows.append(("command", shlex.join(snapshot.header.command)))
+        rows.append((COMMAND, shlex.join(snapshot.header.command)))
     else:
         rows.append(("workload", snapshot.header.workload))
     if model is not None:

@@ -16,6 +16,7 @@ from tui.formatting.sides import (
     verdict,
 )
 from tui.plain.sides import sides_json
+from tui.plain.summary import COMMAND
 from tui.report.redact import Redaction
 from tui.report.session_report import Row, Table, as_sentence
 
@@ -70,6 +71,7 @@ def compared(
     differences = tuple(
         (text(each.name.replace("_", " ")), text(f"{each.base}, then {each.new}"))
         for each in (*sides.options, *sides.environment)
+        if full or each.name != COMMAND
     )
     if sides.unlike:
         unlike = f"these runs do not compare: {'; '.join(sides.unlike)}"
@@ -101,4 +103,6 @@ def _as_json(sides: SidesComparison, full: bool) -> dict[str, Any]:
         del run["valid"], run["against"]
         if not full:
             del run["log"]
+    if not full:
+        found["options"].pop(COMMAND, None)
     return found

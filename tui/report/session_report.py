@@ -43,7 +43,7 @@ from tui.formatting.comparison import (
 from tui.formatting.machine import identity
 from tui.options.jobs import recorded_options
 from tui.options.option import as_text
-from tui.plain.summary import summary_rows
+from tui.plain.summary import COMMAND, summary_rows
 from tui.report.curves import Mark, SessionCurves
 from tui.report.redact import Redaction
 from workloads.catalog import WORKLOADS
@@ -216,6 +216,7 @@ class _Gathered:
             figures=tuple(
                 (name, text(said))
                 for name, said in summary_rows(self.session, snapshot, self.status, label)
+                if self.full or name != COMMAND
             ),
             per=timed_unit(bars[0].metric) if bars else "",
             bars=tuple(self._bar(row, names) for row in bars),

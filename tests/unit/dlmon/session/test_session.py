@@ -98,9 +98,9 @@ def check(made, now_ns=None):
 
 def check_progress(progress):
     assert 0 <= progress.epoch_fraction <= 1
-    assert 0 <= progress.step
+    assert progress.step >= 0
     assert progress.steps is None or progress.step <= progress.steps
-    assert 0 <= progress.epoch
+    assert progress.epoch >= 0
     assert progress.epochs is None or progress.epoch <= max(0, progress.epochs - 1)
     for left_s in (progress.epoch_left_s, progress.run_left_s):
         assert left_s is None or left_s >= 0

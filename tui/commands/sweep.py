@@ -14,7 +14,8 @@ from tui.commands.candidates import sweep_names, swept_names, variations
 from tui.options.checks import check_name
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
+from tui.options.settings import Settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def sweep(
         elif workload is None:
             raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _new_sweep(workload, texts, settings.run, vary, repeat, directory)
+            run = _new_sweep(workload, texts, settings, vary, repeat, directory)
     except (SweepError, UnreadableOption) as error:
         raise shared.UserError(str(error)) from None
     if plain or as_json or not shared.in_terminal():
@@ -118,7 +119,7 @@ def sweep(
 def _new_sweep(
     workload: str,
     texts: Mapping[str, str | None],
-    configured: RunOptions,
+    settings: Settings,
     vary: Sequence[str],
     repeat: str | None,
     directory: Path,
@@ -129,11 +130,11 @@ def _new_sweep(
 
     seed = new_seed()
     repeats = 1 if repeat is None else read_repeats(repeat)
-    options = read_arguments(texts, configured)
+    options = read_arguments(texts, settings.run)
     problem = check_name(options.name)
     if problem is not None:
         raise shared.UserError(problem)
-    plan = make_plan(workload, options, vary, repeats, seed)
+    plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
     refuse_shared_and_varied(texts, plan)
     return begin_sweep(directory, plan, seed, time.time(), options.name)
 

@@ -228,6 +228,7 @@ class RunOptions:
         check=of_value(check_host),
         unset="this machine",
         scope=Scope.LAUNCH,
+        is_swept=True,
     )
     detach: bool = option(
         default=False,
@@ -304,7 +305,11 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def _of_scope(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name, described in OPTIONS.items() if described.scope >= scope)
+    return tuple(
+        name
+        for name, described in OPTIONS.items()
+        if described.scope >= scope or (described.is_swept and scope >= Scope.SHARED)
+    )
 
 
 SETTINGS, SHARED, VARIED = map(_of_scope, (Scope.SETTING, Scope.SHARED, Scope.VARIED))

@@ -24,7 +24,7 @@ from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
@@ -49,17 +49,25 @@ BATCHES = {"batch_size": [32, 64, 128, 512]}
 DEVICES = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64, 128]}
 
 
+class StillCurrentRun(CurrentRun):
+    """A run whose time stands still."""
+
+    @property
+    def running_for_s(self):
+        return 4.0
+
+
 class StillRun(SweepRun):
     """A sweep whose runs a test makes; it ends when `over` is set."""
 
     def __init__(self, writer):
         super().__init__(writer, make_job=None, refusal=None)
         self.over = asyncio.Event()
-        self.taken_s = 4.0
 
     @property
-    def running_for_s(self):
-        return self.taken_s if self.slot is not None else 0.0
+    def slot(self):
+        """The run that was begun last."""
+        return [*self.current.values()][-1].slot
 
     async def run(self):
         await self.over.wait()
@@ -78,15 +86,17 @@ class StillRun(SweepRun):
     def tell(self, event):
         self._write(event)
 
-    def begin(self, follower):
-        """Let the next run be under way."""
-        self.slot = self.sweep.left()[0]
-        self.follower = follower
+    def begin(self, follower, host=None):
+        """Let the next run of a machine be under way."""
+        plan = self.sweep.plan
+        slot = next(slot for slot in self.sweep.left() if plan.host_of(slot) == host)
+        self.current.pop(host, None)
+        self.current[host] = StillCurrentRun(slot, host, follower)
         if follower is not None:
-            self.tell(Began(self.slot, follower.session.header.id, 0.0))
+            self.tell(Began(slot, follower.session.header.id, 0.0))
 
     def end(self, status=RunStatus.COMPLETED):
-        self.slot = self.follower = None
+        self.current.clear()
         self.tell(Closed(status, 2.0))
         self.over.set()
 
@@ -225,7 +235,7 @@ async def test_the_place_counts_what_can_be_run(make_run, show):
     run.begin(None)
     async with show(run) as shown:
         assert "combination 1 of 2  round 1 of 2" in shown.text
-        run.slot = None
+        run.current.clear()
         run.make(completed(0.5, took_s=8.0), completed(0.5, took_s=8.0))
         run.begin(None)
         await shown.settle()

@@ -83,16 +83,16 @@ def test_a_run_that_has_begun_is_running_until_it_has_ended():
     sweep = Sweep(plan)
     began = Began(plan.order[0], "session", 1.0)
     sweep.fold(began)
-    assert sweep.running == began
+    assert sweep.running == {plan.order[0]: began}
     sweep.fold(Ended(plan.order[0], completed(1.0), 2.0))
-    assert sweep.running is None
+    assert sweep.running == {}
 
 
 def test_a_run_that_the_plan_does_not_know_is_passed_over():
     sweep = Sweep(plan_of({"batch_size": [1, 2]}))
     sweep.fold(Began(Slot(7, 0), "session", 0.0))
     sweep.fold(Ended(Slot(0, 1), completed(1.0), 0.0))
-    assert (sweep.running, sweep.outcomes) == (None, {})
+    assert (sweep.running, sweep.outcomes) == ({}, {})
 
 
 def test_no_time_left_is_shown_before_a_run_has_completed():
@@ -116,8 +116,8 @@ def test_what_runs_has_less_left_the_longer_it_runs():
     first, second = plan.order
     sweep.outcomes[first] = completed(1.0, took_s=10.0)
     sweep.fold(Began(second, "session", 0.0))
-    assert sweep.seconds_left(4.0) == pytest.approx(6.0)
-    assert sweep.seconds_left(40.0) == 0.0
+    assert sweep.seconds_left({second: 4.0}) == pytest.approx(6.0)
+    assert sweep.seconds_left({second: 40.0}) == 0.0
 
 
 def test_a_run_that_completed_has_no_reason():

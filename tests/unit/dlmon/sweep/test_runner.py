@@ -12,6 +12,7 @@ from fakes.sweeps import plan_of
 from dlmon.launch.job import Refused
 from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
+from dlmon.sweep.place import ThisMachine
 from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
@@ -51,7 +52,12 @@ def made(tmp_path):
         else:
             writer = SweepWriter.resume(path, 2.0)
         path = writer.path
-        run = SweepRun(writer, lambda combination: combination, refusal, lambda job: answer(job))
+        run = SweepRun(
+            writer,
+            lambda combination: combination,
+            refusal,
+            lambda host: ThisMachine(lambda job: answer(job)),
+        )
         asyncio.run(run.run())
         assert run.problem is None
         return read_sweep(path)[1]

@@ -254,7 +254,7 @@ def test_a_plan_of_another_version_is_refused(change):
 def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
     taken = {parameter.name for parameter in sweep.params}
     options = {spec.name for spec in fields(RunOptions)}
-    assert options - taken == {"detach", "host", "pcie"}
+    assert options - taken == {"detach", "pcie"}
     assert taken - options == {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii"}
 
 

@@ -238,10 +238,7 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
 
 def left_running_text(host: str, session: str) -> str:
     """Say that a session on another machine could not be stopped, and how it can be."""
-    return (
-        f"{session} may still be running on {host}: dlmon stop --host {host} {session} ends it, "
-        "or --resume goes on with it"
-    )
+    return f"{session} may still run: dlmon stop --host {host} {session} ends it"
 
 
 def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:

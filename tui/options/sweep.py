@@ -14,8 +14,8 @@ from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
-from dlmon.records.sanitize import quoted
-from dlmon.remote.hosts import HostError, hosts_from
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.place import Place, ThisMachine
 from dlmon.sweep.plan import (
@@ -72,6 +72,11 @@ def make_plan(
         SweepError: it can't be, or there is nothing in it that can be run.
     """
     workloads = _workloads(workload)
+    if shared.host is not None and shared.host.startswith(GROUP_MARK):
+        raise SweepError(
+            f"--host names one machine: write --vary host={clean(shared.host, SHOWN_LENGTH)} for "
+            "all those of a group"
+        )
     here = shared.host is None and HOST not in map(varied_key, vary)
     read, expand = partial(_read_value, workloads, here), partial(_expanded, groups or {})
     variations = read_variations(vary, VARIED, read, expand)

@@ -166,9 +166,10 @@ class SweepRunLines(GrowingLines):
         self._shown = [_levels(run, name_cells, self.glyphs) for run in runs]
         self.redraw()
 
-    def show_sentence(self, sentence: str, wrong: bool = False) -> None:
-        """Say something in place of a run."""
-        self._shown = [[(((sentence, BAD if wrong else MUTED),), ())] * _LEVELS]
+    def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
+        """Say something in place of runs."""
+        style = BAD if wrong else MUTED
+        self._shown = [[(((sentence, style),), ())] * _LEVELS for sentence in sentences]
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:

@@ -16,7 +16,13 @@ from textual.message import Message
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
-from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
+from tui.formatting.sweeps import (
+    findings,
+    left_running_text,
+    plan_text,
+    slot_text,
+    table_of,
+)
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
@@ -193,11 +199,12 @@ class SweepScreen(BaseScreen):
     def _paint_run(self) -> None:
         run, line = self._run, self.query_one(SweepRunLines)
         if run.problem is not None:
-            line.show_sentence(run.problem, wrong=True)
+            line.show_sentences([run.problem], wrong=True)
         elif run.ended:
             left = len(run.sweep.left())
             done = "all runs done" if not left else f"{left} left for --resume"
-            line.show_sentence(f"{run.sweep.closed or 'ended'}: {done}; q leaves")
+            ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
+            line.show_sentences([ended, *(left_running_text(*each) for each in run.left_running)])
         elif shown := self._shown_runs():
             line.show_runs(shown)
 

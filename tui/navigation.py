@@ -207,7 +207,9 @@ class NavigatingApp(OtherMachinesApp):
         return self._home_screen()
 
     def report_closed_terminal(self) -> None:
-        """Give the supervisors that will stop with us the reason."""
+        """Give the supervisors that will stop with us the reason, and have other machines stop."""
+        for run in self._sweeps:
+            run.stop()
         for shown in self._shown:
             if shown.launch is not None and shown.needs_us:
                 shown.launch.send(TERMINAL_CLOSED)

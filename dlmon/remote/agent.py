@@ -100,6 +100,8 @@ class Agent:
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
             while line := await asyncio.wait_for(self._requests.readline(), SILENCE_S):
                 self._take(line)
+        # What was asked for last is begun: a viewer that is ended asks for a stop, and is gone.
+        await asyncio.sleep(0)
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -9,6 +9,7 @@ import sys
 import pytest
 from fakes.sessions import DEADLINE_S, eventually, is_alive
 from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, UNREACHABLE
 from dlmon.log.directory import list_sessions
@@ -184,6 +185,32 @@ def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, number)
         eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
         eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
     assert "may still run" not in one.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes, number):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+    with PseudoTerminal(command, laptop.environment) as terminal:
+        pids = [box.wait_until_training() for box in boxes]
+        terminal.process.send_signal(number)
+        assert terminal.process.wait(DEADLINE_S) != DONE
+    for box, pid in zip(boxes, pids, strict=True):
+        eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
+        eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
+
+
+def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+    with PseudoTerminal(command, laptop.environment) as terminal:
+        for box in boxes:
+            box.wait_until_training()
+        terminal.press("s")
+        terminal.wait_for(b"Stop this sweep?")
+        terminal.press("s")
+        terminal.wait_for(b"2 left for --resume")
+        assert [box.statuses for box in boxes] == [[Status.STOPPED], [Status.STOPPED]]
+        terminal.press("q")
+        assert terminal.process.wait(DEADLINE_S) == INTERRUPTED_BY_USER
 
 
 def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes):

@@ -26,8 +26,9 @@ HELP = f"""Run every combination of some options, one after another; one table, 
 WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
 for all runs. A run that was steady for less than
 {LEAST_TIME_IN_SWEEP_S:g} seconds continues for more epochs, so that it has a result (--seconds).
-Runs are made one at a time, in a balanced order that is recorded. A combination that can't be run,
-or for which memory runs out, gets a row that says so, and the sweep continues.
+Runs are made one at a time, in a balanced order that is recorded; only different hosts run at once.
+A combination that can't be run, or for which memory runs out, gets a row that says so, and the
+sweep continues.
 
 \b
 Which batch size is the fastest, and where does memory run out?
@@ -46,6 +47,9 @@ Is a TensorFlow that was compiled for this CPU faster, and is that sure?
 Which backend is the fastest at training, at gradients alone, and at inference?
   dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
       --vary mode=train,gradients,inference
+\b
+Which of my machines is the fastest?
+  dlmon sweep cifar10-cnn --vary host=gpu1,gpu2,lab@gpu3 --python /opt/tf/bin/python
 \b
 How fast is every workload on this machine?
   dlmon sweep ALL --steps 100

@@ -141,14 +141,7 @@ class SweepFindings(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        lines: list[str] = []
-        for sentence in self._sentences:
-            lines += wrapped(sentence, width, max(1, height - len(lines)), self.ellipsis)
-        rows: list[TextRow] = [((line, PLAIN),) for line in lines[:height]]
-        if len(lines) > height and rows:
-            more = f" {self.ellipsis} {len(lines) - height} more"
-            rows[-1] = joined(rows[-1], ((more, MUTED),), width, self.ellipsis)
-        return rows
+        return _rows_of(self._sentences, PLAIN, width, height, self.ellipsis)
 
 
 class SweepRunLines(GrowingLines):
@@ -159,31 +152,49 @@ class SweepRunLines(GrowingLines):
 
     _shown: Sequence[Sequence[tuple[TextRow, TextRow]]] = ()
     """What stands left and right in each row, at each level of detail."""
+    _sentences: Sequence[str] = ()
+    _style: tuple[str, ...] = MUTED
 
     def show_runs(self, runs: Sequence[ShownRun]) -> None:
         """Show runs, their names one below the other."""
         name_cells = max((cell_len(run.name) for run in runs), default=0)
-        self._shown = [_levels(run, name_cells, self.glyphs) for run in runs]
+        self._shown, self._sentences = [_levels(run, name_cells, self.glyphs) for run in runs], ()
         self.redraw()
 
     def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
         """Say something in place of runs."""
-        style = BAD if wrong else MUTED
-        self._shown = [[(((sentence, style),), ())] * _LEVELS for sentence in sentences]
+        self._sentences, self._style = sentences, BAD if wrong else MUTED
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return as much as there is room for, of all runs the same."""
+        if self._sentences:
+            return _rows_of(self._sentences, self._style, width, height, self.ellipsis)
         rows = [run[-1] for run in self._shown]
         for level in zip(*self._shown, strict=True):
             if all(row_width(left) + APART + row_width(right) <= width for left, right in level):
                 rows = list(level)
                 break
         drawn = [joined(left, right, width, self.ellipsis) for left, right in rows[:height]]
-        if len(rows) > height and drawn:
-            more = f" {self.ellipsis} {len(rows) - height} more"
-            drawn[-1] = joined(drawn[-1], ((more, MUTED),), width, self.ellipsis)
-        return drawn
+        return _with_rest(drawn, len(rows) - len(drawn), width, self.ellipsis)
+
+
+def _rows_of(
+    sentences: Sequence[str], style: tuple[str, ...], width: int, height: int, ellipsis: str
+) -> list[TextRow]:
+    """Return sentences one below the other, broken between words."""
+    lines: list[str] = []
+    for sentence in sentences:
+        lines += wrapped(sentence, width, max(1, height - len(lines)), ellipsis)
+    rows: list[TextRow] = [((line, style),) for line in lines[:height]]
+    return _with_rest(rows, len(lines) - len(rows), width, ellipsis)
+
+
+def _with_rest(rows: list[TextRow], more: int, width: int, ellipsis: str) -> list[TextRow]:
+    """Say in the last row how many there was no room for."""
+    if more and rows:
+        rows[-1] = joined(rows[-1], ((f" {ellipsis} {more} more", MUTED),), width, ellipsis)
+    return rows
 
 
 def _levels(run: ShownRun, name_cells: int, glyphs: Glyphs) -> list[tuple[TextRow, TextRow]]:

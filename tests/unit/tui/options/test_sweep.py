@@ -109,7 +109,7 @@ def test_an_option_that_is_given_and_varied_is_refused():
 def test_the_help_shows_sweeps_that_can_be_made():
     lines = HELP.replace("\\\n", " ").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("  dlmon sweep ")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for _, _, workload, *arguments in commands:
         pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
         vary = [text for flag, text in pairs if flag == "--vary"]

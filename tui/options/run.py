@@ -220,7 +220,7 @@ class RunOptions:
         label="Host",
         hint="another machine, by ssh",
         help="Another machine to train on, which ssh reaches: nothing has to be installed there "
-        "but a Python with Keras (--python), and it goes on without us.",
+        "but a Python with Keras (--python). What dlmon run starts there goes on without us.",
         explanation="Another machine to train on, by the name that ssh knows it by. Nothing has to "
         "be installed there but a Python that has Keras; the training goes on when dlmon is "
         "closed.",

@@ -43,19 +43,20 @@ def print_exit_message(follower: SessionFollower, *, stops: bool) -> None:
 
 
 def print_sweep_exit_message(run: SweepRun) -> None:
-    """Print what a sweep found, and how to go on with what is left of it; release its lock."""
+    """Print what a sweep found, what went wrong, and how to go on with what is left of it."""
     from dlmon.log.label import read_label
     from tui.formatting import units
     from tui.formatting.sessions import called
-    from tui.formatting.sweeps import findings
+    from tui.formatting.sweeps import findings, left_running_text
 
-    run.release()
     sweep, left = run.writer.header.id, len(run.sweep.left())
     name = called(sweep, read_label(run.writer.path))
     for sentence in findings(run.sweep):
         print(sentence)
-    if run.problem is not None:
-        print(f"dlmon: {clean(run.problem)}", file=sys.stderr)
+    problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
+    for problem in [*problems, run.problem]:
+        if problem is not None:
+            print(f"dlmon: {clean(problem)}", file=sys.stderr)
     if left:
         print(f"{name} has {units.counted(left, 'run')} left: dlmon sweep --resume {sweep}")
     else:

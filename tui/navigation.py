@@ -52,6 +52,8 @@ _READING = "reading"
 
 _FIRST_SCREEN = 0
 
+_SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
+
 
 def _follow(log: Path, launch: Lifeline | None = None) -> SessionFollower:
     from dlmon.session.follower import SessionFollower
@@ -205,7 +207,9 @@ class NavigatingApp(OtherMachinesApp):
         return self._home_screen()
 
     def report_closed_terminal(self) -> None:
-        """Give the supervisors that will stop with us the reason."""
+        """Give the supervisors that will stop with us the reason, and have other machines stop."""
+        for run in self._sweeps:
+            run.stop()
         for shown in self._shown:
             if shown.launch is not None and shown.needs_us:
                 shown.launch.send(TERMINAL_CLOSED)
@@ -245,7 +249,26 @@ class NavigatingApp(OtherMachinesApp):
         return self._sweep_screen
 
     def on_sweep_screen_session_requested(self, message: SweepScreen.SessionRequested) -> None:
-        self._open(message.log)
+        if message.host is None:
+            self._open(message.log)
+        elif message.is_running or not self._open_copy(message.host, message.session):
+            from dlmon.remote.start import RemoteStart
+
+            self.open_remote(RemoteStart(message.host, message.session))
+
+    def _open_copy(self, host: str, session: str) -> bool:
+        """Show the copy of another machine's session that is over; return whether there is one."""
+        from dlmon.log.folder import log_of
+        from dlmon.remote.mirror import mirror_directory
+
+        try:
+            copy = log_of(mirror_directory(host) / session)
+        except LogError:
+            return False
+        if not copy.is_file():
+            return False
+        self._open(copy)
+        return True
 
     def on_sweep_screen_left(self, message: SweepScreen.Left) -> None:
         """Close a sweep: back to where it was opened from, else out."""
@@ -294,7 +317,7 @@ class NavigatingApp(OtherMachinesApp):
         seed = new_seed()
 
         def plan_of(vary: list[str], repeats: int) -> Plan:
-            return make_plan(workload.name, options, vary, repeats, seed)
+            return make_plan(workload.name, options, vary, repeats, seed, self.settings.hosts)
 
         def start(plan: Plan | None) -> None:
             if plan is None or self._is_busy():
@@ -325,6 +348,9 @@ class NavigatingApp(OtherMachinesApp):
             from dlmon.remote.start import RemoteStart
             from tui.options.jobs import make_job
 
+            if self._sweep_runs and options.host in self._swept_hosts:
+                self.show_error(_SWEEP_RUNS)
+                return
             job = make_job(workload, directory, options)
             self.open_remote(RemoteStart(options.host, log_dir=options.log_dir, job=job))
             return
@@ -344,7 +370,8 @@ class NavigatingApp(OtherMachinesApp):
         if self._starting is not None:
             return True
         if self._sweep_runs:
-            self.show_error("the sweep is still running: another run would distort its figures")
+            here = None in self._swept_hosts
+            self.show_error(_SWEEP_RUNS if here else "the sweep is still running: stop it first")
             return True
         running = next((shown for shown in self._shown if shown.needs_us), None)
         if running is None:
@@ -671,6 +698,15 @@ class NavigatingApp(OtherMachinesApp):
     @property
     def _sweep_runs(self) -> bool:
         return self._sweep is not None and not self._sweep.ended
+
+    @property
+    def _swept_hosts(self) -> tuple[str | None, ...]:
+        """The machines on which the sweep makes its runs; None is this one."""
+        return () if self._sweep is None else self._sweep.sweep.plan.hosts
+
+    async def on_unmount(self) -> None:
+        """Stop what the sweeps still run, wherever that is."""
+        await asyncio.gather(*(run.close() for run in self._sweeps))
 
 
 def _exit_code(shown: ShownSession) -> int:

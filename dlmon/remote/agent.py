@@ -54,6 +54,8 @@ Answers = AsyncIterator[Answer]
 # Escaped, a chunk has to fit into the longest line that a viewer takes.
 CHUNK_BYTES = 128 * 1024
 POLL_S = 0.25
+# A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
+LOOK_FOR_END_S, LOOKS_FOR_END = 0.05, 200
 # A viewer asks something at least every few seconds; one that is silent so long is gone, though
 # its connection may look alive from here.
 SILENCE_S = 120.0
@@ -61,11 +63,17 @@ LONGEST_REQUEST_BYTES = 1 << 20
 
 
 class RequestError(Exception):
-    """A request that can't be followed: one sentence, and the exit code."""
+    """A request that can't be followed: one sentence, and the exit code.
 
-    def __init__(self, message: str, exit_code: int = WRONG_ARGUMENTS) -> None:
+    `permanent` says that this machine lacks what was asked for.
+    """
+
+    def __init__(
+        self, message: str, exit_code: int = WRONG_ARGUMENTS, permanent: bool = False
+    ) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.permanent = permanent
 
 
 class Agent:
@@ -92,6 +100,8 @@ class Agent:
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError, ValueError):
             while line := await asyncio.wait_for(self._requests.readline(), SILENCE_S):
                 self._take(line)
+        # What was asked for last is begun: a viewer that is ended asks for a stop, and is gone.
+        await asyncio.sleep(0)
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -119,9 +129,12 @@ class Agent:
                 await self._send({"id": number, **answer})
             await self._send({"id": number, "end": True})
         except (RequestError, NoSuchLog, LogError, OSError, TypeError, ValueError) as error:
-            code = error.exit_code if isinstance(error, RequestError) else WRONG_ARGUMENTS
+            code, permanent = WRONG_ARGUMENTS, False
+            if isinstance(error, RequestError):
+                code, permanent = error.exit_code, error.permanent
+            refused = {"error": str(error), "code": code, "permanent": permanent}
             with contextlib.suppress(ConnectionError):
-                await self._send({"id": number, "error": str(error), "code": code})
+                await self._send({"id": number, **refused})
 
     async def _send(self, answer: Answer) -> None:
         record = answer.pop("record", None)
@@ -269,13 +282,13 @@ async def _follow(
     digest: str = "",
     log_dir: str | None = None,
 ) -> Answers:
-    """Yield a session's log as it grows, and how it stands; until it is over.
+    """Yield a session's log as it grows, and how it stands; until nothing of it runs any more.
 
     Where the log is at a place as it is known to have been, it is sent from there on, else from
     its start. A log that goes on in another file is followed there: `file` names it.
     """
     (path,) = _meant(session, _directory(log_dir))[-1:]
-    log = LogFollower(path)
+    log, pid = LogFollower(path), None
     at = offset if file == path.name and log.knows(Place(offset, checked, digest)) else 0
     sent_label: Label | None = None
     sent: Answer = {}
@@ -283,7 +296,8 @@ async def _follow(
     try:
         while True:
             # The status first: what was written before the lock was dropped is sent now.
-            status = read_entry(path).status
+            entry = read_entry(path)
+            status, pid = entry.status, entry.pid or pid
             following = next_log(path)
             while data := log.read_bytes(at, CHUNK_BYTES):
                 yield {"at": at, "text": data.decode("latin-1")}
@@ -303,10 +317,23 @@ async def _follow(
                 sent = now
                 yield now
             if status != Status.RUNNING:
-                return
+                break
             await asyncio.sleep(POLL_S)
     finally:
         log.close()
+    for _ in range(LOOKS_FOR_END if pid is not None else 0):
+        if not _runs(pid):
+            return
+        await asyncio.sleep(LOOK_FOR_END_S)
+
+
+def _runs(pid: int | None) -> bool:
+    """Return whether a process of ours still runs; one that waits to be collected does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 async def _launch(job: dict[str, Any]) -> Answers:
@@ -316,11 +343,13 @@ async def _launch(job: dict[str, Any]) -> Answers:
         if asked.options.get("python") is None and importlib.util.find_spec("keras") is None:
             raise RequestError(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "
-                "with --python PATH"
+                "with --python PATH",
+                permanent=True,
             )
         asked = replace(asked, command=tuple(python_command("workloads")))
     directory = _directory(asked.log_dir or None)
-    started = launch(replace(asked, log_dir=str(directory), outlives_viewer=True))
+    # It outlives us once the viewer is to know of it: by a word.
+    started = launch(replace(asked, log_dir=str(directory), outlives_viewer=False))
     try:
         answer = await asyncio.to_thread(started.answer)
     except asyncio.CancelledError:
@@ -328,7 +357,7 @@ async def _launch(job: dict[str, Any]) -> Answers:
         started.release()
         raise
     if isinstance(answer, Refused):
-        raise RequestError(answer.reason, answer.exit_code)
+        raise RequestError(answer.reason, answer.exit_code, answer.permanent)
     started.send("detach")
     started.release()
     yield asdict(answer)

@@ -41,11 +41,15 @@ _RAW = {"text", "record", "header", "result"}
 
 
 class RefusedRequest(Exception):
-    """A request that the box can't follow: its sentence, and the exit code."""
+    """A request that the box can't follow: its sentence, and the exit code.
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    `permanent` says that it lacks what was asked for, which another try would not change.
+    """
+
+    def __init__(self, message: str, exit_code: int, permanent: bool = False) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+        self.permanent = permanent
 
 
 @record(frozen=True)
@@ -109,7 +113,8 @@ class Connection:
             while True:
                 answer = await arrived.get()
                 if "error" in answer:
-                    raise RefusedRequest(f"{self.host}: {answer['error']}", _code_of(answer))
+                    message, permanent = f"{self.host}: {answer['error']}", answer.get("permanent")
+                    raise RefusedRequest(message, _code_of(answer), permanent is True)
                 if "lost" in answer:
                     assert self.lost is not None
                     raise self.lost

@@ -34,6 +34,16 @@ class RemoteFollower(SessionFollower):
         """The connection to its host."""
         return self._mirror.link
 
+    @property
+    def failure(self) -> str | None:
+        """Why its log can't be copied any further, whatever becomes of the connection."""
+        return self._mirror.problem
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of the session runs any more."""
+        return self._mirror.is_gone
+
     def status_without_result(self) -> Status:
         # What was copied until the connection was lost says nothing of what became of it since.
         return self._mirror.status or Status.RUNNING

@@ -78,6 +78,8 @@ class Mirror:
         self.exit_code = FAILED
         self.refusal: str | None = None
         """Why the session could not be stopped."""
+        self.is_gone = False
+        """Whether nothing of the session runs any more."""
         self._session = listed.session
         self._log_dir = log_dir
         self._size = listed.size
@@ -179,6 +181,8 @@ class Mirror:
             self.status = Status(str(answer["status"]))
             loss = answer.get("loss")
             self.loss = None if loss is None else str(loss)
+        elif "end" in answer:
+            self.is_gone = True
 
     def _fail(self, problem: str, exit_code: int) -> None:
         self.problem, self.exit_code = problem, exit_code

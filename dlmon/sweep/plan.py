@@ -22,6 +22,8 @@ from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.statistics.repeats import METRICS
 
 MAX_RUNS = 10_000
+HOST = "host"
+"""The option that says on which machine a run is made."""
 
 _LEADING_ZERO = re.compile(r"0\d+", re.ASCII)
 # What stands before the comma of a number that is written as 1,024.
@@ -75,6 +77,21 @@ class Plan:
     def varied(self) -> tuple[str, ...]:
         return tuple(variation.key for variation in self.variations)
 
+    def host_of(self, slot: Slot) -> str | None:
+        """Return the machine on which a run is made, as ssh knows it; None for this one."""
+        return self._hosts[slot.combination]
+
+    @property
+    def hosts(self) -> tuple[str | None, ...]:
+        """The machines on which runs are made, each once, in the order they were given."""
+        return tuple(dict.fromkeys(self._hosts))
+
+    @cached_property
+    def _hosts(self) -> tuple[str | None, ...]:
+        """The machine of each combination."""
+        named = [c.varied.get(HOST, self.options.get(HOST)) for c in self.combinations]
+        return tuple(None if host is None else f"{host}" for host in named)
+
     def check(self) -> None:
         """Check that the order holds every run once.
 
@@ -112,7 +129,25 @@ def plan_of(header: SweepHeader) -> Plan:
     return plan
 
 
-def read_variation(text: str, keys: Sequence[str], read: Callable[[str, str], Value]) -> Variation:
+Expand = Callable[[str, Sequence[str]], Sequence[str]]
+"""Returns the texts of values that those of an option stand for."""
+
+
+def _as_they_are(key: str, texts: Sequence[str]) -> Sequence[str]:
+    return texts
+
+
+def varied_key(text: str) -> str:
+    """Return the option that a text of `--vary` names, whether there is one of that name or not."""
+    return text.partition("=")[0].strip().lstrip("-").replace("-", "_")
+
+
+def read_variation(
+    text: str,
+    keys: Sequence[str],
+    read: Callable[[str, str], Value],
+    expand: Expand = _as_they_are,
+) -> Variation:
     """Read what `--vary` says, such as batch_size=32,64,128.
 
     Args:
@@ -120,15 +155,17 @@ def read_variation(text: str, keys: Sequence[str], read: Callable[[str, str], Va
         keys: the options that can be varied.
         read: turns a key and the text of a value into the value; raises
             SweepError where it can't be read.
+        expand: turns a key and the texts of its values into all texts that they stand for; raises
+            SweepError where they stand for none.
 
     Raises:
         SweepError: not of that form, no such option, or a value twice, empty,
             unreadable or written with a comma in it.
     """
-    name, equals, listed = text.partition("=")
+    _, equals, listed = text.partition("=")
     if not equals:
         raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
-    key = name.strip().lstrip("-").replace("-", "_")
+    key = varied_key(text)
     if key not in keys:
         raise SweepError(_unknown_key(key, keys))
     texts = listed.split(",")
@@ -144,7 +181,7 @@ def read_variation(text: str, keys: Sequence[str], read: Callable[[str, str], Va
                 f"--vary {key} has blanks around {quoted(text.strip())}: leave them out"
             )
     _refuse_leading_zeros(key, texts)
-    values = tuple(read(key, part) for part in texts)
+    values = tuple(read(key, part) for part in expand(key, texts))
     for index, value in enumerate(values):
         if value in values[:index]:
             raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
@@ -167,14 +204,17 @@ def _refuse_leading_zeros(key: str, texts: Sequence[str]) -> None:
 
 
 def read_variations(
-    texts: Sequence[str], keys: Sequence[str], read: Callable[[str, str], Value]
+    texts: Sequence[str],
+    keys: Sequence[str],
+    read: Callable[[str, str], Value],
+    expand: Expand = _as_they_are,
 ) -> tuple[Variation, ...]:
-    """Read all that `--vary` says.
+    """Read all that `--vary` says, each as `read_variation` does.
 
     Raises:
         SweepError: one of them is wrong, or two vary the same option.
     """
-    variations = tuple(read_variation(text, keys, read) for text in texts)
+    variations = tuple(read_variation(text, keys, read, expand) for text in texts)
     varied = [variation.key for variation in variations]
     for index, key in enumerate(varied):
         if key in varied[:index]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -33,26 +34,25 @@ class Sweep:
     Attributes:
         outcomes: how runs ended.
         sessions: which run each session was, by its id; also of those that were made again.
-        running: the run that has begun and not ended; None between two.
+        running: the runs that have begun and not ended: one on each machine at most.
         closed: completed or stopped once it went no further; None before.
     """
 
     plan: Plan
     outcomes: dict[Slot, Outcome] = field(default_factory=dict)
     sessions: dict[str, Slot] = field(default_factory=dict)
-    running: Began | None = None
+    running: dict[Slot, Began] = field(default_factory=dict)
     closed: Status | None = None
 
     def fold(self, event: Record) -> None:
         """Take what its log says next; runs that the plan doesn't know are passed over."""
         match event:
             case Began(slot=slot) if slot in self._slots:
-                self.running = event
+                self.running[slot] = event
                 self.sessions[event.session] = slot
             case Ended(slot=slot, outcome=outcome) if slot in self._slots:
                 self.outcomes[slot] = outcome
-                if self.running is not None and self.running.slot == slot:
-                    self.running = None
+                self.running.pop(slot, None)
             case Resumed():
                 self.closed = None
                 self._forget_what_never_began()
@@ -84,35 +84,41 @@ class Sweep:
         outcome = self.outcomes.get(slot)
         return outcome is not None and outcome.status != RunStatus.NOT_RUN
 
-    def seconds_left(self, running_for_s: float = 0.0) -> float | None:
+    def seconds_left(
+        self,
+        running_for_s: Mapping[Slot, float] | None = None,
+        without: Collection[str | None] = (),
+    ) -> float | None:
         """Return how long the rest will take, None before any run has completed.
 
-        A run takes as long as the earlier ones of its combination, else of its
-        workload, else of all.
+        A run takes as long as the earlier ones of its combination, else of its workload on its
+        machine, else of its workload, else of all. The machines work side by side.
 
         Args:
-            running_for_s: how long the run that has begun has taken.
+            running_for_s: how long the runs that have begun have taken.
+            without: the machines on which no run will be made.
         """
-
-        def groups(slot: Slot) -> tuple[int | str | None, ...]:
-            """Return the keys of the runs like this one, those of its combination first."""
-            return slot.combination, self.plan.combinations[slot.combination].workload, None
-
-        known: dict[int | str | None, list[float]] = {}
+        known: dict[object, list[float]] = {}
         for slot, outcome in self.outcomes.items():
             if outcome.took_s is not None and outcome.status == RunStatus.COMPLETED:
-                for key in groups(slot):
+                for key in self._like(slot):
                     known.setdefault(key, []).append(outcome.took_s)
         if not known:
             return None
-        total = 0.0
+        totals = {host: 0.0 for host in self.plan.hosts if host not in without}
         for slot in self.left():
-            took_s = next(known[key] for key in groups(slot) if key in known)
-            takes_s = sum(took_s) / len(took_s)
-            if self.running is not None and self.running.slot == slot:
-                takes_s = max(0.0, takes_s - running_for_s)
-            total += takes_s
-        return total
+            host = self.plan.host_of(slot)
+            if host in totals:
+                took_s = next(known[key] for key in self._like(slot) if key in known)
+                takes_s = sum(took_s) / len(took_s)
+                done_s = (running_for_s or {}).get(slot, 0.0) if slot in self.running else 0.0
+                totals[host] += max(0.0, takes_s - done_s)
+        return max(totals.values(), default=0.0)
+
+    def _like(self, slot: Slot) -> tuple[object, ...]:
+        """Return the keys of the runs like this one, those that are most like it first."""
+        workload = self.plan.combinations[slot.combination].workload
+        return slot.combination, (workload, self.plan.host_of(slot)), workload, None
 
     @cached_property
     def _slots(self) -> frozenset[Slot]:

@@ -14,7 +14,7 @@ from statistics import median
 
 from dlmon.records import Outcome, Result, RunStatus, Slot, Value, Variation
 from dlmon.statistics.repeats import Spread, spread_of_repeats, time_of
-from dlmon.sweep.plan import Combination
+from dlmon.sweep.plan import HOST, Combination
 from dlmon.sweep.progress import Sweep
 
 # Where the runs of a combination ended differently, its status is the first of these.
@@ -32,7 +32,7 @@ SAME_WORK = ("mode",)
 """What a sample takes is compared only where these are the same: a forward pass does less."""
 
 # These options' values say by themselves what they are.
-_SELF_EXPLANATORY = ("device", "precision", "mode", "backend")
+_SELF_EXPLANATORY = ("device", "precision", "mode", "backend", HOST)
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,53 @@
-"""Make the runs of a sweep, one session after another, never two at once."""
+"""Make the runs of a sweep: on each machine one after another, on different machines at once."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
-from dlmon.exit_codes import DONE, FAILED
-from dlmon.launch.job import Job, Started
-from dlmon.launch.lifeline import Lifeline, launch
+from dlmon.exit_codes import DONE, FAILED, UNREACHABLE
+from dlmon.launch.job import Job, Refused, Started
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LogError, log_directory_of, log_of
 from dlmon.records import Began, Closed, Ended, Event, Outcome, RunStatus, Slot, Status
 from dlmon.session.follower import SessionFollower
-from dlmon.stop import BY_SWEEP
 from dlmon.sweep.log import SweepWriter
+from dlmon.sweep.place import Place, ThisMachine
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import Sweep, outcome_of
 
 POLL_S = 0.2
-# A supervisor ends its sensors after the session; one that hangs is waited for 10 s.
-_LOOK_FOR_END_S, _LOOKS_FOR_END = 0.05, 200
+
+Done = TypeVar("Done")
+
+
+def _this_machine(host: str | None) -> Place:
+    return ThisMachine()
+
+
+@dataclass
+class CurrentRun:
+    """A run that is being made.
+
+    Attributes:
+        slot: which one.
+        host: the machine that it is on, as ssh knows it; None for this one.
+        follower: its session; None before that has begun.
+        begun_at: when it was launched, by CLOCK_MONOTONIC.
+    """
+
+    slot: Slot
+    host: str | None
+    follower: SessionFollower | None = None
+    begun_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def running_for_s(self) -> float:
+        return time.monotonic() - self.begun_at
 
 
 class SweepRun:
@@ -31,8 +57,8 @@ class SweepRun:
         writer: the sweep's file, which this takes over and closes.
         make_job: returns the job of a combination.
         refusal: says why a combination can't be run, None where it may.
-        start: starts a supervisor.
-        poll_s: how often the session that runs is looked at.
+        place_of: returns the machine that a host names.
+        poll_s: how often the sessions that run are looked at.
     """
 
     def __init__(
@@ -40,28 +66,30 @@ class SweepRun:
         writer: SweepWriter,
         make_job: Callable[[Combination], Job],
         refusal: Callable[[Combination], str | None],
-        start: Callable[[Job], Lifeline] = launch,
+        place_of: Callable[[str | None], Place] = _this_machine,
         poll_s: float = POLL_S,
     ) -> None:
         self.writer = writer
-        self.follower: SessionFollower | None = None
-        """The session that runs, None between two."""
-        self.slot: Slot | None = None
-        """The current run, from before its session has started."""
+        self.current: dict[str | None, CurrentRun] = {}
+        """The runs that are being made, by the machine, from before their sessions have started."""
+        self.connecting: list[str] = []
+        """The machines that are still to be reached."""
+        self.unreached: dict[str, str] = {}
+        """The machines that can't be used any more, and why."""
         self.problem: str | None = None
         """Why the sweep could not go on."""
         self.ended = False
         self.stopping = False
-        """Whether the current run was asked to stop."""
+        """Whether the current runs were asked to stop."""
         self.on_event: Callable[[Event], None] | None = None
         """Called with each event once it is recorded."""
         self._make_job = make_job
         self._refusal = refusal
-        self._start = start
+        self._place_of = place_of
         self._poll_s = poll_s
-        self._lifeline: Lifeline | None = None
-        self._begun_at = 0.0
+        self._places: dict[str | None, Place] = {}
         self._stop_after_run = False
+        self._changed = asyncio.Event()
 
     @property
     def sweep(self) -> Sweep:
@@ -69,12 +97,14 @@ class SweepRun:
 
     @property
     def directory(self) -> Path:
-        """Where the sessions lie, and the sweep beside them."""
+        """Where the sessions of this machine lie, and the sweep beside them."""
         return log_directory_of(self.writer.path)
 
     @property
-    def running_for_s(self) -> float:
-        return time.monotonic() - self._begun_at if self.slot is not None else 0.0
+    def seconds_left(self) -> float | None:
+        """How long what is left will take, None before any run has completed."""
+        running_for_s = {run.slot: run.running_for_s for run in self.current.values()}
+        return self.sweep.seconds_left(running_for_s, self.unreached)
 
     @property
     def stops_after_run(self) -> bool:
@@ -82,54 +112,67 @@ class SweepRun:
         return self._stop_after_run or self.stopping
 
     @property
+    def left_running(self) -> list[tuple[str, str]]:
+        """The sessions that may go on though they should not, each with its machine."""
+        places = self._places.values()
+        return [(p.host, p.left_running) for p in places if p.host and p.left_running]
+
+    @property
     def exit_code(self) -> int:
-        """Done when any combination ran, failed when none did or the sweep could not go on."""
+        """Done when any combination ran, failed when none did or the sweep could not go on.
+
+        Where none ran because no machine could be reached, that is what it says.
+        """
         ran = any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values())
-        return DONE if ran and self.problem is None else FAILED
+        if ran and self.problem is None:
+            return DONE
+        nowhere = bool(self._places) and self._places.keys() == self.unreached.keys()
+        return UNREACHABLE if nowhere and self.problem is None else FAILED
 
     async def run(self) -> None:
         """Make all runs that are left, or those until it is stopped; `problem` says what failed."""
         try:
             self._take_over()
-            for slot in self.sweep.left():
-                if self.stops_after_run:
-                    break
-                await self._make(slot)
+            await self._make_all()
             status = Status.STOPPED if self.sweep.left() else Status.COMPLETED
             self._write(Closed(status, time.time()))
         except (LogError, SweepError, OSError) as error:
             self.problem = str(error)
         finally:
-            self.release()
+            await self.close()
             self.writer.close()
             self.ended = True
 
     def stop(self) -> None:
+        """Stop all runs, wherever they are made, and begin no other."""
         self.stopping = True
-        if self._lifeline is not None:
-            self._lifeline.send(BY_SWEEP)
+        self._changed.set()
+        for place in self._places.values():
+            place.stop()
 
     def stop_after_run(self, stop: bool = True) -> None:
-        """Let the current run be the last one, or take that back."""
+        """Let the current runs be the last ones, or take that back."""
         self._stop_after_run = stop
+        self._changed.set()
 
-    def release(self) -> None:
-        """Let go of the session that runs; that stops it."""
-        if self._lifeline is not None:
-            self._lifeline.release()
+    async def close(self) -> None:
+        """Let go of all machines; what still runs there is stopped."""
+        await asyncio.gather(*(place.close() for place in self._places.values()))
 
     def _take_over(self) -> None:
-        """Take the end of a run that nobody was there to see, and settle what can't be run.
+        """Take the end of runs that nobody was there to see, and settle what can't be run.
+
+        A run on another machine is taken up there, for it may go on.
 
         Raises:
-            SweepError: the session of that run still runs.
+            SweepError: the session of one on this machine still runs.
         """
-        began = self.sweep.running
-        if began is not None:
-            self._write(Ended(began.slot, self._outcome_of_orphan(began), time.time()))
+        for slot, began in list(self.sweep.running.items()):
+            if self.sweep.plan.host_of(slot) is None:
+                self._write(Ended(slot, self._outcome_of_orphan(began), time.time()))
         for slot in self.sweep.left():
             reason = self._refusal(self.sweep.plan.combinations[slot.combination])
-            if reason is not None:
+            if reason is not None and slot not in self.sweep.running:
                 self._write(Ended(slot, Outcome(RunStatus.IMPOSSIBLE, reason), time.time()))
 
     def _outcome_of_orphan(self, began: Began) -> Outcome:
@@ -145,43 +188,131 @@ class SweepRun:
         took_s = entry.result.wall_s if entry.result is not None else None
         return outcome_of(entry.result, began.session, took_s)
 
-    async def _make(self, slot: Slot) -> None:
-        """Make one run, from its launch to its end."""
-        combination = self.sweep.plan.combinations[slot.combination]
-        self.slot, self._begun_at = slot, time.monotonic()
-        self._lifeline = started = self._start(self._make_job(combination))
-        answer = await asyncio.to_thread(started.answer)
-        if isinstance(answer, Started):
-            self._write(Began(slot, answer.session, time.time()))
-            outcome = await self._follow(Path(answer.log), answer.session)
-            self._write(Ended(slot, outcome, time.time()))
-        elif not self.stopping:
-            status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
-            self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
-        started.release()
-        await self._end_of(started)
-        self._lifeline, self.slot = None, None
-
-    async def _follow(self, log: Path, session: str) -> Outcome:
-        self.follower = follower = SessionFollower(log, launch=self._lifeline)
+    async def _make_all(self) -> None:
+        """Make the runs of all machines; where one of them can't be recorded, make no other."""
+        left: dict[str | None, list[Slot]] = {}
+        for slot in self.sweep.left():
+            left.setdefault(self.sweep.plan.host_of(slot), []).append(slot)
+        for host in left:
+            self._places[host] = self._place_of(host)
+        self.connecting = [host for host in left if host is not None]
+        making = [
+            asyncio.create_task(self._make_on(self._places[host], slots))
+            for host, slots in left.items()
+        ]
         try:
-            while True:
-                records = follower.poll()
-                if not follower.running and not records:
-                    return outcome_of(
-                        follower.result, session, self.running_for_s, follower.problem
-                    )
-                await asyncio.sleep(0 if records else self._poll_s)
+            await asyncio.gather(*making)
         finally:
-            self.follower = None
-            follower.close()
+            for each in making:
+                each.cancel()
+            await asyncio.gather(*making, return_exceptions=True)
 
-    async def _end_of(self, started: Lifeline) -> None:
-        """Wait until nothing of a session runs any more: the next one would share the machine."""
-        for _ in range(_LOOKS_FOR_END):
-            if started.process.poll() is not None:
+    async def _make_on(self, place: Place, slots: Sequence[Slot]) -> None:
+        """Make the runs of one machine, one after another."""
+        refused = await self._unless_stopped(place.open())
+        if place.host is not None:
+            self.connecting.remove(place.host)
+        if refused is not None:
+            self._give_up(place, slots, refused.reason)
+            return
+        for began in [self.sweep.running[slot] for slot in slots if slot in self.sweep.running]:
+            await self._take_up(place, began)
+        for slot in slots:
+            if place.lost is not None or not await self._may_begin():
+                break
+            if not self.sweep.is_over(slot):
+                await self._make(place, slot)
+        if place.lost is not None:
+            self._give_up(place, slots, place.lost)
+
+    async def _unless_stopped(self, wait: Coroutine[Any, Any, Done]) -> Done | None:
+        """Wait for something no longer than until the sweep is stopped."""
+        waiting = asyncio.ensure_future(wait)
+        try:
+            while not waiting.done() and not self.stopping:
+                await asyncio.wait({waiting}, timeout=self._poll_s)
+            return waiting.result() if waiting.done() else None
+        finally:
+            waiting.cancel()
+
+    async def _may_begin(self) -> bool:
+        """Return whether another run may begin.
+
+        Where that was to be none, but others still run, it may be taken back until they have ended.
+        """
+        while self._stop_after_run and not self.stopping and self.current:
+            self._changed.clear()
+            await self._changed.wait()
+        return not self.stops_after_run
+
+    def _give_up(self, place: Place, slots: Sequence[Slot], reason: str) -> None:
+        """Say of the runs of a machine that can't be used why they are not made.
+
+        One that has begun may go on there: it is left as it is, for whoever resumes the sweep.
+        """
+        if self.stopping or place.host is None:
+            return
+        self.unreached[place.host] = reason
+        for slot in slots:
+            if not self.sweep.is_over(slot) and slot not in self.sweep.running:
+                self._write(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), time.time()))
+
+    async def _make(self, place: Place, slot: Slot) -> None:
+        """Make one run, from its launch to its end."""
+        job = self._make_job(self.sweep.plan.combinations[slot.combination])
+        current = self.current[place.host] = CurrentRun(slot, place.host)
+        try:
+            answer = await place.launch(job)
+            if isinstance(answer, Started):
+                self._write(Began(slot, answer.session, time.time()))
+                await self._finish(place, current, answer)
+            elif not self.stopping and place.lost is None:
+                status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
+                self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
+            if place.lost is None:
+                await place.leave()
+        finally:
+            del self.current[place.host]
+            self._changed.set()
+
+    async def _take_up(self, place: Place, began: Began) -> None:
+        """Follow to its end a run that was begun on another machine by an earlier process."""
+        current = self.current[place.host] = CurrentRun(began.slot, place.host)
+        try:
+            await self._finish(place, current, Started(began.session, ""), is_ours=False)
+            if place.lost is None:
+                await place.leave()
+        finally:
+            del self.current[place.host]
+            self._changed.set()
+
+    async def _finish(
+        self, place: Place, current: CurrentRun, started: Started, is_ours: bool = True
+    ) -> None:
+        """Follow a run to its end, and record how it ended.
+
+        Args:
+            place: where it is made.
+            current: the run.
+            started: its session.
+            is_ours: whether we launched it, and so know how long it took.
+        """
+        follower = await place.follow(started)
+        if isinstance(follower, Refused):
+            if place.lost is None:
+                outcome = outcome_of(None, started.session, None, follower.reason)
+                self._write(Ended(current.slot, outcome, time.time()))
+            return
+        current.follower = follower
+        while (records := follower.poll()) or follower.running:
+            place.tend()
+            if place.lost is not None:
                 return
-            await asyncio.sleep(_LOOK_FOR_END_S)
+            await asyncio.sleep(0 if records else self._poll_s)
+        result = follower.result
+        took_s = current.running_for_s if is_ours else result.wall_s if result else None
+        outcome = outcome_of(result, started.session, took_s, follower.problem)
+        self._write(Ended(current.slot, outcome, time.time()))
 
     def _write(self, event: Event) -> None:
         self.writer.write(event)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
-from fakes.sshd import Network, lacks_sshd
+from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, FAILED, UNREACHABLE, WRONG_ARGUMENTS
@@ -24,31 +22,6 @@ WORKLOAD = "mnist-mlp-small"
 THERE = ("--host", "box", "--python", sys.executable, "--device", "cpu", "--data", "synthetic")
 SHORT = ("--epochs", "1", "--steps", "30")
 LONG = ("--epochs", "1000000")
-
-
-class Laptop:
-    """What runs dlmon: with a cache, a state and settings of its own."""
-
-    def __init__(self, command, network, folder):
-        self.command = command
-        self.sessions = folder / "state" / "dlmon" / "sessions"
-        self.environment = {
-            **os.environ,
-            **network.environment(),
-            "XDG_CACHE_HOME": str(folder / "cache"),
-            "XDG_STATE_HOME": str(folder / "state"),
-            "XDG_CONFIG_HOME": str(folder / "config"),
-        }
-
-    def dlmon(self, *arguments):
-        return subprocess.run(
-            [self.command, *arguments],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-        )
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ class Sweeper:
         """Return the log of the session that runs, once its training is under way."""
 
         def find():
-            began = self.sweep.running
+            (began,) = self.sweep.running.values() or (None,)
             return began and self.log_dir / began.session / LOG_NAME
 
         log = Log(eventually(find, "a run to begin"))
@@ -234,7 +234,7 @@ def test_a_sweep_whose_process_was_killed_is_resumed(sweeper, log_dir):
     one.process.wait()
     # Its lifeline ended: the run stops by itself.
     wait_until_gone(supervisor)
-    assert one.sweep.running is not None
+    assert len(one.sweep.running) == 1
     again = sweeper(resume=str(one.path), options=QUICK)
     assert again.exit_code() == 0, again.stderr
     assert statuses(again.sweep) == {(8,): [RunStatus.COMPLETED], (16,): [RunStatus.COMPLETED]}

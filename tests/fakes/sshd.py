@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import psutil
-from fakes.sessions import children_of, eventually
+from fakes.sessions import DEADLINE_S, children_of, eventually
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _CONFIG = """\
@@ -177,3 +177,40 @@ class Network:
     def close(self):
         for host in self.hosts:
             host.stop()
+
+
+class Laptop:
+    """What runs dlmon: with a cache, a state and settings of its own."""
+
+    def __init__(self, command, network, folder):
+        self.command = command
+        self.sessions = folder / "state" / "dlmon" / "sessions"
+        self.environment = {
+            **os.environ,
+            **network.environment(),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+
+    def dlmon(self, *arguments):
+        """Run a command to its end."""
+        return subprocess.run(
+            [self.command, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+
+    def start(self, folder, *arguments):
+        """Start a command; what it writes goes into files of a folder."""
+        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as errors:
+            return subprocess.Popen(
+                [self.command, *arguments],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+            )

@@ -70,20 +70,26 @@ def variations(context: Context, parameter: Parameter, incomplete: str) -> list[
         return []
     *before, last = listed.split(",")
     begun = incomplete.removesuffix(last)
-    left = [word for word in OPTIONS[name].choices if word not in before]
+    words = _hosts() if name == "host" else OPTIONS[name].choices
+    left = [word for word in words if word not in before]
     return _starting_with(incomplete, [f"{begun}{word}" for word in left])
 
 
 def host_names(context: Context, parameter: Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer what ssh is configured for, and the groups of the settings, but nothing twice."""
+    before = context.params.get(parameter.name or "")
+    named = before if isinstance(before, tuple) else (before,)
+    left = {word: help for word, help in _hosts().items() if word not in named}
+    return _starting_with(incomplete, left)
+
+
+def _hosts() -> dict[str, str]:
+    """Return the hosts and groups that are known here, a group with who is in it."""
     from dlmon.remote.hosts import GROUP_MARK, configured_hosts
 
     hosts = {host: "" for host in configured_hosts() if _HARMLESS.fullmatch(host)}
     groups = {f"{GROUP_MARK}{name}": ", ".join(of) for name, of in _settings().hosts.items() if of}
-    before = context.params.get(parameter.name or "")
-    named = before if isinstance(before, tuple) else (before,)
-    left = {word: help for word, help in {**hosts, **groups}.items() if word not in named}
-    return _starting_with(incomplete, left)
+    return {**hosts, **groups}
 
 
 def _recorded(context: Context, incomplete: str, file_name: str) -> list[CompletionItem]:

@@ -14,7 +14,8 @@ from tui.commands.candidates import sweep_names, swept_names, variations
 from tui.options.checks import check_name
 from tui.options.option import UnreadableOption
 from tui.options.read import read_arguments
-from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED, RunOptions
+from tui.options.run import LEAST_TIME_IN_SWEEP_S, OPTIONS, SHARED, VARIED
+from tui.options.settings import Settings
 
 # A start of any other command pays for none of what a sweep needs.
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ HELP = f"""Run every combination of some options, one after another; one table, 
 WORKLOAD is one that dlmon list shows, or ALL of them. Each option of run that is given holds
 for all runs. A run that was steady for less than
 {LEAST_TIME_IN_SWEEP_S:g} seconds continues for more epochs, so that it has a result (--seconds).
-Runs are made one at a time, in a balanced order that is recorded. A combination that can't be run,
-or for which memory runs out, gets a row that says so, and the sweep continues.
+Runs are made one at a time, in a balanced order that is recorded; only different hosts run at once.
+A combination that can't be run, or for which memory runs out, gets a row that says so, and the
+sweep continues.
 
 \b
 Which batch size is the fastest, and where does memory run out?
@@ -45,6 +47,9 @@ Is a TensorFlow that was compiled for this CPU faster, and is that sure?
 Which backend is the fastest at training, at gradients alone, and at inference?
   dlmon sweep googlenet --vary backend=tensorflow,jax,torch \\
       --vary mode=train,gradients,inference
+\b
+Which of my machines is the fastest?
+  dlmon sweep cifar10-cnn --vary host=gpu1,gpu2,lab@gpu3 --python /opt/tf/bin/python
 \b
 How fast is every workload on this machine?
   dlmon sweep ALL --steps 100
@@ -102,7 +107,7 @@ def sweep(
         elif workload is None:
             raise shared.UserError("name a workload to sweep, or ALL; dlmon list shows them")
         else:
-            run = _new_sweep(workload, texts, settings.run, vary, repeat, directory)
+            run = _new_sweep(workload, texts, settings, vary, repeat, directory)
     except (SweepError, UnreadableOption) as error:
         raise shared.UserError(str(error)) from None
     if plain or as_json or not shared.in_terminal():
@@ -118,7 +123,7 @@ def sweep(
 def _new_sweep(
     workload: str,
     texts: Mapping[str, str | None],
-    configured: RunOptions,
+    settings: Settings,
     vary: Sequence[str],
     repeat: str | None,
     directory: Path,
@@ -129,11 +134,11 @@ def _new_sweep(
 
     seed = new_seed()
     repeats = 1 if repeat is None else read_repeats(repeat)
-    options = read_arguments(texts, configured)
+    options = read_arguments(texts, settings.run)
     problem = check_name(options.name)
     if problem is not None:
         raise shared.UserError(problem)
-    plan = make_plan(workload, options, vary, repeats, seed)
+    plan = make_plan(workload, options, vary, repeats, seed, settings.hosts)
     refuse_shared_and_varied(texts, plan)
     return begin_sweep(directory, plan, seed, time.time(), options.name)
 

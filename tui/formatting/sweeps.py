@@ -9,7 +9,7 @@ from typing import Any
 from dlmon.records import Outcome, RunStatus, SweepHeader, to_json
 from dlmon.statistics.repeats import MIN_RUNS, faster, time_of
 from dlmon.sweep.crossovers import lead_changes
-from dlmon.sweep.plan import Combination, Plan
+from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     SAME_WORK,
@@ -88,14 +88,14 @@ def table_of(
     best = best_rows(sweep)
     columns = columns_of(plan, rows)
     priced = any(column.heading == _PRICE for column in columns)
-    running = sweep.running.slot.combination if sweep.running is not None else None
+    running = {slot.combination for slot in sweep.running}
     with_unit = len(set(plan.metrics.values())) > 1
     table = []
     for row in rows:
         combination = row.combination
         leader = best.get(combination.index)
         is_best = leader is not None and leader.combination is combination
-        is_running = combination.index == running
+        is_running = combination.index in running
         cells = [combination.workload] if _names_workloads(plan) else []
         cells += [f"{value}" for value in combination.varied.values()]
         cells.append(_status_text(row, plan, is_running))
@@ -187,6 +187,9 @@ def plan_text(plan: Plan, glyphs: Glyphs = UNICODE) -> str:
     parts = [swept_text(plan), varied_text(plan, glyphs)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
     runs = units.counted(len(plan.order), "run")
+    shared = plan.options.get(HOST)
+    if shared is not None and HOST not in plan.varied:
+        runs = f"{runs} on {shared}"
     return f"{runs}: {f' {glyphs.times} '.join(part for part in parts if part)}{times}"
 
 
@@ -231,6 +234,11 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     else:
         parts.append(result.why.get("samples_per_second", ""))
     return ", ".join(part for part in parts if part)
+
+
+def left_running_text(host: str, session: str) -> str:
+    """Say that a session on another machine could not be stopped, and how it can be."""
+    return f"{session} may still run: dlmon stop --host {host} {session} ends it"
 
 
 def findings(sweep: Sweep, glyphs: Glyphs = UNICODE) -> list[str]:

@@ -54,6 +54,7 @@ class Option:
         default_words: the default in words, where `unset` doesn't say enough.
         is_of_workload: without a value, that of the workload holds, under the same name.
         scope: where it may stand.
+        is_swept: though it is of one launch, a sweep may share and vary it.
         path: `file` or `dir` where its value is the path of one.
         yes: what the form shows for yes, where yes or no is the answer.
         name: what the field, `--vary` and config.toml call it.
@@ -72,6 +73,7 @@ class Option:
     default_words: str = ""
     is_of_workload: bool = False
     scope: Scope = Scope.VARIED
+    is_swept: bool = False
     path: str | None = None
     yes: str = YES
     name: str = ""

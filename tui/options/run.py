@@ -220,7 +220,7 @@ class RunOptions:
         label="Host",
         hint="another machine, by ssh",
         help="Another machine to train on, which ssh reaches: nothing has to be installed there "
-        "but a Python with Keras (--python), and it goes on without us.",
+        "but a Python with Keras (--python). What dlmon run starts there goes on without us.",
         explanation="Another machine to train on, by the name that ssh knows it by. Nothing has to "
         "be installed there but a Python that has Keras; the training goes on when dlmon is "
         "closed.",
@@ -228,6 +228,7 @@ class RunOptions:
         check=of_value(check_host),
         unset="this machine",
         scope=Scope.LAUNCH,
+        is_swept=True,
     )
     detach: bool = option(
         default=False,
@@ -304,7 +305,11 @@ OPTIONS: Mapping[str, Option] = {
 
 
 def _of_scope(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name, described in OPTIONS.items() if described.scope >= scope)
+    return tuple(
+        name
+        for name, described in OPTIONS.items()
+        if described.scope >= scope or (described.is_swept and scope >= Scope.SHARED)
+    )
 
 
 SETTINGS, SHARED, VARIED = map(_of_scope, (Scope.SETTING, Scope.SHARED, Scope.VARIED))

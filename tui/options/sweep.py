@@ -14,9 +14,12 @@ from dlmon.launch.job import Job
 from dlmon.log.folder import LogError, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
-from dlmon.records.sanitize import quoted
+from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
+from dlmon.remote.hosts import GROUP_MARK, HostError, hosts_from
 from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.place import Place, ThisMachine
 from dlmon.sweep.plan import (
+    HOST,
     Combination,
     Plan,
     SweepError,
@@ -24,6 +27,7 @@ from dlmon.sweep.plan import (
     combinations_of,
     fair_order,
     read_variations,
+    varied_key,
 )
 from dlmon.sweep.runner import SweepRun
 from tui.options.jobs import make_job
@@ -47,7 +51,12 @@ def refuse_shared_and_varied(texts: Mapping[str, str | None], plan: Plan) -> Non
 
 
 def make_plan(
-    workload: str, shared: RunOptions, vary: Sequence[str], repeats: int, seed: int
+    workload: str,
+    shared: RunOptions,
+    vary: Sequence[str],
+    repeats: int,
+    seed: int,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> Plan:
     """Return what is to be run.
 
@@ -57,12 +66,20 @@ def make_plan(
         vary: what `--vary` says, each KEY=A,B,...
         repeats: how often each combination is run.
         seed: of the order.
+        groups: hosts by the name of their group.
 
     Raises:
         SweepError: it can't be, or there is nothing in it that can be run.
     """
     workloads = _workloads(workload)
-    variations = read_variations(vary, VARIED, partial(_read_value, workloads))
+    if shared.host is not None and shared.host.startswith(GROUP_MARK):
+        raise SweepError(
+            f"--host names one machine: write --vary host={clean(shared.host, SHOWN_LENGTH)} for "
+            "all those of a group"
+        )
+    here = shared.host is None and HOST not in map(varied_key, vary)
+    read, expand = partial(_read_value, workloads, here), partial(_expanded, groups or {})
+    variations = read_variations(vary, VARIED, read, expand)
     if len(workloads) == 1 and not variations and repeats == 1:
         raise SweepError(
             f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
@@ -71,7 +88,7 @@ def make_plan(
     check_number_of_runs(workloads, variations, repeats)
     chosen = {
         **vars(shared),
-        "python": _from_anywhere(shared.python),
+        "python": _from_anywhere(shared.python) if here else shared.python,
         "seconds": LEAST_TIME_IN_SWEEP_S if shared.seconds is None else shared.seconds,
     }
     options = {name: value for name, value in chosen.items() if name in SHARED}
@@ -148,7 +165,18 @@ def begin_sweep(directory: Path, plan: Plan, seed: int, wall: float, name: str |
 def run_of(writer: SweepWriter) -> SweepRun:
     """Return what makes the runs of a sweep; they begin with its own `run`."""
     plan = writer.sweep.plan
-    return SweepRun(writer, partial(job_of, plan, sweep=writer.path), partial(refusal, plan))
+    make_job = partial(job_of, plan, sweep=writer.path)
+    return SweepRun(writer, make_job, partial(refusal, plan), _place_of)
+
+
+def _place_of(host: str | None) -> Place:
+    """Return the machine that a host names."""
+    if host is None:
+        return ThisMachine()
+    # Most sweeps are made here.
+    from dlmon.remote.place import OtherMachine
+
+    return OtherMachine(host)
 
 
 def new_seed() -> int:
@@ -165,8 +193,28 @@ def _workloads(name: str) -> tuple[str, ...]:
         raise SweepError(f"{error}; {ALL} stands for all of them") from None
 
 
-def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
+def _expanded(groups: Mapping[str, Sequence[str]], key: str, texts: Sequence[str]) -> Sequence[str]:
+    """Return the texts of an option's values, with the hosts of a group in its place.
+
+    Raises:
+        SweepError: there is no such host or group, or one is named twice.
+    """
+    if key != HOST:
+        return texts
+    try:
+        return hosts_from(texts, groups)
+    except HostError as error:
+        raise SweepError(str(error)) from None
+
+
+def _read_value(workloads: Sequence[str], here: bool, key: str, text: str) -> Value:
     """Return one value of an option, for a sweep of these workloads.
+
+    Args:
+        workloads: those of the sweep.
+        here: whether it is run on this machine.
+        key: the option.
+        text: the value.
 
     Raises:
         SweepError: it can't be read, or no workload could be run with it on any machine. What
@@ -176,7 +224,7 @@ def _read_value(workloads: Sequence[str], key: str, text: str) -> Value:
     for problem in typed.unreadable.values():
         raise SweepError(problem)
     value = getattr(typed.options, key)
-    if key == "python":
+    if key == "python" and here:
         value = _from_anywhere(value)
     if not isinstance(value, (str, int, float)):
         raise SweepError(f"--vary {key} can't be {quoted(text)}")

@@ -19,6 +19,7 @@ from dlmon.sweep.runner import SweepRun
 from tui.formatting import units
 from tui.formatting.sweeps import (
     findings,
+    left_running_text,
     outcome_text,
     plan_text,
     slot_text,
@@ -28,6 +29,8 @@ from tui.formatting.sweeps import (
 from tui.plain.console import line_console, table_console
 from tui.plain.tables import plain_table, print_line, unwrapped
 from tui.signals import on_signals
+
+_LOOK_S = 1.0
 
 
 def show_sweep(run: SweepRun, as_json: bool = False) -> int:
@@ -50,8 +53,10 @@ def show_sweep(run: SweepRun, as_json: bool = False) -> int:
     else:
         print_results(run)
     sys.stdout.flush()
-    if run.problem is not None:
-        errors.print(Text(f"dlmon: {clean(run.problem)}"))
+    problems = [*run.unreached.values(), *(left_running_text(*each) for each in run.left_running)]
+    for problem in [*problems, run.problem]:
+        if problem is not None:
+            errors.print(Text(f"dlmon: {clean(problem)}"))
     if left := len(run.sweep.left()):
         resume = f"dlmon sweep --resume {run.writer.header.id}"
         errors.print(Text(f"dlmon: {units.counted(left, 'run')} left: {resume}"))
@@ -67,6 +72,7 @@ class _Showing:
         self._errors = errors
         self._silent = silent
         self.exit_code: int | None = None
+        self._reported: dict[str, str | None] = {}
         run.on_event = self._print_event
 
     async def run(self) -> None:
@@ -78,9 +84,23 @@ class _Showing:
         if left < len(self._run.sweep.plan.order):
             self._print(f"{left:,} of them left")
         self._runs = asyncio.create_task(self._run.run())
-        await asyncio.wait({self._runs})
+        while not self._runs.done():
+            await asyncio.wait({self._runs}, timeout=_LOOK_S)
+            self._report_problems()
         if not self._runs.cancelled():
             self._runs.result()
+
+    def _report_problems(self) -> None:
+        """Print why nothing comes from another machine, once."""
+        for host, current in self._run.current.items():
+            if host is None or current.follower is None:
+                continue
+            problem = current.follower.problem
+            # It also says for how long.
+            kind = problem.partition(" for ")[0] if problem else None
+            if problem and kind != self._reported.get(host):
+                self._errors.print(Text(f"dlmon: {problem}"))
+            self._reported[host] = kind
 
     def _end(self, exit_code: int) -> None:
         self.exit_code = exit_code
@@ -101,7 +121,7 @@ class _Showing:
             self._print(f"{number}  {name}: session {event.session}")
             return
         metric = plan.metrics[combination.workload]
-        left = units.time_left(self._run.sweep.seconds_left())
+        left = units.time_left(self._run.seconds_left)
         line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
         self._print(f"{line}  {left}" if left and self._run.sweep.left() else line)
 

@@ -6,7 +6,7 @@ Other people's processes, user names, home folders, the names of hosts, and comm
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,16 @@ class Redaction:
         for value in options.values():
             for found in _HOME.finditer(value) if isinstance(value, str) else ():
                 self._learn(found[1], USER)
+
+    def learn_hosts(self, hosts: Sequence[str]) -> None:
+        """Take the names of other machines, each of which is called by a number in their place."""
+        for number, host in enumerate(hosts, 1):
+            # As ssh takes it, a host may have a user and a port beside its name.
+            instead = f"(host {number})"
+            if len(host) > 1 and host not in _OF_EVERYBODY:
+                self._names.setdefault(host, instead)
+            self._learn(host.rpartition("@")[2], instead)
+        self._pattern = None
 
     def record(self, record: Record) -> Record:
         """Return a record without the users and command lines of processes; learn the users."""

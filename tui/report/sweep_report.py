@@ -80,6 +80,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     """
     header, sweep = read_sweep(path)
     redaction = Redaction(full)
+    redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
     text, plan = redaction.text, sweep.plan
     columns, rows = table_of(sweep)

@@ -38,8 +38,11 @@ class QuestionScreen(ModalScreen[str]):
             yield Label(Content(self.question))
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
-                    yield Button(label, id=answer, variant=variant)
-            lines = [Content.assemble((f"{n:<7}", "bold"), text) for n, text in self.CONSEQUENCES]
+                    yield Button(self.worded(label), id=answer, variant=variant)
+            lines = [
+                Content.assemble((f"{name:<7}", "bold"), self.worded(text))
+                for name, text in self.CONSEQUENCES
+            ]
             yield Static(Content("\n").join(lines), id="consequences")
         # Its own keys over those of the session, which do nothing now.
         yield KeyFooter()
@@ -47,7 +50,11 @@ class QuestionScreen(ModalScreen[str]):
     @property
     def question(self) -> str:
         """What is asked."""
-        return self.QUESTION
+        return self.worded(self.QUESTION)
+
+    def worded(self, text: str) -> str:
+        """Return a text as it is to be read here."""
+        return text
 
     def on_mount(self) -> None:
         """Start on the answer that changes nothing."""

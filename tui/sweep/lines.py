@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
+
 from dlmon.records import RunStatus, Slot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -26,7 +28,6 @@ from tui.widgets.lines import (
     STRONG,
     GrowingLines,
     Lines,
-    cut,
     joined,
     row_width,
     wrapped,
@@ -36,6 +37,8 @@ from tui.widgets.rows import TextRow
 SPARK_CELLS = 12
 _SPARK_COLUMN_NS = 1_000_000_000
 _BAR_CELLS = 12
+# How much there is to see of a run, the most first.
+_LEVELS = 4
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -52,9 +55,12 @@ HELP: tuple[tuple[str, str], ...] = (
     ),
     (
         "Last line",
-        "The current run: what it is doing, its throughput in the last seconds, how "
+        "The current run, a line for each machine where there are several: what it is doing, its "
+        "throughput in the last seconds, how "
         "busy the machine is, and how far the epoch is. More epochs follow those that were asked "
-        "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them.",
+        "for until training has lasted its least time: epoch 1/1, +4 extra is the fourth of them. "
+        "Where the connection to a machine is lost, the run goes on there, and the line says when "
+        "it is tried again.",
     ),
 )
 
@@ -63,16 +69,35 @@ HELP: tuple[tuple[str, str], ...] = (
 class SweepProgress:
     """How far a sweep is, as its screen shows it.
 
-    `status` is a word: running, stopping, completed, stopped or failed. `slot` is
-    the current run; with `last_run` the sweep stops after it.
+    `status` is a word: running, stopping, completed, stopped or failed. `current` are
+    the runs that are being made; with `last_run` the sweep stops after them.
     """
 
     sweep: Sweep
     status: str
-    slot: Slot | None
+    current: tuple[Slot, ...]
     elapsed_s: float
-    running_for_s: float = 0.0
+    seconds_left: float | None = None
     last_run: bool = False
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run that is being made, or a machine on which none is yet.
+
+    Attributes:
+        name: what it is called.
+        session: its session; None before it has one.
+        snapshot: the figures of that.
+        doing: what is done before it has one.
+        problem: why nothing comes of it any more.
+    """
+
+    name: str
+    session: Session | None = None
+    snapshot: Snapshot | None = None
+    doing: str = "starting …"
+    problem: str | None = None
 
 
 class SweepTopLine(Lines):
@@ -116,52 +141,79 @@ class SweepFindings(GrowingLines):
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        lines: list[str] = []
-        for sentence in self._sentences:
-            lines += wrapped(sentence, width, max(1, height - len(lines)), self.ellipsis)
-        rows: list[TextRow] = [((line, PLAIN),) for line in lines[:height]]
-        if len(lines) > height and rows:
-            more = f" {self.ellipsis} {len(lines) - height} more"
-            rows[-1] = joined(rows[-1], ((more, MUTED),), width, self.ellipsis)
-        return rows
+        return _rows_of(self._sentences, PLAIN, width, height, self.ellipsis)
 
 
-class SweepRunLine(Lines):
-    """One row: the current run, or why none is."""
+class SweepRunLines(GrowingLines):
+    """A row for each current run, or one that says why there is none."""
 
-    DEFAULT_CSS = "SweepRunLine { height: 1; padding: 0 1; }"
+    DEFAULT_CSS = "SweepRunLines { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 8
 
-    _rows_by_width: Sequence[tuple[TextRow, TextRow]] = ()
+    _shown: Sequence[Sequence[tuple[TextRow, TextRow]]] = ()
+    """What stands left and right in each row, at each level of detail."""
+    _sentences: Sequence[str] = ()
+    _style: tuple[str, ...] = MUTED
 
-    def show_run(self, name: str, session: Session | None, snapshot: Snapshot | None) -> None:
-        """Show a run; without a session it is being started."""
-        named: TextRow = ((f"{name}  ", STRONG),)
-        if session is None or snapshot is None:
-            self._rows_by_width = [((*named, ("starting …", MUTED)), ())]
-        else:
-            doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
-            spark = ((f" {_spark(session, snapshot, self.glyphs)}", ACCENT),)
-            done = _epoch_bar(snapshot, self.glyphs)
-            # Each has less than the one before it.
-            self._rows_by_width = [
-                ((*doing, *spark, *machine), done),
-                ((*doing, *spark, *machine), ()),
-                ((*doing, *machine), ()),
-                (doing, ()),
-            ]
+    def show_runs(self, runs: Sequence[ShownRun]) -> None:
+        """Show runs, their names one below the other."""
+        name_cells = max((cell_len(run.name) for run in runs), default=0)
+        self._shown, self._sentences = [_levels(run, name_cells, self.glyphs) for run in runs], ()
         self.redraw()
 
-    def show_sentence(self, sentence: str, wrong: bool = False) -> None:
-        """Say something in place of a run."""
-        self._rows_by_width = [(((sentence, BAD if wrong else MUTED),), ())]
+    def show_sentences(self, sentences: Sequence[str], wrong: bool = False) -> None:
+        """Say something in place of runs."""
+        self._sentences, self._style = sentences, BAD if wrong else MUTED
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return as much as there is room for."""
-        for left, right in self._rows_by_width:
-            if row_width(left) + APART + row_width(right) <= width:
-                return [joined(left, right, width, self.ellipsis)]
-        return [cut(left, width, self.ellipsis) for left, _ in self._rows_by_width[-1:]]
+        """Return as much as there is room for, of all runs the same."""
+        if self._sentences:
+            return _rows_of(self._sentences, self._style, width, height, self.ellipsis)
+        rows = [run[-1] for run in self._shown]
+        for level in zip(*self._shown, strict=True):
+            if all(row_width(left) + APART + row_width(right) <= width for left, right in level):
+                rows = list(level)
+                break
+        drawn = [joined(left, right, width, self.ellipsis) for left, right in rows[:height]]
+        return _with_rest(drawn, len(rows) - len(drawn), width, self.ellipsis)
+
+
+def _rows_of(
+    sentences: Sequence[str], style: tuple[str, ...], width: int, height: int, ellipsis: str
+) -> list[TextRow]:
+    """Return sentences one below the other, broken between words."""
+    lines: list[str] = []
+    for sentence in sentences:
+        lines += wrapped(sentence, width, max(1, height - len(lines)), ellipsis)
+    rows: list[TextRow] = [((line, style),) for line in lines[:height]]
+    return _with_rest(rows, len(lines) - len(rows), width, ellipsis)
+
+
+def _with_rest(rows: list[TextRow], more: int, width: int, ellipsis: str) -> list[TextRow]:
+    """Say in the last row how many there was no room for."""
+    if more and rows:
+        rows[-1] = joined(rows[-1], ((f" {ellipsis} {more} more", MUTED),), width, ellipsis)
+    return rows
+
+
+def _levels(run: ShownRun, name_cells: int, glyphs: Glyphs) -> list[tuple[TextRow, TextRow]]:
+    """Return what stands left and right in the row of a run; each has less than that before it."""
+    blanks = " " * (name_cells - cell_len(run.name))
+    named: TextRow = ((f"{run.name}{blanks}  ", STRONG),)
+    session, snapshot = run.session, run.snapshot
+    if run.problem is not None:
+        return [((*named, (run.problem, BAD)), ())] * _LEVELS
+    if session is None or snapshot is None:
+        return [((*named, (run.doing, MUTED)), ())] * _LEVELS
+    doing, machine = (*named, *_doing(snapshot)), _machine(snapshot)
+    spark = ((f" {_spark(session, snapshot, glyphs)}", ACCENT),)
+    return [
+        ((*doing, *spark, *machine), _epoch_bar(snapshot, glyphs)),
+        ((*doing, *spark, *machine), ()),
+        ((*doing, *machine), ()),
+        (doing, ()),
+    ]
 
 
 def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
@@ -175,12 +227,15 @@ def _how_far(progress: SweepProgress, glyphs: Glyphs) -> TextRow:
         runs.append((f"  {done} of {len(plan.order)} runs done", PLAIN))
         return (*runs, (f"  {units.clock(progress.elapsed_s)}", PLAIN))
     if progress.status == "stopping" or progress.last_run:
-        text = "stopping" if progress.status == "stopping" else "stops after this run"
+        these = "these runs" if len(progress.current) > 1 else "this run"
+        text = "stopping" if progress.status == "stopping" else f"stops after {these}"
         runs.append((f"{text}  ", STRONG))
-    if progress.slot is not None:
-        runs.extend(_place(sweep, progress.slot))
+    if len(plan.hosts) > 1:
+        runs.append((f"{done} of {len(plan.order)} runs done", PLAIN))
+    elif progress.current:
+        runs.extend(_place(sweep, progress.current[0]))
     runs.append((f"  {units.clock(progress.elapsed_s)}", PLAIN))
-    left_s = sweep.seconds_left(progress.running_for_s)
+    left_s = progress.seconds_left
     if left_s is not None and not progress.last_run and progress.status == "running":
         runs.append((f"  ~ {units.time_left(left_s)}", PLAIN))
     return tuple(runs)

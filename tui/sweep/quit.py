@@ -8,8 +8,32 @@ from textual.binding import Binding, BindingType
 
 from tui.screens.quit import Answer, QuestionScreen
 
+# What is said of the current run, and of several.
+_PLURALS = (
+    ("the current run counts", "the current runs count"),
+    ("this run finishes", "these runs finish"),
+    ("this run", "these runs"),
+)
 
-class SweepQuitScreen(QuestionScreen):
+
+class SweepQuestionScreen(QuestionScreen):
+    """Asks about the current runs.
+
+    Args:
+        runs: how many there are.
+    """
+
+    def __init__(self, runs: int = 1) -> None:
+        super().__init__()
+        self._runs = runs
+
+    def worded(self, text: str) -> str:
+        for one, several in _PLURALS if self._runs > 1 else ():
+            text = text.replace(one, several)
+        return text
+
+
+class SweepQuitScreen(SweepQuestionScreen):
     """Answers `stop`, `after` or `stay`."""
 
     QUESTION = "The sweep is still running."
@@ -48,7 +72,7 @@ class SweepStopScreen(SweepQuitScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "answer('stay')", "Go on")]
 
 
-class SweepGoOnScreen(QuestionScreen):
+class SweepGoOnScreen(SweepQuestionScreen):
     """Asks where the sweep stops after this run anyway; answers `stop`, `go_on` or `stay`."""
 
     QUESTION = "The sweep stops after this run."

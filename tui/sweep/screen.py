@@ -16,13 +16,25 @@ from textual.message import Message
 from dlmon.log.folder import log_of
 from dlmon.records import Event, Slot
 from dlmon.sweep.runner import SweepRun
-from tui.formatting.sweeps import findings, plan_text, slot_text, table_of
+from tui.formatting.sweeps import (
+    findings,
+    left_running_text,
+    plan_text,
+    slot_text,
+    table_of,
+)
 from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
 from tui.sweep import chart as sweep_chart
 from tui.sweep import lines as sweep_lines
 from tui.sweep import table as sweep_table
 from tui.sweep.chart import SweepChart
-from tui.sweep.lines import SweepFindings, SweepProgress, SweepRunLine, SweepTopLine
+from tui.sweep.lines import (
+    ShownRun,
+    SweepFindings,
+    SweepProgress,
+    SweepRunLines,
+    SweepTopLine,
+)
 from tui.sweep.picture import picture_of
 from tui.sweep.quit import SweepGoOnScreen, SweepQuitScreen, SweepStopScreen
 from tui.sweep.table import SweepTable
@@ -69,9 +81,19 @@ class SweepScreen(BaseScreen):
 
     @dataclass
     class SessionRequested(Message):
-        """A session of the sweep is to be shown."""
+        """A session of the sweep is to be shown.
+
+        Attributes:
+            log: where it is recorded, on this machine.
+            host: the machine that it is on, as ssh knows it; None for this one.
+            session: its id.
+            is_running: whether it still runs.
+        """
 
         log: Path
+        host: str | None = None
+        session: str = ""
+        is_running: bool = False
 
     @dataclass
     class Left(BaseScreen.Left):
@@ -105,7 +127,7 @@ class SweepScreen(BaseScreen):
             yield SweepTable(id="table")
             yield SweepChart(id="chart")
         yield SweepFindings()
-        yield SweepRunLine()
+        yield SweepRunLines()
 
     def on_mount(self) -> None:
         """Begin to make the runs, and start the one timer that paints."""
@@ -157,9 +179,9 @@ class SweepScreen(BaseScreen):
         """Show what only a run that begins or ends can change."""
         sweep = self._run.sweep
         self._table.show(*table_of(sweep, self.glyphs))
-        running = self._run.slot
-        if self._follows and running is not None:
-            self._table.highlight(running.combination)
+        current = [*self._run.current.values()]
+        if self._follows and current:
+            self._table.highlight(current[-1].slot.combination)
         self._findings = findings(sweep, self.glyphs)
         self._paint_highlighted()
 
@@ -175,22 +197,35 @@ class SweepScreen(BaseScreen):
         self.query_one(SweepFindings).show([*noted, *self._findings])
 
     def _paint_run(self) -> None:
-        run, line = self._run, self.query_one(SweepRunLine)
-        slot = run.slot
+        run, line = self._run, self.query_one(SweepRunLines)
         if run.problem is not None:
-            line.show_sentence(run.problem, wrong=True)
+            line.show_sentences([run.problem], wrong=True)
         elif run.ended:
             left = len(run.sweep.left())
             done = "all runs done" if not left else f"{left} left for --resume"
-            line.show_sentence(f"{run.sweep.closed or 'ended'}: {done}; q leaves")
-        elif slot is not None:
-            plan = run.sweep.plan
+            ended = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
+            line.show_sentences([ended, *(left_running_text(*each) for each in run.left_running)])
+        elif shown := self._shown_runs():
+            line.show_runs(shown)
+
+    def _shown_runs(self) -> list[ShownRun]:
+        """Return the current runs, and the machines that are still to be reached."""
+        run, plan = self._run, self._run.sweep.plan
+        shown = []
+        for host in plan.hosts:
+            current = run.current.get(host)
+            if current is None:
+                if host in run.connecting:
+                    shown.append(ShownRun(f"{host}", doing="connecting …"))
+                continue
+            slot, follower = current.slot, current.follower
             name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
-            follower = run.follower
             if follower is None:
-                line.show_run(name, None, None)
+                shown.append(ShownRun(name))
             else:
-                line.show_run(name, follower.session, follower.snapshot())
+                problem = follower.problem if host is not None else None
+                shown.append(ShownRun(name, follower.session, follower.snapshot(), problem=problem))
+        return shown
 
     @property
     def _progress(self) -> SweepProgress:
@@ -202,9 +237,9 @@ class SweepScreen(BaseScreen):
         return SweepProgress(
             sweep=run.sweep,
             status=status,
-            slot=run.slot,
+            current=tuple(current.slot for current in run.current.values()),
             elapsed_s=elapsed_s,
-            running_for_s=run.running_for_s,
+            seconds_left=run.seconds_left,
             last_run=run.stops_after_run and not run.ended,
         )
 
@@ -228,33 +263,37 @@ class SweepScreen(BaseScreen):
 
     def action_show(self) -> None:
         """Show the session of the highlighted combination: the running one, else its last."""
-        log = self._session_log()
-        if log is None:
+        session = self._session()
+        if session is None:
             row = self._table.row
             why = row.note if row is not None else ""
             self.notify(why or "nothing was run there yet", severity="warning", markup=False)
         else:
-            self.post_message(self.SessionRequested(log))
+            self.post_message(session)
 
-    def _session_log(self) -> Path | None:
+    def _session(self) -> SessionRequested | None:
+        """Return the session of the highlighted combination: the running one, else its last."""
         row, run = self._table.row, self._run
         if row is None:
             return None
-        index = row.combination.index
-        began = run.sweep.running
-        if began is not None and began.slot.combination == index and run.follower is not None:
-            return run.follower.path
-        plan = run.sweep.plan
+        index, plan = row.combination.index, run.sweep.plan
+        host = plan.host_of(Slot(index, 0))
+        current = run.current.get(host)
+        if current is not None and current.slot.combination == index and current.follower:
+            follower = current.follower
+            return self.SessionRequested(follower.path, host, follower.session.header.id, True)
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))
             if outcome is not None and outcome.session is not None:
-                return log_of(run.directory / outcome.session)
+                log = log_of(run.directory / outcome.session)
+                return self.SessionRequested(log, host, outcome.session)
         return None
 
     def action_stop(self) -> None:
         """Ask whether the sweep is to stop, and when; or to go on where it would stop soon."""
-        last = self._run.stops_after_run
-        self.ask(SweepGoOnScreen() if last else SweepStopScreen(), self._take_stop_answer)
+        last, runs = self._run.stops_after_run, len(self._run.current)
+        question = SweepGoOnScreen(runs) if last else SweepStopScreen(runs)
+        self.ask(question, self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
         if self._run.ended:
@@ -273,7 +312,7 @@ class SweepScreen(BaseScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         else:
-            self.ask(SweepQuitScreen(), self._take_answer)
+            self.ask(SweepQuitScreen(len(self._run.current)), self._take_answer)
 
     def _take_answer(self, answer: str) -> None:
         if self._run.ended:

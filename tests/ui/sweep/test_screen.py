@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
-from fakes.recorded import folded, recorded_session
+from fakes.recorded import folded, recorded_session, write_log
 from fakes.screens import OneScreen, of_this_boot, screen_text
 from fakes.sweeps import SMALL, completed, plan_of
 from rich.cells import cell_len
@@ -21,16 +22,19 @@ import dlmon.sweep.log
 import tui.options.sweep
 from dlmon.log.folder import LOG_NAME
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
+from dlmon.remote.mirror import mirror_directory
+from dlmon.remote.start import RemoteStart
 from dlmon.session.follower import SessionFollower
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.runner import CurrentRun, SweepRun
 from tui.app import DlmonApp
 from tui.formatting.sweeps import slot_text
 from tui.home.screen import HomeScreen
 from tui.live.screen import LiveScreen
 from tui.navigation import Sources, Start
 from tui.options.run import RunOptions
+from tui.options.settings import Settings
 from tui.screens.help import HelpScreen
 from tui.sessions.screen import SessionsScreen
 from tui.sweep.form import SweepForm
@@ -46,7 +50,16 @@ IMPOSSIBLE_SIZE = Outcome(
     RunStatus.IMPOSSIBLE, "the batch size must be from 1 to 60,000, not 70,000"
 )
 BATCHES = {"batch_size": [32, 64, 128, 512]}
+HOSTS = ["gpu1", "gpu2", "lab@gpu3", "gpu4"]
 DEVICES = {"device": ["cpu", "gpu:0"], "batch_size": [32, 64, 128]}
+
+
+class StillCurrentRun(CurrentRun):
+    """A run whose time stands still."""
+
+    @property
+    def running_for_s(self):
+        return 4.0
 
 
 class StillRun(SweepRun):
@@ -55,11 +68,11 @@ class StillRun(SweepRun):
     def __init__(self, writer):
         super().__init__(writer, make_job=None, refusal=None)
         self.over = asyncio.Event()
-        self.taken_s = 4.0
 
     @property
-    def running_for_s(self):
-        return self.taken_s if self.slot is not None else 0.0
+    def slot(self):
+        """The run that was begun last."""
+        return [*self.current.values()][-1].slot
 
     async def run(self):
         await self.over.wait()
@@ -78,15 +91,17 @@ class StillRun(SweepRun):
     def tell(self, event):
         self._write(event)
 
-    def begin(self, follower):
-        """Let the next run be under way."""
-        self.slot = self.sweep.left()[0]
-        self.follower = follower
+    def begin(self, follower, host=None):
+        """Let the next run of a machine be under way."""
+        plan = self.sweep.plan
+        slot = next(slot for slot in self.sweep.left() if plan.host_of(slot) == host)
+        self.current.pop(host, None)
+        self.current[host] = StillCurrentRun(slot, host, follower)
         if follower is not None:
-            self.tell(Began(self.slot, follower.session.header.id, 0.0))
+            self.tell(Began(slot, follower.session.header.id, 0.0))
 
     def end(self, status=RunStatus.COMPLETED):
-        self.slot = self.follower = None
+        self.current.clear()
         self.tell(Closed(status, 2.0))
         self.over.set()
 
@@ -225,7 +240,7 @@ async def test_the_place_counts_what_can_be_run(make_run, show):
     run.begin(None)
     async with show(run) as shown:
         assert "combination 1 of 2  round 1 of 2" in shown.text
-        run.slot = None
+        run.current.clear()
         run.make(completed(0.5, took_s=8.0), completed(0.5, took_s=8.0))
         run.begin(None)
         await shown.settle()
@@ -402,6 +417,116 @@ async def test_why_a_sweep_could_not_go_on_is_shown(make_run, show):
         assert "failed" in shown.text.splitlines()[0]
 
 
+# ---- on several machines ----
+
+
+@pytest.fixture
+def on_hosts(make_run, training):
+    """Return a sweep whose runs are made on two hosts, both of them under way."""
+    run = make_run({"host": ["gpu1", "gpu2"], "batch_size": [32, 64]})
+    for host in ("gpu1", "gpu2"):
+        run.begin(following(training), host)
+    return run
+
+
+async def test_each_machine_has_a_line_with_what_its_run_does(on_hosts, show):
+    async with show(on_hosts) as shown:
+        rows = [row for row in shown.text.splitlines() if "samples/s  " in row and "CPU" in row]
+        assert [row.split()[0] for row in rows] == ["gpu1,", "gpu2,"]
+        assert all("training  epoch 2/3" in row for row in rows)
+        assert "0 of 4 runs done" in shown.text
+        assert shown.text.count("running") == 2
+
+
+async def test_what_takes_two_machines_is_as_long_as_on_the_slower_one(on_hosts, show):
+    plan = on_hosts.sweep.plan
+    for host, took_s in (("gpu1", 10.0), ("gpu2", 100.0)):
+        other = next(
+            slot
+            for slot in on_hosts.sweep.left()
+            if plan.host_of(slot) == host and slot not in on_hosts.sweep.running
+        )
+        on_hosts.tell(Ended(other, completed(0.5, took_s=took_s), 0.0))
+    async with show(on_hosts) as shown:
+        assert "~ 01:36 left" in shown.text
+        on_hosts.current.pop("gpu2")
+        on_hosts.unreached["gpu2"] = "gpu2 has a host key that is not known yet"
+        await shown.settle()
+        assert "~ 00:06 left" in shown.text
+
+
+async def test_more_machines_than_there_is_room_for_are_counted(make_run, training, show):
+    names = [f"gpu{number}" for number in range(9)]
+    run = make_run({"host": names})
+    for host in names:
+        run.begin(following(training), host)
+    async with show(run) as shown:
+        assert "… 1 more" in shown.text
+        await shown.pilot.resize_terminal(80, 24)
+        await shown.settle()
+        assert "… 5 more" in shown.text
+
+
+async def test_the_questions_are_about_all_current_runs(on_hosts, show):
+    async with show(on_hosts) as shown:
+        await shown.press("s")
+        for said in ("After these runs (e)", "the current runs count as not run"):
+            assert said in shown.text
+        await shown.press("e")
+        assert "stops after these runs" in shown.text
+        await shown.press("s")
+        assert "The sweep stops after these runs." in shown.text
+        await shown.press("escape")
+
+
+async def test_what_may_go_on_on_a_machine_is_said_with_how_to_end_it(on_hosts, show):
+    place = SimpleNamespace(host="gpu2", left_running=SESSION)
+    async with show(on_hosts) as shown:
+        on_hosts._places["gpu2"] = place
+        on_hosts.end("stopped")
+        await shown.settle()
+        ends = f"{SESSION} may still run: dlmon stop --host gpu2 {SESSION} ends it"
+        assert ends in " ".join(shown.text.split())
+
+
+async def test_the_session_of_a_host_is_shown_from_there_and_its_copy_once_it_is_over(
+    on_hosts, training, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    opened = []
+    monkeypatch.setattr(DlmonApp, "open_remote", lambda app, start: opened.append(start))
+    async with in_app(on_hosts) as (app, pilot):
+        await pilot.press("home", "enter")
+        await pilot.pause()
+        highlighted = app.screen.query_one(SweepTable).row.combination
+        host, running = highlighted.varied["host"], training.session.header.id
+        assert opened == [RemoteStart(host, running)]
+        slot = on_hosts.current.pop(host).slot
+        on_hosts.tell(Ended(slot, completed(0.5), 1.0))
+        app.screen.action_move(slot.combination - highlighted.index)
+        # Without a copy, the host is asked for it.
+        await pilot.press("enter")
+        await pilot.pause()
+        assert opened[1:] == [RemoteStart(host, SESSION)]
+        write_log(mirror_directory(host), recorded_session(workload=SMALL), SESSION)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, LiveScreen)
+        assert len(opened) == 2
+
+
+async def test_no_run_is_launched_on_a_machine_that_is_swept(on_hosts, monkeypatch):
+    opened = []
+    monkeypatch.setattr(DlmonApp, "open_remote", lambda app, start: opened.append(start.host))
+    async with in_app(on_hosts) as (app, pilot):
+        for host in ("gpu1", "gpu3"):
+            options = RunOptions(host=host)
+            app.post_message(HomeScreen.TrainRequested(WORKLOADS[SMALL], options))
+            await pilot.pause()
+        assert opened == ["gpu3"]
+        assert "the sweep is still running" in screen_text(app)
+
+
 # ---- in the app ----
 
 
@@ -507,6 +632,26 @@ def bars(run, training):
     run.begin(training)
 
 
+def hosts(run, training):
+    run.make(completed(0.41, took_s=8.0))
+    run.begin(training, "gpu1")
+    lost = "gpu2 closed the connection, for 12 s; next try in 3 s"
+    run.begin(following(training, problem=lost), "gpu2")
+    run.connecting = ["lab@gpu3"]
+    reason = "gpu4 is not known: no such host name"
+    run.unreached["gpu4"] = reason
+    for slot in run.sweep.left():
+        if run.sweep.plan.host_of(slot) == "gpu4":
+            run.tell(Ended(slot, Outcome(RunStatus.NOT_RUN, reason), 0.0))
+
+
+def following(training, **more):
+    """Return what follows a session of another machine."""
+    session, path = training.session, training.path
+    more = {"problem": None, **more}
+    return SimpleNamespace(session=session, snapshot=training.snapshot, path=path, **more)
+
+
 CASES = {
     "just-begun": (just_begun, {"vary": BATCHES}),
     "under-way": (under_way, {"vary": BATCHES}),
@@ -516,6 +661,7 @@ CASES = {
         bars,
         {"vary": {"device": ["cpu", "gpu:0"], "precision": ["float32", "mixed_float16"]}},
     ),
+    "hosts": (hosts, {"vary": {"host": HOSTS, "batch_size": [32, 64]}}),
     "many-rows": (under_way, {"vary": {"batch_size": range(1, 41)}}),
 }
 
@@ -569,8 +715,8 @@ def at_home(log_dir, sensing, monkeypatch):
     monkeypatch.setattr(tui.options.sweep, "run_of", still_run)
 
     @asynccontextmanager
-    async def asked():
-        app = DlmonApp(Start(log_dir))
+    async def asked(**settings):
+        app = DlmonApp(Start(log_dir, Settings(**settings)))
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await pilot.pause()
             await pilot.press(*SMALL)
@@ -643,6 +789,16 @@ async def test_a_sweep_beside_another_ones_is_refused_at_home(at_home, make_run,
         assert "another sweep is running already (process 7)" in screen_text(app)
         assert isinstance(app.screen, HomeScreen)
         assert runs == []
+
+
+async def test_a_sweep_over_the_hosts_of_a_group_is_begun_from_the_form(at_home):
+    async with at_home(hosts={"lab": ("gpu1", "gpu2")}) as (app, pilot, _):
+        await pilot.press(*"host=@lab,big")
+        await pilot.pause()
+        assert "3 runs: mnist-mlp-small × host gpu1, gpu2, big" in screen_text(app)
+        await pilot.press(*" host=@lap")
+        await pilot.pause()
+        assert 'there is no group "@lap"; did you mean @lab?' in screen_text(app)
 
 
 async def test_no_second_sweep_is_begun_while_one_runs(at_home):

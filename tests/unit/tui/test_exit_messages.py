@@ -1,10 +1,16 @@
 """What is printed when the screens close: where a session is recorded, and how to come back."""
 
+from types import SimpleNamespace
+
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.sweeps import plan_of
 
+from dlmon.records import Ended, Outcome, RunStatus
 from dlmon.session.follower import SessionFollower
-from tui.exit_messages import print_exit_message
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.runner import SweepRun
+from tui.exit_messages import print_exit_message, print_sweep_exit_message
 
 
 @pytest.mark.parametrize(
@@ -17,3 +23,20 @@ def test_a_session_that_is_over_says_where_its_log_is(tmp_path, capsys, host, wh
     print_exit_message(follower, stops=False)
     name = follower.session.header.id
     assert capsys.readouterr().out.splitlines()[-1] == f"{name} completed; {where} {log}"
+
+
+def test_a_sweep_says_which_machines_were_away_and_what_may_still_run_there(tmp_path, capsys):
+    plan = plan_of({"host": ["gpu1", "gpu2"]})
+    run = SweepRun(SweepWriter.create(tmp_path, new_header(plan, 1, 1.0)), None, None)
+    run.unreached["gpu1"] = "gpu1 is not known: no such host name"
+    run._places["gpu2"] = SimpleNamespace(host="gpu2", left_running="a-session")
+    for slot in plan.order:
+        run.writer.write(Ended(slot, Outcome(RunStatus.NOT_RUN, "why"), 1.0))
+    print_sweep_exit_message(run)
+    run.writer.close()
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        "dlmon: gpu1 is not known: no such host name",
+        "dlmon: a-session may still run: dlmon stop --host gpu2 a-session ends it",
+    ]
+    assert "has 2 runs left: dlmon sweep --resume" in said.out

@@ -108,7 +108,7 @@ def test_what_was_reported_is_read_as_it_was(begin):
     header, sweep = read_sweep(writer.path)
     assert header == writer.header
     assert sweep == writer.sweep
-    assert sweep.running == EVENTS[-1]
+    assert sweep.running == {Slot(2, 1): EVENTS[-1]}
     assert sweep.outcomes[Slot(0, 0)] == completed(0.41, cost_usd=0.02)
 
 
@@ -204,7 +204,7 @@ def test_a_disk_that_takes_nothing_is_reported(begin, monkeypatch):
     monkeypatch.setattr(os, "write", lambda fd, line: len(line) - 1)
     with pytest.raises(LogError, match="can't be recorded any more: the disk is full"):
         writer.write(EVENTS[0])
-    assert writer.sweep.running is None
+    assert writer.sweep.running == {}
 
 
 # ---- which one is meant ----

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -181,3 +182,22 @@ def test_combinations_name_what_is_varied_in_them():
     assert plan.varied == ("device", "batch_size")
     assert plan.combinations[1].varied == {"device": "cpu", "batch_size": 2}
     assert plan.combinations[1].workload == SMALL
+
+
+# ---- the machines ----
+
+
+def test_what_an_option_stands_for_takes_the_place_of_its_texts():
+    read_as = read_variation("device=@all", KEYS, read, lambda key, texts: [key, *texts, "cpu"])
+    assert read_as == Variation("device", ("device", "@all", "cpu"))
+
+
+def test_a_run_is_made_on_the_host_that_is_varied_or_shared_or_here():
+    varied = plan_of({"host": ["gpu2", "gpu1"], "batch_size": [1, 2]}, 2)
+    assert varied.hosts == ("gpu2", "gpu1")
+    for slot in varied.order:
+        assert varied.host_of(slot) == varied.combinations[slot.combination].varied["host"]
+    here = plan_of({"batch_size": [1, 2]})
+    assert (here.hosts, here.host_of(here.order[0])) == ((None,), None)
+    shared = replace(here, options={**here.options, "host": "gpu1"})
+    assert (shared.hosts, shared.host_of(shared.order[0])) == (("gpu1",), "gpu1")

@@ -83,16 +83,16 @@ def test_a_run_that_has_begun_is_running_until_it_has_ended():
     sweep = Sweep(plan)
     began = Began(plan.order[0], "session", 1.0)
     sweep.fold(began)
-    assert sweep.running == began
+    assert sweep.running == {plan.order[0]: began}
     sweep.fold(Ended(plan.order[0], completed(1.0), 2.0))
-    assert sweep.running is None
+    assert sweep.running == {}
 
 
 def test_a_run_that_the_plan_does_not_know_is_passed_over():
     sweep = Sweep(plan_of({"batch_size": [1, 2]}))
     sweep.fold(Began(Slot(7, 0), "session", 0.0))
     sweep.fold(Ended(Slot(0, 1), completed(1.0), 0.0))
-    assert (sweep.running, sweep.outcomes) == (None, {})
+    assert (sweep.running, sweep.outcomes) == ({}, {})
 
 
 def test_no_time_left_is_shown_before_a_run_has_completed():
@@ -116,8 +116,8 @@ def test_what_runs_has_less_left_the_longer_it_runs():
     first, second = plan.order
     sweep.outcomes[first] = completed(1.0, took_s=10.0)
     sweep.fold(Began(second, "session", 0.0))
-    assert sweep.seconds_left(4.0) == pytest.approx(6.0)
-    assert sweep.seconds_left(40.0) == 0.0
+    assert sweep.seconds_left({second: 4.0}) == pytest.approx(6.0)
+    assert sweep.seconds_left({second: 40.0}) == 0.0
 
 
 def test_a_run_that_completed_has_no_reason():
@@ -154,3 +154,56 @@ def test_what_was_stopped_or_interrupted_has_still_to_be_run():
     interrupted = outcome_of(None, "s", 1.0, "interrupted: its supervisor is gone")
     assert (interrupted.status, interrupted.session) == (RunStatus.NOT_RUN, "s")
     assert "supervisor" in interrupted.reason
+
+
+# ---- on several machines ----
+
+HOSTS = ("gpu1", "gpu2", "gpu3")
+
+
+def test_runs_of_several_machines_are_under_way_at_once():
+    plan = plan_of({"host": HOSTS})
+    sweep = Sweep(plan)
+    began = {slot: Began(slot, f"session-{slot.combination}", 1.0) for slot in plan.order}
+    for event in began.values():
+        sweep.fold(event)
+    assert sweep.running == began
+    sweep.fold(Ended(plan.order[1], completed(1.0), 2.0))
+    assert list(sweep.running) == [plan.order[0], plan.order[2]]
+
+
+def test_machines_work_side_by_side_so_the_slowest_says_how_long_it_takes():
+    plan = plan_of({"host": HOSTS[:2], "batch_size": [1, 2]})
+    quick, slow = (
+        [slot for slot in plan.order if plan.host_of(slot) == host] for host in HOSTS[:2]
+    )
+    sweep = Sweep(plan)
+    sweep.outcomes[quick[0]] = completed(1.0, took_s=10.0)
+    sweep.outcomes[slow[0]] = completed(1.0, took_s=100.0)
+    # The other batch size of a machine takes as long as the first one did there.
+    assert sweep.seconds_left() == pytest.approx(100.0)
+    assert sweep.seconds_left(without=["gpu2"]) == pytest.approx(10.0)
+    assert sweep.seconds_left(without=HOSTS[:2]) == 0.0
+    sweep.fold(Began(slow[1], "session", 0.0))
+    assert sweep.seconds_left({slow[1]: 95.0, quick[1]: 5.0}) == pytest.approx(10.0)
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_the_rest_takes_as_long_as_on_the_machine_that_has_the_most_to_do(sizes, repeats, data):
+    hosts = [f"gpu{number}" for number in range(len(sizes))]
+    plan = plan_of({"host": hosts, "batch_size": range(1, max(sizes) + 1)}, repeats)
+    sweep = Sweep(plan)
+    for slot in plan.order:
+        if data.draw(st.booleans()):
+            sweep.outcomes[slot] = completed(1.0, took_s=7.0)
+    if not sweep.outcomes:
+        assert sweep.seconds_left() is None
+        return
+    on_each = [
+        7.0 * sum(1 for slot in sweep.left() if plan.host_of(slot) == host) for host in hosts
+    ]
+    assert sweep.seconds_left() == pytest.approx(max(on_each))

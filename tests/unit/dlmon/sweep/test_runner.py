@@ -7,11 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from fakes.sweeps import plan_of
+from fakes.sweeps import plan_of, result_of
 
-from dlmon.launch.job import Refused
+from dlmon.exit_codes import FAILED, UNREACHABLE
+from dlmon.launch.job import Refused, Started
+from dlmon.log.folder import LogError
 from dlmon.records import RunStatus
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
+from dlmon.sweep.place import ThisMachine
 from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
@@ -51,7 +54,12 @@ def made(tmp_path):
         else:
             writer = SweepWriter.resume(path, 2.0)
         path = writer.path
-        run = SweepRun(writer, lambda combination: combination, refusal, lambda job: answer(job))
+        run = SweepRun(
+            writer,
+            lambda combination: combination,
+            refusal,
+            lambda host: ThisMachine(lambda job: answer(job)),
+        )
         asyncio.run(run.run())
         assert run.problem is None
         return read_sweep(path)[1]
@@ -96,3 +104,300 @@ def test_what_could_not_be_where_it_was_resumed_is_judged_again_at_the_next_time
     sweep = made(start)
     assert len(launched) == 2
     assert {outcome.reason for outcome in sweep.outcomes.values()} == {NO_GPU.reason}
+
+
+# ---- on several machines ----
+
+
+class FakeSession:
+    """A session on another machine; a test ends it."""
+
+    read_share = None
+
+    def __init__(self, name):
+        self.name = name
+        self.running = True
+        self.result = self.problem = None
+
+    def poll(self):
+        return []
+
+    def end(self, status="completed", problem=None):
+        self.running, self.problem = False, problem
+        self.result = None if problem is not None else result_of(0.5, status=status)
+
+
+class FakePlace:
+    """A machine on which nothing runs: its network says what it does."""
+
+    def __init__(self, network, host):
+        self.host, self.network = host, network
+        self.lost = self.left_running = None
+        self.session = None
+        self.calls = []
+
+    async def open(self):
+        await self.network.may_open.wait()
+        return self.network.refused.get(self.host)
+
+    async def launch(self, job):
+        refused = self.network.refused_jobs.get(self.host)
+        if refused is not None:
+            return refused
+        self.network.launched.append((self.host, job))
+        return Started(f"{self.host}-{len(self.network.launched)}", "")
+
+    async def follow(self, started):
+        if self.network.gone == started.session:
+            return Refused("there is no such session", 2)
+        self.session = self.network.sessions[started.session] = FakeSession(started.session)
+        return self.session
+
+    def tend(self):
+        self.calls.append("tend")
+
+    def stop(self):
+        self.calls.append("stop")
+        if self.session is not None:
+            self.session.end("stopped")
+
+    async def leave(self):
+        self.calls.append("leave")
+        self.session = None
+
+    async def close(self):
+        self.calls.append("close")
+        if self.session is not None and self.session.running and self.lost is not None:
+            self.left_running = self.session.name
+
+
+class FakeNetwork:
+    """Machines, and what was started on them."""
+
+    def __init__(self):
+        self.places = {}
+        self.refused, self.refused_jobs = {}, {}
+        self.gone = None
+        self.launched = []
+        self.sessions = {}
+        self.may_open = asyncio.Event()
+        self.may_open.set()
+
+    def place_of(self, host):
+        self.places[host] = FakePlace(self, host)
+        return self.places[host]
+
+    def running(self):
+        return {
+            place.host: place.session
+            for place in self.places.values()
+            if place.session is not None and place.session.running
+        }
+
+
+@pytest.fixture
+def network():
+    return FakeNetwork()
+
+
+@pytest.fixture
+async def sweeping(tmp_path, network):
+    """Return a function that begins, or takes up, a sweep on machines; its runs go on meanwhile."""
+    tasks = []
+
+    def begin(vary=None, repeats=1, resume=None):
+        if resume is None:
+            header = new_header(plan_of(vary, repeats), 1, 1.0)
+            writer = SweepWriter.create(tmp_path, header)
+        else:
+            writer = SweepWriter.resume(resume, 2.0)
+        run = SweepRun(writer, lambda job: job, lambda job: None, network.place_of, poll_s=0.001)
+        run.task = asyncio.create_task(run.run())
+        tasks.append(run.task)
+        return run
+
+    yield begin
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
+            await asyncio.sleep(0)
+
+
+BOXES = ("gpu1", "gpu2")
+BOTH = {"host": BOXES, "batch_size": [8, 16]}
+
+
+async def test_machines_run_at_once_and_each_has_one_run_at_a_time(sweeping, network):
+    run = sweeping(BOTH, repeats=2)
+    order = [(run.sweep.plan.host_of(slot), slot) for slot in run.sweep.plan.order]
+    for number in range(4):
+        await until(lambda: network.running().keys() == set(BOXES))
+        assert len(network.launched) == 2 * (number + 1)
+        current = {host: each.slot for host, each in run.current.items()}
+        for host in BOXES:
+            # Each machine keeps to the order of the sweep.
+            assert current[host] == [slot for at, slot in order if at == host][number]
+        before = network.running()
+        before["gpu1"].end()
+        launched = min(8, 2 * number + 3)
+        await until(lambda launched=launched: len(network.launched) == launched)
+        assert before["gpu2"].running, "one machine waits for no other"
+        before["gpu2"].end()
+        await until(
+            lambda before=before: not set(before.values()) & set(network.running().values())
+        )
+    await run.task
+    assert (run.problem, run.exit_code, run.sweep.left()) == (None, 0, [])
+    assert read_sweep(run.writer.path)[1].closed == "completed"
+    assert run.current == {}
+
+
+async def test_what_can_not_be_reached_is_not_run_and_the_others_go_on(sweeping, network):
+    network.refused["gpu2"] = Refused("gpu2 refuses connections by ssh", 3)
+    run = sweeping(BOTH)
+    for number in (1, 2):
+        await until(lambda number=number: len(network.launched) == number and network.running())
+        network.running()["gpu1"].end()
+        await until(lambda: not network.running() or run.task.done())
+    await run.task
+    of_gpu2 = [slot for slot in run.sweep.plan.order if run.sweep.plan.host_of(slot) == "gpu2"]
+    assert {run.sweep.outcomes[slot].status for slot in of_gpu2} == {RunStatus.NOT_RUN}
+    assert {run.sweep.outcomes[slot].reason for slot in of_gpu2} == {network.refused["gpu2"].reason}
+    assert run.sweep.left() == of_gpu2
+    assert run.unreached == {"gpu2": network.refused["gpu2"].reason}
+    assert (run.exit_code, run.sweep.closed) == (0, "stopped")
+
+
+async def test_where_no_machine_can_be_reached_that_is_the_exit_code(sweeping, network):
+    network.refused = {host: Refused(f"{host} is not known", 3) for host in BOXES}
+    run = sweeping(BOTH)
+    await run.task
+    assert run.exit_code == UNREACHABLE
+    # One that was reached and could run nothing is another matter.
+    network.refused.pop("gpu1")
+    network.refused_jobs["gpu1"] = NO_GPU
+    again = sweeping(resume=run.writer.path)
+    await again.task
+    assert again.exit_code == FAILED
+
+
+async def test_what_a_machine_lacks_is_impossible_there_alone(sweeping, network):
+    network.refused_jobs["gpu1"] = NO_GPU
+    run = sweeping({"host": BOXES})
+    await until(network.running)
+    network.running()["gpu2"].end()
+    await run.task
+    assert {run.sweep.plan.host_of(slot): o.status for slot, o in run.sweep.outcomes.items()} == {
+        "gpu1": RunStatus.IMPOSSIBLE,
+        "gpu2": RunStatus.COMPLETED,
+    }
+
+
+async def test_a_stop_stops_the_runs_of_all_machines(sweeping, network):
+    run = sweeping(BOTH)
+    await until(lambda: len(network.running()) == 2)
+    run.stop()
+    await run.task
+    assert network.running() == {}
+    assert len(network.launched) == 2
+    assert {o.status for o in run.sweep.outcomes.values()} == {RunStatus.NOT_RUN}
+    assert (len(run.sweep.left()), run.left_running, run.sweep.closed) == (4, [], "stopped")
+
+
+async def test_a_stop_waits_for_no_machine_that_is_still_to_be_reached(sweeping, network):
+    network.may_open.clear()
+    run = sweeping(BOTH)
+    await until(lambda: set(run.connecting) == {*BOXES})
+    run.stop()
+    await run.task
+    assert (network.launched, run.sweep.outcomes, run.unreached) == ([], {}, {})
+
+
+async def test_who_lets_go_of_a_sweep_lets_go_of_its_machines(sweeping, network):
+    run = sweeping(BOTH)
+    await until(lambda: len(network.running()) == 2)
+    run.task.cancel()
+    await asyncio.gather(run.task, return_exceptions=True)
+    assert all("close" in place.calls for place in network.places.values())
+    # Its runs may go on for a moment: whoever resumes takes them up.
+    assert len(read_sweep(run.writer.path)[1].running) == 2
+
+
+async def test_a_machine_that_is_lost_costs_its_runs_and_no_other(sweeping, network):
+    run = sweeping(BOTH)
+    await until(lambda: len(network.running()) == 2)
+    slot = run.current["gpu2"].slot
+    network.places["gpu2"].lost = "gpu2 has a host key that is not known yet"
+    await until(lambda: "gpu2" not in run.current)
+    for number in (3, 4):
+        await until(lambda: "gpu1" in network.running() or run.task.done())
+        network.running()["gpu1"].end()
+        await until(lambda number=number: len(network.launched) == number or run.task.done())
+    await run.task
+    assert slot in run.sweep.running, "it may go on there"
+    assert slot not in run.sweep.outcomes
+    assert run.left_running == [("gpu2", run.sweep.running[slot].session)]
+    reasons = {outcome.reason for outcome in run.sweep.outcomes.values()}
+    assert reasons == {None, network.places["gpu2"].lost}
+    assert run.exit_code == 0
+
+
+async def test_a_run_that_goes_on_there_is_taken_up_and_not_made_again(sweeping, network):
+    first = sweeping({"host": BOXES})
+    await until(lambda: len(network.running()) == 2)
+    first.task.cancel()
+    await asyncio.gather(first.task, return_exceptions=True)
+    sessions = {began.session for began in first.sweep.running.values()}
+    network.gone = next(session for session in sessions if session.startswith("gpu2"))
+    launched = len(network.launched)
+    network.places.clear()
+    again = sweeping(resume=first.writer.path)
+    await until(lambda: {"gpu1", "gpu2"} == network.running().keys())
+    # What is gone there is made again.
+    assert [host for host, _ in network.launched[launched:]] == ["gpu2"]
+    assert network.places["gpu1"].session.name in sessions
+    for session in network.running().values():
+        session.end()
+    await again.task
+    assert (again.exit_code, again.sweep.left()) == (0, [])
+    assert {o.session for o in again.sweep.outcomes.values()} >= sessions - {network.gone}
+
+
+async def test_that_no_run_follows_may_be_taken_back_while_another_runs(sweeping, network):
+    run = sweeping(BOTH)
+    await until(lambda: len(network.running()) == 2)
+    run.stop_after_run()
+    network.running()["gpu1"].end()
+    await until(lambda: "gpu1" not in run.current)
+    assert len(network.launched) == 2
+    run.stop_after_run(False)
+    await until(lambda: len(network.running()) == 2)
+    run.stop_after_run()
+    for session in network.running().values():
+        session.end()
+    await run.task
+    assert len(network.launched) == 3
+    assert len(run.sweep.left()) == 1
+
+
+async def test_where_the_sweep_can_not_be_recorded_all_machines_stop(
+    sweeping, network, monkeypatch
+):
+    run = sweeping(BOTH)
+    await until(lambda: len(network.running()) == 2)
+
+    def refuse(event):
+        raise LogError("the sweep can't be recorded any more: the disk is full")
+
+    monkeypatch.setattr(run.writer, "write", refuse)
+    network.running()["gpu1"].end()
+    await run.task
+    assert run.problem == "the sweep can't be recorded any more: the disk is full"
+    assert run.exit_code == FAILED
+    assert len(network.launched) == 2
+    assert all("close" in place.calls for place in network.places.values())

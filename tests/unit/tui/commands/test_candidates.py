@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from tui.commands.candidates import host_names
+from tui.commands.candidates import host_names, variations
 from tui.commands.completion import complete
 
 CONFIG = """
@@ -27,6 +27,7 @@ COMMAND = click.Command(
     params=[
         click.Argument(["hosts"], nargs=-1, shell_complete=host_names),
         click.Option(["--host"], shell_complete=host_names),
+        click.Option(["--vary"], shell_complete=variations),
     ],
 )
 
@@ -52,6 +53,14 @@ def ask(monkeypatch):
         return complete(COMMAND, "fish_complete").replace("plain,", "").splitlines()
 
     return ask
+
+
+@pytest.mark.usefixtures("configured")
+def test_hosts_and_groups_that_are_not_named_yet_are_offered_to_a_sweep(ask):
+    assert ask("--vary", "host=gp") == ["host=gpu1", "host=gpu2"]
+    assert ask("--vary", "host=gpu1,") == [
+        f"host=gpu1,{word}" for word in ("gpu2", "a%b", "@lab", "@cloud")
+    ]
 
 
 @pytest.mark.usefixtures("configured")

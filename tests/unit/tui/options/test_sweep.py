@@ -109,7 +109,7 @@ def test_an_option_that_is_given_and_varied_is_refused():
 def test_the_help_shows_sweeps_that_can_be_made():
     lines = HELP.replace("\\\n", " ").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("  dlmon sweep ")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for _, _, workload, *arguments in commands:
         pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
         vary = [text for flag, text in pairs if flag == "--vary"]
@@ -227,11 +227,78 @@ def test_runs_that_learn_nothing_are_compared_by_the_time_of_a_batch(mode):
     assert told.metrics == {CNN: "step_ms"}
 
 
+# ---- other machines ----
+
+GROUPS = {"lab": ("gpu1", "gpu2"), "none": ()}
+
+
+def plan_on(*vary, **options):
+    return make_plan(SMALL, RunOptions(**options), vary, 1, seed=1, groups=GROUPS)
+
+
+def test_a_group_stands_for_its_hosts():
+    told = plan_on("host=big,@lab", "batch_size=32,64")
+    assert told.variations[0] == Variation("host", ("big", "gpu1", "gpu2"))
+    assert told.hosts == ("big", "gpu1", "gpu2")
+
+
+@pytest.mark.parametrize(
+    ("vary", "says"),
+    [
+        ("host=@labb", 'there is no group "@labb"; did you mean @lab?'),
+        ("host=@none", 'the group "@none" is empty'),
+        ("host=gpu1,gpu1", '"gpu1" is named twice'),
+        ("host=@lab,gpu1", '"gpu1" is named by "@lab" and by "gpu1"'),
+        ("host=gpu1,,gpu2", "has an empty value"),
+        ("host=", "names no values"),
+        ("host=-oProxyCommand=x,gpu1", '"-oProxyCommand=x" is no host'),
+        ("host=gpu1:22", "with a port, write ssh://gpu1:22"),
+        ("host=gpu1, gpu2", "has blanks around"),
+        ("host=gpu1,a\x1b[31mb", "is no host: it may hold neither blanks nor characters"),
+    ],
+)
+def test_what_is_no_machine_is_one_sentence(vary, says):
+    with pytest.raises(SweepError) as caught:
+        plan_on(vary)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_sweep_is_made_on_one_other_machine_as_well():
+    told = plan_on("batch_size=32,64", host="gpu1")
+    assert told.hosts == ("gpu1",)
+    assert [run_options(told, each).host for each in told.combinations] == ["gpu1"] * 2
+    with pytest.raises(SweepError, match="--host names one machine: write --vary host=@lab"):
+        plan_on("batch_size=32,64", host="@lab")
+    both = plan_on("host=gpu1,gpu2", host="gpu1")
+    with pytest.raises(SweepError, match=r"--host and --vary host=.*leave out one"):
+        refuse_shared_and_varied({"host": "gpu1"}, both)
+
+
+def test_what_this_machine_lacks_another_may_have(monkeypatch, tmp_path):
+    monkeypatch.setattr("tui.options.checks.has_keras", lambda: False)
+    monkeypatch.chdir(tmp_path)
+    told = plan_on("host=gpu1,gpu2", "python=~/tf/bin/python,./python,python3", cpus=4096)
+    assert {refusal(told, each) for each in told.combinations} == {None}
+    # Nor is its path one of this machine.
+    assert told.variations[1].values == ("~/tf/bin/python", "./python", "python3")
+    assert plan_on("host=gpu1,gpu2", python="~/bin/python").options["python"] == "~/bin/python"
+
+
+def test_a_job_for_another_machine_leaves_it_to_that_where_it_is_recorded(tmp_path):
+    told = plan_on("host=gpu1,gpu2")
+    job = job_of(told, told.combinations[0], tmp_path / "a-sweep" / "sweep.jsonl")
+    assert (job.log_dir, job.command) == ("", ())
+    assert "host" not in job.options
+
+
 # ---- a plan that comes from a file ----
 
 
 def test_a_plan_of_this_version_can_be_followed():
     check_plan(plan("batch_size=32,64", "interval=0.5,1", workload=ALL, repeats=2))
+    check_plan(plan_on("host=gpu1,gpu2"))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +321,7 @@ def test_a_plan_of_another_version_is_refused(change):
 def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
     taken = {parameter.name for parameter in sweep.params}
     options = {spec.name for spec in fields(RunOptions)}
-    assert options - taken == {"detach", "host", "pcie"}
+    assert options - taken == {"detach", "pcie"}
     assert taken - options == {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii"}
 
 

@@ -91,3 +91,14 @@ def test_a_name_within_a_word_stays():
 
 def test_a_text_is_cut_where_it_is_too_long_for_a_report():
     assert len(Redaction().text("x" * 50_000)) == 2_000
+
+
+def test_other_machines_are_told_apart_by_numbers():
+    redaction = Redaction()
+    hosts = ["gpu1", "lab@gpu12", "ssh://me@far:2222", "localhost"]
+    redaction.learn_hosts(hosts)
+    said = redaction.text(", ".join([*hosts, "gpu12", "gpu123"]))
+    assert said == "(host 1), (host 2), (host 3), localhost, (host 2), gpu123"
+    full = Redaction(full=True)
+    full.learn_hosts(hosts)
+    assert full.text("gpu1") == "gpu1"

@@ -98,3 +98,18 @@ def test_paths_are_left_out_of_a_sweep(tmp_path):
         assert "/home/" not in text
         assert "session.jsonl" not in text
     assert "/home/ada/a/python" in html_of(make_report([], [path], full=True))
+
+
+def test_a_sweep_over_machines_names_none_of_them_unless_all_is_asked_for(tmp_path):
+    def outcome(combination):
+        if combination.varied["host"] == "secret-2":
+            return Outcome(RunStatus.NOT_RUN, "secret-2 is not known: no such host name")
+        return completed(0.1)
+
+    path = sweep_log(tmp_path, {"host": ["secret-1", "secret-2", "lab@secret-3"]}, outcome)
+    report = make_report([], [path])
+    for page in (html_of(report), markdown_of(report), "".join(sweep_lines(path))):
+        assert "secret" not in page
+        for number in (1, 2, 3):
+            assert f"(host {number})" in page
+    assert "lab@secret-3" in markdown_of(make_report([], [path], full=True))

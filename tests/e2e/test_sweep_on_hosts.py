@@ -1,0 +1,300 @@
+"""Sweeps over hosts that a real sshd serves: at once, stopped, cut off, left alone and taken up."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+from fakes.sessions import DEADLINE_S, eventually, is_alive
+from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.terminal import PseudoTerminal
+
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, UNREACHABLE
+from dlmon.log.directory import list_sessions
+from dlmon.log.follower import LogFollower
+from dlmon.records import Batches, RunStatus, Status
+from dlmon.sweep.log import SWEEP_NAME, read_sweep
+
+pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
+
+SMALL = "mnist-mlp-small"
+BOTH = "host=box-1,box-2"
+HOW = ("--python", sys.executable, "--device", "cpu", "--data", "synthetic")
+SHORT = ("--epochs", "1", "--steps", "30", "--seconds", "0")
+# Long enough to do something to it meanwhile, and no longer.
+LASTING = ("--epochs", "1", "--steps", "30", "--seconds", "4")
+LONG = ("--epochs", "1000000")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    network = Network(tmp_path_factory.mktemp("network"), sys.executable)
+    yield network
+    network.close()
+
+
+@pytest.fixture(scope="module")
+def hosts(network):
+    return [network.add("box-1"), network.add("box-2")]
+
+
+@pytest.fixture
+def boxes(hosts):
+    """Two hosts on which nothing was recorded; whatever a test leaves there must be over."""
+    before = {box.name: {entry.header.id for entry in list_sessions(box.log_dir)} for box in hosts}
+    return [Box(box, before[box.name]) for box in hosts]
+
+
+class Box:
+    """A host, and what was recorded on it since a test began."""
+
+    def __init__(self, sshd, before):
+        self.sshd, self._before = sshd, before
+
+    @property
+    def entries(self):
+        found = list_sessions(self.sshd.log_dir)
+        return [entry for entry in found if entry.header.id not in self._before]
+
+    @property
+    def statuses(self):
+        return [entry.status for entry in self.entries]
+
+    def wait_until_training(self):
+        """Wait until a session trains; return who supervises it."""
+
+        def trains():
+            for entry in self.entries:
+                if entry.status == Status.RUNNING and has_batches(entry.path):
+                    return entry.pid
+            return None
+
+        return eventually(trains, f"{self.sshd.name} to train")
+
+
+def has_batches(log):
+    follower = LogFollower(log)
+    try:
+        return any(isinstance(record, Batches) for record in follower.poll())
+    finally:
+        follower.close()
+
+
+class Sweeper:
+    """A process of the laptop that makes a sweep."""
+
+    def __init__(self, laptop, folder, *arguments):
+        self._folder = folder
+        self._sessions = laptop.sessions
+        self.process = laptop.start(folder, "sweep", *arguments)
+
+    @property
+    def stderr(self):
+        return (self._folder / "stderr").read_text()
+
+    @property
+    def path(self):
+        (path,) = self._sessions.glob(f"*/{SWEEP_NAME}")
+        return path
+
+    @property
+    def sweep(self):
+        return read_sweep(self.path)[1]
+
+    def exit_code(self):
+        return self.process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def laptop(dlmon_command, network, tmp_path):
+    return Laptop(dlmon_command, network, tmp_path)
+
+
+@pytest.fixture
+def sweeper(laptop, tmp_path):
+    """Return a function that starts a sweep."""
+    started = []
+
+    def start(*arguments):
+        folder = tmp_path / f"sweeper-{len(started)}"
+        folder.mkdir()
+        started.append(Sweeper(laptop, folder, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+def test_hosts_run_at_once_and_one_that_is_not_there_keeps_none_from_it(laptop, boxes):
+    swept = laptop.dlmon(
+        *("sweep", SMALL, "--vary", f"{BOTH},nosuch", *HOW, *SHORT),
+        *("--name", "mine", "--json"),
+    )
+    assert swept.returncode == DONE, swept.stderr
+    rows = json.loads(swept.stdout)["rows"]
+    assert [(row["options"]["host"], row["status"]) for row in rows] == [
+        ("box-1", "completed"),
+        ("box-2", "completed"),
+        ("nosuch", "not run"),
+    ]
+    assert rows[2]["reason"] == "nosuch is not known: no such host name"
+    assert "dlmon: nosuch is not known: no such host name\n" in swept.stderr
+    assert "1 run left: dlmon sweep --resume" in swept.stderr
+    spans = []
+    for box, row in zip(boxes, rows, strict=False):
+        (entry,) = box.entries
+        assert entry.header.id == row["runs"][0]["session"]
+        assert entry.label.name == "mine"
+        spans.append((entry.header.t, entry.result.t))
+    (began, ended), (other_began, other_ended) = spans
+    assert max(began, other_began) < min(ended, other_ended), "no two hosts ran at once"
+    report = laptop.dlmon("report", "mine", "--format", "md", "--full")
+    assert report.returncode == DONE, report.stderr
+    assert "| box-2 | completed |" in report.stdout
+    assert list_sessions(laptop.sessions) == [], "its sessions are on the hosts"
+
+
+def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweeper, boxes):
+    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+    pids = [box.wait_until_training() for box in boxes]
+    one.process.send_signal(signal.SIGINT)
+    assert one.exit_code() == INTERRUPTED_BY_USER
+    assert [box.statuses for box in boxes] == [[Status.STOPPED], [Status.STOPPED]]
+    assert not any(map(is_alive, pids))
+    assert "2 runs left: dlmon sweep --resume" in one.stderr
+    assert {outcome.status for outcome in one.sweep.outcomes.values()} == {RunStatus.NOT_RUN}
+    again = sweeper("--resume", "last", "--plain")
+    for box in boxes:
+        box.wait_until_training()
+    again.process.send_signal(signal.SIGINT)
+    assert again.exit_code() == INTERRUPTED_BY_USER
+    assert [box.statuses for box in boxes] == [[Status.STOPPED] * 2] * 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, number):
+    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+    pids = [box.wait_until_training() for box in boxes]
+    one.process.send_signal(number)
+    assert one.exit_code() == FAILED
+    for box, pid in zip(boxes, pids, strict=True):
+        eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
+        eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
+    assert "may still run" not in one.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes, number):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+    with PseudoTerminal(command, laptop.environment) as terminal:
+        pids = [box.wait_until_training() for box in boxes]
+        terminal.process.send_signal(number)
+        assert terminal.process.wait(DEADLINE_S) != DONE
+    for box, pid in zip(boxes, pids, strict=True):
+        eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
+        eventually(lambda pid=pid: not is_alive(pid), "its supervisor to end")
+
+
+def test_s_on_the_screen_stops_the_runs_of_all_hosts(laptop, boxes):
+    command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
+    with PseudoTerminal(command, laptop.environment) as terminal:
+        for box in boxes:
+            box.wait_until_training()
+        terminal.press("s")
+        terminal.wait_for(b"Stop this sweep?")
+        terminal.press("s")
+        terminal.wait_for(b"2 left for --resume")
+        assert [box.statuses for box in boxes] == [[Status.STOPPED], [Status.STOPPED]]
+        terminal.press("q")
+        assert terminal.process.wait(DEADLINE_S) == INTERRUPTED_BY_USER
+
+
+def test_a_run_outlives_its_sweep_and_whoever_resumes_takes_it_up(sweeper, boxes):
+    one = sweeper(SMALL, "--vary", "host=box-1", "--repeat", "2", *HOW, *LASTING, "--plain")
+    box, _ = boxes
+    box.wait_until_training()
+    one.process.kill()
+    one.process.wait()
+    (began,) = one.sweep.running.values()
+    again = sweeper("--resume", "last", "--plain")
+    assert again.exit_code() == DONE, again.stderr
+    assert box.statuses == [Status.COMPLETED] * 2
+    outcomes = again.sweep.outcomes
+    assert outcomes[began.slot].session == began.session == box.entries[0].header.id
+    assert not again.sweep.left()
+
+
+def test_a_run_goes_on_while_the_connection_is_cut(sweeper, boxes):
+    one = sweeper(SMALL, "--host", "box-1", "--repeat", "2", *HOW, *LASTING, "--plain")
+    box, _ = boxes
+    box.wait_until_training()
+    box.sshd.cut()
+    assert one.exit_code() == DONE, one.stderr
+    first, second = box.entries
+    assert first.result.t <= second.header.t, "two ran at once on one host"
+    assert {outcome.status for outcome in one.sweep.outcomes.values()} == {RunStatus.COMPLETED}
+    assert one.stderr.count("dlmon: box-1") == 1
+
+
+def test_a_host_that_is_gone_is_not_waited_for_by_who_stops(sweeper, boxes):
+    one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
+    for box in boxes:
+        box.wait_until_training()
+    gone = boxes[1].sshd
+    gone.stop()
+    try:
+        eventually(lambda: "dlmon: box-2" in one.stderr, "the loss to be noticed")
+        one.process.send_signal(signal.SIGINT)
+        assert one.exit_code() == INTERRUPTED_BY_USER
+        assert boxes[0].statuses == [Status.STOPPED]
+        assert boxes[1].statuses == [Status.RUNNING]
+        (session,) = [entry.header.id for entry in boxes[1].entries]
+        ends = f"dlmon stop --host box-2 {session} ends it"
+        assert f"dlmon: {session} may still run: {ends}\n" in one.stderr
+    finally:
+        gone.start()
+    # It is taken up there, and stopped.
+    again = sweeper("--resume", "last", "--plain")
+    boxes[0].wait_until_training()
+    again.process.send_signal(signal.SIGINT)
+    assert again.exit_code() == INTERRUPTED_BY_USER
+    assert boxes[1].statuses == [Status.STOPPED]
+
+
+def test_what_a_host_lacks_is_a_row_that_names_it(laptop, boxes):
+    swept = laptop.dlmon(
+        *("sweep", SMALL, "--vary", BOTH, "--vary", "device=cpu,gpu:9"),
+        *("--python", sys.executable, "--data", "synthetic", *SHORT, "--json"),
+    )
+    assert swept.returncode == DONE, swept.stderr
+    rows = json.loads(swept.stdout)["rows"]
+    assert [row["status"] for row in rows] == ["completed", "impossible"] * 2
+    assert rows[1]["reason"].startswith("box-1: there is no GPU")
+    assert [box.statuses for box in boxes] == [[Status.COMPLETED]] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--vary", "host=@lab"), 2, 'there is no group "@lab"'),
+        (("--vary", "host=box-1,box-1"), 2, '"box-1" is named twice'),
+        (("--vary", "host=-x,box-1"), 2, '"-x" is no host'),
+        (("--vary", "host=box-1,"), 2, "has an empty value"),
+        (("--vary", "threads=1,2", "--host", "-x"), 2, '"-x" is no host'),
+        (("--vary", "threads=1,2", "--host", "nosuch"), UNREACHABLE, "nosuch is not known"),
+        (("--vary", "host=nosuch,nowhere"), UNREACHABLE, "nosuch is not known"),
+    ],
+)
+def test_what_can_not_be_is_a_sentence_that_names_the_host(laptop, boxes, arguments, code, says):
+    refused = laptop.dlmon("sweep", SMALL, *arguments, "--plain")
+    assert refused.returncode == code
+    assert says in refused.stderr
+    assert "Traceback" not in refused.stderr
+    if code == 2:
+        assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
+        assert not laptop.sessions.exists()
+    assert [box.entries for box in boxes] == [[], []]

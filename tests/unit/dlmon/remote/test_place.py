@@ -1,0 +1,270 @@
+"""Another machine as a sweep uses it: launches, stops and losses, by a link that a test holds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.sweeps import SMALL
+
+from dlmon.exit_codes import UNREACHABLE
+from dlmon.launch.job import Job, Refused, Started
+from dlmon.log.label import Label
+from dlmon.records import Status
+from dlmon.remote import place as places
+from dlmon.remote.connection import RefusedRequest
+from dlmon.remote.listing import ListedSession
+from dlmon.remote.place import OtherMachine
+from dlmon.remote.ssh import SshError
+
+JOB = Job(workload=SMALL, command=(), options={"batch_size": 32}, log_dir="")
+CUT = SshError("box closed the connection")
+
+
+class FakeLink:
+    """A connection that is there, or not, as its test says."""
+
+    host = "box"
+
+    def __init__(self):
+        self._is_up, self.needs_person = True, False
+        self.looks = 0
+        self.problem = None
+        self.retry_at_ns = None
+        self.connections = 1
+        self.asked, self.sent = [], []
+        self.answers = {}
+        self.retries = 0
+        self.is_closed = False
+
+    @property
+    def is_up(self):
+        self.looks += 1
+        return self._is_up
+
+    def start(self):
+        pass
+
+    async def wait_until_up(self):
+        if not self.is_up:
+            raise SshError(self.problem)
+
+    def lose(self, problem="box closed the connection", needs_person=False):
+        self._is_up, self.problem, self.needs_person = False, problem, needs_person
+        self.retry_at_ns = 1
+
+    def come_back(self):
+        self._is_up, self.problem, self.retry_at_ns = True, None, None
+        self.connections += 1
+
+    def retry_now(self):
+        self.retries += 1
+
+    def send(self, ask, take, **fields):
+        self.sent.append((ask, fields))
+
+    async def ask_one(self, ask, **fields):
+        self.asked.append((ask, fields))
+        answer = self.answers[ask]
+        if isinstance(answer, list):
+            answer = answer.pop(0)
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            answer = self.answers[f"{ask} at last"]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def link():
+    return FakeLink()
+
+
+@pytest.fixture
+def box(link, monkeypatch):
+    monkeypatch.setattr(places, "LOOK_S", 0.001)
+    return OtherMachine("box", link)
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """Return the sessions that the machine lists; a test adds to them."""
+    sessions = []
+
+    async def list_them(link, log_dir=None, meant=None):
+        return sessions
+
+    monkeypatch.setattr(places, "listed_sessions", list_them)
+
+    def add(session, status=Status.RUNNING, **options):
+        header = recorded_session(workload=SMALL, session_id=session)[0]
+        header.options.clear()
+        header.options.update(options or JOB.options)
+        sessions.append(ListedSession(session, "session.jsonl", 1, status, Label(), header, None))
+
+    return add
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
+            await asyncio.sleep(0)
+
+
+# ---- launching ----
+
+
+async def test_a_machine_that_can_not_be_reached_says_why(box, link):
+    link.lose("box is not known: no such host name")
+    assert await box.open() == Refused("box is not known: no such host name", UNREACHABLE)
+
+
+async def test_what_was_started_is_known_by_its_id(box, link):
+    link.answers["launch"] = {"session": "one"}
+    assert await box.launch(JOB) == Started("one", "")
+    assert box.lost is None
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+async def test_what_the_machine_refuses_is_refused_for_good_or_for_now(box, link, permanent):
+    link.answers["launch"] = RefusedRequest("box: there is no GPU here", 2, permanent)
+    assert await box.launch(JOB) == Refused("box: there is no GPU here", 2, permanent)
+    await box.leave()
+    await box.close()
+    assert [ask for ask, _ in link.asked] == ["launch"], "there is nothing to stop"
+
+
+async def test_a_run_is_launched_once_the_connection_is_back(box, link):
+    link.lose()
+    link.answers["launch"] = {"session": "one"}
+    launching = asyncio.create_task(box.launch(JOB))
+    await until(lambda: link.looks > 4)
+    assert link.asked == []
+    link.come_back()
+    assert await launching == Started("one", "")
+
+
+async def test_a_run_whose_answer_was_lost_is_not_launched_twice(box, link, listed):
+    listed("older", status=Status.COMPLETED)
+    listed("another", batch_size=64)
+    listed("ours")
+    link.answers["launch"] = CUT
+    assert await box.launch(JOB) == Started("ours", "")
+    assert [ask for ask, _ in link.asked] == ["launch"]
+
+
+async def test_a_run_that_was_not_launched_by_a_lost_request_is_launched(box, link, listed):
+    listed("another", batch_size=64)
+    link.answers["launch"] = [CUT, {"session": "ours"}]
+    assert await box.launch(JOB) == Started("ours", "")
+
+
+async def test_a_launch_waits_for_nobody_where_a_person_is_needed(box, link):
+    link.lose("box lets nobody in without a password", needs_person=True)
+    assert await box.launch(JOB) == Refused("box lets nobody in without a password", UNREACHABLE)
+    assert box.lost == "box lets nobody in without a password"
+
+
+# ---- stopping ----
+
+
+@pytest.fixture
+async def running(box, link):
+    """A machine on which a run is under way."""
+    link.answers["launch"], link.answers["stop"] = {"session": "one"}, {"session": "one"}
+    await box.launch(JOB)
+    return box
+
+
+async def test_a_stop_is_asked_for_once_on_each_connection(running, link):
+    running.stop()
+    running.tend()
+    assert link.sent == [("stop", {"session": "one"})]
+    link.lose()
+    running.tend()
+    link.come_back()
+    running.tend()
+    assert link.sent == [("stop", {"session": "one"})] * 2
+
+
+async def test_a_stop_without_a_connection_waits_for_one_more_try(running, link):
+    link.lose()
+    running.tend()
+    assert (running.lost, link.retries) == (None, 0), "it comes back by itself"
+    running.stop()
+    running.tend()
+    assert (running.lost, link.retries) == (None, 1)
+    link.retry_at_ns = None
+    running.tend()
+    assert running.lost is None, "it is being tried"
+    link.retry_at_ns = 2
+    running.tend()
+    assert (running.lost, link.retries) == ("box closed the connection", 1)
+
+
+async def test_a_run_that_is_being_launched_is_stopped_once_it_is_known(box, link):
+    asked = link.answers["launch"] = asyncio.Event()
+    link.answers["launch at last"] = {"session": "one"}
+    launching = asyncio.create_task(box.launch(JOB))
+    await until(lambda: link.asked)
+    box.stop()
+    assert link.sent == []
+    asked.set()
+    assert await launching == Started("one", "")
+    box.tend()
+    assert link.sent == [("stop", {"session": "one"})]
+
+
+# ---- letting go ----
+
+
+async def test_a_run_that_is_not_over_is_stopped_by_who_lets_go(running, link):
+    await running.close()
+    assert link.asked[1:] == [("stop", {"session": "one"})]
+    assert (running.left_running, link.is_closed) == (None, True)
+    await running.close()
+    assert len(link.asked) == 2
+
+
+async def test_a_run_that_is_over_is_not_stopped(running, link):
+    await running.leave()
+    await running.close()
+    assert len(link.asked) == 1
+
+
+async def test_a_run_that_ended_meanwhile_is_nothing_that_is_left(running, link):
+    link.answers["stop"] = RefusedRequest("box: one is not running: it is completed", 2)
+    await running.close()
+    assert running.left_running is None
+
+
+async def test_a_run_that_can_not_be_stopped_is_named(running, link):
+    link.answers["stop"] = CUT
+    await running.close()
+    assert running.left_running == "one"
+
+
+async def test_a_machine_that_does_not_answer_is_not_waited_for(running, link, monkeypatch):
+    monkeypatch.setattr(places, "CLOSE_S", 0.01)
+    link.answers["stop"] = asyncio.Event()
+    await running.close()
+    assert (running.left_running, link.is_closed) == ("one", True)
+
+
+async def test_a_run_that_is_still_being_launched_is_stopped_too(box, link):
+    asked = link.answers["launch"] = asyncio.Event()
+    link.answers["launch at last"] = link.answers["stop"] = {"session": "one"}
+    launching = asyncio.create_task(box.launch(JOB))
+    await until(lambda: link.asked)
+    launching.cancel()
+    closing = asyncio.create_task(box.close())
+    await asyncio.sleep(0)
+    asked.set()
+    await closing
+    assert link.asked[1:] == [("stop", {"session": "one"})]
+    assert box.left_running is None

@@ -80,9 +80,8 @@ def _compare_steps(arguments: argparse.Namespace, folder: Path) -> None:
         verdict(f"{name}: slower under dlmon exec", estimate_median(ratios["exec"]), BAR_PCT, "%")
     )
     bar = estimate_median(ratios["bar"])
-    print(
-        f"{name}: slower with a progress bar (context) {bar.value:.2f} %  [{bar.low:.2f} .. {bar.high:.2f}]"
-    )
+    interval = f"[{bar.low:.2f} .. {bar.high:.2f}]"
+    print(f"{name}: slower with a progress bar (context) {bar.value:.2f} %  {interval}")
     print(verdict(f"{name}: exec against the bar", estimate_median(against_bar), 0.0, "%"))
 
 

@@ -33,8 +33,9 @@ class EpochStart:
     `stride` is Keras's steps_per_execution, `phase` what the compile phase
     turns into with the first batch that ends, and `capped` says that the epoch
     is not a whole one. `follows` another of the same `fit`: an `EpochOpened` comes then.
-    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known; without
-    `samples` the epoch is whole unless its end says that it was cut.
+    Without a `batch_size` each `MeasuredBatch` has its own size, or none is known. `steps` says how
+    many batches a whole epoch has where `samples` doesn't; where neither does, the epoch is whole
+    unless its end says that it was cut.
     """
 
     epoch: int
@@ -45,6 +46,7 @@ class EpochStart:
     phase: str = "training"
     capped: bool = False
     follows: bool = False
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,10 @@ class Pause:
 
 @dataclass(frozen=True)
 class EpochEnd:
-    """The training thread left an epoch; all its batches are queued."""
+    """The training thread left an epoch; all its batches are queued.
+
+    `samples` is how many the framework counted, where that is known better than batch by batch.
+    """
 
     epoch: int
     t: int
@@ -81,18 +86,20 @@ class EpochEnd:
     why: dict[str, str]
     cut: bool
     validation: Validation | None = None
+    samples: int | None = None
 
 
 class MeasuredBatch(NamedTuple):
     """A batch of a script's own loop: when it ended, and what is known of it alone.
 
-    `samples` is None where its size is not known, `wait_ns` where waiting for data can't be
-    measured; `updates` are the steps of an optimiser that ended in it.
+    `samples` is None where its size is not known, and one for each where several batches ended
+    together; `wait_ns` is None where waiting for data can't be measured; `updates` are the steps
+    of an optimiser that ended in it.
     """
 
     number: int
     end_ns: int
-    samples: int | None = None
+    samples: int | tuple[int, ...] | None = None
     wait_ns: int | None = None
     updates: int | None = None
 
@@ -287,7 +294,8 @@ class BatchCollector:
                 self._last_us += (item.end - item.t) // 1000
             elif isinstance(item, Pause):
                 self._end_pause(item.t)
-                self._pause = item
+                # What goes on after something too short for a phase is none of its own.
+                self._pause = None if item.phase == self._phase else item
             else:
                 if isinstance(item, Phase):
                     self._end_pause(item.t)
@@ -314,7 +322,7 @@ class BatchCollector:
         self._end_pause(mark.t)
         self._pack(finish=True)
         self._epoch, self._next = mark, 0
-        self._steps_due = 0
+        self._steps_due = mark.steps or 0
         if mark.samples is not None and mark.batch_size is not None:
             self._steps_due = -(-mark.samples // mark.batch_size)
         self._epoch_samples, self._epoch_updates = 0, None
@@ -357,7 +365,9 @@ class BatchCollector:
                 train_end=self._last_us * 1000 if self._next else epoch.t,
                 end=mark.t,
                 whole=not mark.cut and self._next >= self._steps_due,
-                samples=self._samples_so_far(epoch, self._next),
+                samples=self._samples_so_far(epoch, self._next)
+                if mark.samples is None
+                else mark.samples,
                 metrics=mark.metrics,
                 steps=self._next,
                 validation=mark.validation,
@@ -382,21 +392,35 @@ class BatchCollector:
             if index >= self._next + stride and index > self._overdue and not everything:
                 self._early = batches[position:]
                 break
-            self._append(self._epoch, index, end_ns)
-            if isinstance(batch, MeasuredBatch):
-                self._measure(batch)
+            measured = batch if isinstance(batch, MeasuredBatch) else None
+            if measured is not None and isinstance(measured.samples, tuple):
+                count = len(measured.samples)
+            else:
+                count = self._batches_until(index)
+            if count > 0:
+                self._append(self._epoch, count, end_ns)
+                if measured is not None:
+                    self._measure(measured, count)
 
-    def _measure(self, batch: MeasuredBatch) -> None:
-        """Keep what is known of the batch that was appended last."""
-        self._sizes.append(batch.samples)
-        if self._epoch_samples is None or batch.samples is None:
-            self._epoch_samples = None
-        else:
-            self._epoch_samples += batch.samples
+    def _batches_until(self, index: int) -> int:
+        """Return how many batches end with that one: there may be fewer than a hook claims."""
+        count = index + 1 - self._next
+        if count <= 1 or not self._steps_due:
+            return count
+        return max(1, min(count, self._steps_due - self._next))
+
+    def _measure(self, batch: MeasuredBatch, count: int) -> None:
+        """Keep what is known of the batches that were appended last."""
+        sizes = batch.samples if isinstance(batch.samples, tuple) else (batch.samples,) * count
+        for samples in sizes:
+            self._sizes.append(samples)
+            known = self._epoch_samples is not None and samples is not None
+            self._epoch_samples = self._epoch_samples + samples if known else None  # type: ignore[operator]
+        rest = [0] * (count - 1)
         if batch.wait_ns is not None:
-            self._waits_us.append(batch.wait_ns // 1000)
+            self._waits_us += [batch.wait_ns // 1000, *rest]
         if batch.updates is not None:
-            self._updates.append(batch.updates)
+            self._updates += [batch.updates, *rest]
             self._epoch_updates = (self._epoch_updates or 0) + batch.updates
 
     def _samples_so_far(self, epoch: EpochStart, batches: int) -> int | None:
@@ -405,14 +429,7 @@ class BatchCollector:
             return self._epoch_samples if batches else 0
         return _samples_in(epoch, batches)
 
-    def _append(self, epoch: EpochStart, index: int, end_ns: int) -> None:
-        count = index + 1 - self._next
-        if count <= 0:
-            return
-        if count > 1:
-            # A hook may claim more batches than the set holds (steps_per_execution).
-            due = self._steps_due - self._next if self._steps_due else count
-            count = max(1, min(count, due))
+    def _append(self, epoch: EpochStart, count: int, end_ns: int) -> None:
         end_us = max(end_ns // 1000, self._last_us)
         took_us = end_us - self._last_us
         if not self._dt_us:
@@ -421,6 +438,7 @@ class BatchCollector:
         if self._compiling:
             self._compiling = False
             self._records.append(Phase(t=end_us * 1000, name=epoch.phase))
+            self._phase = epoch.phase
         if count == 1:
             self._dt_us.append(took_us)
         else:

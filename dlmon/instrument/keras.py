@@ -20,11 +20,8 @@ import keras
 from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
 from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.passes import PipelineTeardowns, TimedPass
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
-
-# The cause of a pause is named from this length on, where the process was idle meanwhile.
-NAMED_PAUSE_NS = 500_000_000
-IDLE_SHARE = 0.2
 
 
 class _TimingCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -111,13 +108,12 @@ class TrainingCallback(_TimingCallback):
         self._minimum_time = minimum_time
         self._cpu_clock = cpu_clock
         self._words = ("epoch", "epochs") if phase == "training" else ("pass", "passes")
-        self._teardowns: _PipelineTeardowns | None = None
+        self._teardowns: PipelineTeardowns | None = None
         self._fitting = False
         self._first_epoch = True
         self._opening = False
         self._epoch = 0
-        self._test_start = 0
-        self._test_ends: list[tuple[int, int]] = []
+        self._test = TimedPass(0)
         self._validation_compiled = False
         self._validation: Validation | None = None
 
@@ -127,7 +123,7 @@ class TrainingCallback(_TimingCallback):
         on_tensorflow = keras.backend.backend() == "tensorflow"
         self._teardowns = None
         if on_tensorflow:
-            self._teardowns = _PipelineTeardowns(self._cpu_clock, *self._words)
+            self._teardowns = PipelineTeardowns(self._cpu_clock, *self._words)
         self._emitter.send(Phase(t=self._clock(), name="compiling"))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -159,63 +155,51 @@ class TrainingCallback(_TimingCallback):
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Open validation inside `fit`, evaluation outside it."""
-        self._test_start = self._clock()
-        self._test_ends = []
+        self._test = TimedPass(self._clock())
         if not self._fitting:
             phase = "evaluating"
         else:
             phase = "validating" if self._validation_compiled else "compiling"
-        self._emitter.send(Phase(t=self._test_start, name=phase))
+        self._emitter.send(Phase(t=self._test.begin, name=phase))
         if self._emitter.stop_requested:
             self._stop()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        self._test_ends.append((batch, self._clock()))
+        self._test.ends.append((batch, self._clock()))
         if self._emitter.stop_requested:
             self._stop()
 
     def on_test_end(self, logs: Any = None) -> None:
         now = self._clock()
-        if self._test_ends:
-            steps = max(batch for batch, _ in self._test_ends) + 1
+        if self._test.ends:
             if self._fitting:
-                self._end_validation(steps, now)
+                self._end_validation(now)
             else:
-                self._end_evaluation(steps, now, logs)
+                self._end_evaluation(now, logs)
         # What follows in `fit` is the epoch's end: most often at once.
         self._emitter.send(Pause(now, "closing") if self._fitting else Phase(now, "closing"))
 
-    def _end_validation(self, steps: int, now: int) -> None:
-        ends = [end for _, end in self._test_ends]
+    def _end_validation(self, now: int) -> None:
         if not self._validation_compiled:
             self._validation_compiled = True
-            self._emitter.send(Phase(t=min(ends), name="validating"))
-        # With steps_per_execution the last hook may claim more batches than there are.
-        steps = min(steps, self._validation_steps or steps)
-        first_steps = min(min(batch for batch, _ in self._test_ends) + 1, steps)
-        self._validation = Validation(
-            begin=self._test_start,
-            first_end=min(ends),
-            last_end=max(ends),
-            end=now,
-            steps=steps,
-            first_steps=first_steps if first_steps > 1 else None,
-        )
+            self._emitter.send(Phase(t=self._test.first_end, name="validating"))
+        self._validation = self._test.validation(now, self._validation_steps)
 
-    def _end_evaluation(self, steps: int, now: int, logs: Any) -> None:
+    def _end_evaluation(self, now: int, logs: Any) -> None:
+        steps = self._test.steps
         samples = steps * self._batch_size
         if self._evaluation_samples is not None:
             samples = min(samples, self._evaluation_samples)
         metrics, why = finite(logs or {})
         self._emitter.send(
             Evaluation(
-                begin=self._test_start,
+                begin=self._test.begin,
                 end=now,
                 steps=min(steps, -(-samples // self._batch_size)),
                 samples=samples,
                 whole=not self._capped and not self._emitter.stop_requested,
                 metrics=metrics,
-                first_end=min(end for _, end in self._test_ends),
+                first_end=self._test.first_end,
                 why=why,
             )
         )
@@ -255,46 +239,6 @@ class TrainingCallback(_TimingCallback):
         """End training and any validation or evaluation after the current batch."""
         self._kept_model.stop_training = True
         self._kept_model.stop_evaluating = True
-
-
-class _PipelineTeardowns:
-    """Detects openings in which TensorFlow tears down the last epoch's input pipeline.
-
-    Keras replaces the iterator of the epoch before between the start of an epoch and its first
-    batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
-    uses next to no CPU meanwhile.
-    """
-
-    def __init__(self, cpu_clock: Callable[[], int], word: str, plural: str) -> None:
-        self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
-        self._cpu_start = 0
-        self._took_ns = 0
-        self.count = 0
-
-    def mark_start(self) -> None:
-        self._cpu_start = self._cpu_clock()
-
-    def explain(self, epoch: int, took_ns: int) -> str:
-        """Count an opening that was such a teardown; return a sentence on the first, else ""."""
-        if took_ns < NAMED_PAUSE_NS:
-            return ""
-        if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
-            return ""
-        self.count += 1
-        self._took_ns += took_ns
-        if self.count > 1:
-            return ""
-        return (
-            f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
-            f"TensorFlow takes down the last {self._word}'s input pipeline"
-        )
-
-    def summary(self) -> str:
-        """Return how many there were, and how long they took together."""
-        return (
-            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} {self._plural}: "
-            f"TensorFlow took down the input pipelines of the {self._plural} before"
-        )
 
 
 class RequestedEpochs(keras.callbacks.ProgbarLogger):  # type: ignore[misc]

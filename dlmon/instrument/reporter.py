@@ -15,6 +15,7 @@ import platform
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -46,6 +47,8 @@ class Reporter:
         self._path = path
         self._emitter: Emitter | None = None
         self._owner = ""
+        self._yields: Callable[[], None] | None = None
+        self._model: Model | None = None
         self._epochs = 0
         self._loops = 0
         self.batch_ended: Callable[[Queued], None] = _nothing
@@ -63,19 +66,30 @@ class Reporter:
         Keras on Torch reads a loader, and a Trainer of Transformers too: of what sees the same
         batches, the first that takes the reporter counts them, until it lets go.
         """
-        if self._path is None or self._owner not in ("", owner):
+        if self._path is None:
             return False
-        self._owner = owner
+        if self._owner not in ("", owner):
+            if self._yields is None:
+                return False
+            self._yields()
+        self._owner, self._yields = owner, None
         return True
 
     def claim(self, owner: str) -> None:
         """Have `owner` report, whatever did so far: a script that reports itself knows best."""
-        self._owner = owner
+        if self._yields is not None and self._owner != owner:
+            self._yields()
+        self._owner, self._yields = owner, None
+
+    def hold(self, owner: str, yields: Callable[[], None]) -> None:
+        """Report on, until something else asks for it: `yields` ends what was reported then."""
+        if self._owner == owner:
+            self._yields = yields
 
     def let_go(self, owner: str) -> None:
         """Let something else report."""
         if self._owner == owner:
-            self._owner = ""
+            self._owner, self._yields = "", None
 
     def start(self, framework: str, version: str | None, backend: str | None = None) -> bool:
         """Connect, unless that is done; return whether anybody listens.
@@ -160,23 +174,29 @@ class Reporter:
             why: reasons of what is None.
             known: other fields of `Model`.
         """
-        self.send(
-            Model(
-                parameters=parameters,
-                flops_per_sample=None,
-                batch_size=batch_size,
-                samples_per_epoch=samples_per_epoch,
-                steps_per_epoch=steps_per_epoch,
-                epochs=None if epochs is None else self._epochs + epochs,
-                network=network,
-                inferred=inferred,
-                loop=self._loops,
-                first_epoch=self._epochs,
-                why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
-                **known,
-            )
+        self._model = Model(
+            parameters=parameters,
+            flops_per_sample=None,
+            batch_size=batch_size,
+            samples_per_epoch=samples_per_epoch,
+            steps_per_epoch=steps_per_epoch,
+            epochs=None if epochs is None else self._epochs + epochs,
+            network=network,
+            inferred=inferred,
+            loop=self._loops,
+            first_epoch=self._epochs,
+            why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
+            **known,
         )
+        self.send(self._model)
         self._loops += 1
+
+    def describe_loop(self, **known: Any) -> None:
+        """Report more of the loop that runs: fields of `Model` that were not known at its start."""
+        if self._model is not None:
+            why = {name: reason for name, reason in self._model.why.items() if name not in known}
+            self._model = replace(self._model, why=why, **known)
+            self.send(self._model)
 
     def next_epoch(self) -> int:
         """Return the number of the epoch that begins; those of all loops count on."""
@@ -208,7 +228,7 @@ class Reporter:
 
     def _forget(self) -> None:
         """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""
-        self._emitter, self._owner = None, ""
+        self._emitter, self._owner, self._yields, self._model = None, "", None, None
         self._epochs = self._loops = 0
         self.batch_ended = _nothing
 

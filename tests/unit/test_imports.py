@@ -26,7 +26,7 @@ STANDARD_LIBRARY_ONLY = tuple(
 )
 # What runs in the trained interpreter, or on a remote box, where Python may be 3.10.
 ELSEWHERE = [*sorted((ROOT / "dlmon").rglob("*.py")), *sorted((ROOT / "workloads").rglob("*.py"))]
-WITH_KERAS = {"dlmon.instrument.keras"}
+WITH_KERAS = {"dlmon.instrument.keras", "dlmon.keras"}
 
 # Imports each module in a fork of an interpreter that has imported nothing of ours yet.
 IMPORT_EACH = """

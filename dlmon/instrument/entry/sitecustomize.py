@@ -87,6 +87,14 @@ def _dlmon_watch(place, packages):
     watched = {
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
+        "keras.src.callbacks.callback_list": "fits.watch_fits",
+        "keras.src.trainers.epoch_iterator": "keras_iterators.watch_data",
+        "keras.src.backend.tensorflow.trainer": "single_batches.watch_single_batches",
+        "keras.src.backend.jax.trainer": "single_batches.watch_single_batches",
+        "keras.src.backend.torch.trainer": "single_batches.watch_single_batches",
+        "tf_keras.src.callbacks": "fits.watch_fits",
+        "tf_keras.src.engine.data_adapter": "keras_iterators.watch_data",
+        "tf_keras.src.engine.training": "single_batches.watch_single_batches",
     }
 
     def load(function=None, module=None):

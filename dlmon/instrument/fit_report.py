@@ -1,0 +1,433 @@
+"""Reports what a person's own `fit`, `evaluate` and `predict` do, as Keras calls their callbacks.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dlmon.instrument.collector import (
+    EpochEnd,
+    EpochOpened,
+    EpochStart,
+    Interruption,
+    MeasuredBatch,
+    Pause,
+)
+from dlmon.instrument.fit_watch import Activity, FitWatch
+from dlmon.instrument.keras_data import Data, HandedData, claim_latest
+from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
+from dlmon.instrument.passes import PipelineTeardowns, TimedPass
+from dlmon.instrument.reporter import guarded
+from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite
+
+
+def _nothing(batch: int) -> None:
+    """Count no batch."""
+
+
+class FitReport(Activity):
+    """Reports what one list of callbacks hears.
+
+    Args:
+        watch: what else runs.
+        package: keras or tf_keras.
+
+    `batch_ended` is the fast path: it takes the index of a training batch that ended.
+    """
+
+    def __init__(self, watch: FitWatch, package: str) -> None:
+        super().__init__()
+        self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock
+        self._package = package
+        self.model: Any = None
+        self.params: Mapping[str, Any] = {}
+        self.batch_ended: Callable[[int], None] = _nothing
+        self.is_due = False
+        """Whether `batch_began` has something to do."""
+        self._list: weakref.ref[Any] | None = None
+        self._claimed: Data | None = None
+        self._data: Data | None = None
+        self._test_data: Data | None = None
+        self._mode = ""
+        self._outer: Activity | None = None
+        self._begin = 0
+        self._test = TimedPass(0)
+        self._forget_fit()
+
+    def _forget_fit(self) -> None:
+        self.batch_ended, self.is_due = _nothing, False
+        self.in_epoch = self.has_batches = False
+        self._stride = 1
+        self._epoch = 0
+        self._epoch_start = 0
+        self._asks_keras = False
+        self._has_loop = self._is_described = self._follows = False
+        self._validation: Any = None
+        self._validation_compiled = False
+        self._samples: int | None = None
+        self._on_tensorflow = False
+        self._teardowns: PipelineTeardowns | None = None
+        self._last_index, self._last_end = -1, 0
+
+    def belong_to(self, callbacks: Any) -> None:
+        """Belong to a list of callbacks that has just been made: with it, its fit is gone."""
+
+        @guarded(self._reporter)
+        def gone(reference: Any) -> None:
+            if self in self._watch.running:
+                self.abandon()
+
+        self._list = weakref.ref(callbacks, gone)
+        self._claimed = claim_latest()
+
+    # Training
+
+    def train_began(self) -> None:
+        """Open the compile phase, unless this model has trained before."""
+        if not self._enter("fit"):
+            return
+        self._forget_fit()
+        self._data = self._claimed or claim_latest()
+        self._claimed = self._test_data = None
+        self._stride = int(getattr(self.model, "steps_per_execution", 1) or 1)
+        self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
+        if self._on_tensorflow:
+            self._teardowns = PipelineTeardowns(time.process_time_ns, "epoch", "epochs")
+        if self._watch.is_compiled(self.model, self._compiled_size()):
+            self._follows = self.has_batches = True
+        else:
+            self._reporter.enter("compiling", self._begin)
+
+    def _compiled_size(self) -> int | None:
+        """Return the size of batch that is compiled for: JAX does so for each."""
+        on_jax = framework_of(self._package)[2] == "jax"
+        return self._data.batch_size if on_jax and self._data is not None else None
+
+    def epoch_began(self, epoch: int) -> None:
+        """Mark where the epoch begins; Keras sets up its data next."""
+        if self not in self._watch.running:
+            self.train_began()
+        if self._mode != "fit":
+            return
+        if self.in_epoch:
+            self._end_epoch({}, cut=True)
+        if not self._has_loop:
+            self._begin_loop(epoch)
+        self._epoch, self._epoch_start = self._reporter.next_epoch(), self._clock()
+        self._validation = self._samples = None
+        self._last_index, self._last_end = -1, 0
+        if self._follows and self._teardowns is not None:
+            self._teardowns.mark_start()
+        self._start_epoch()
+        self.in_epoch = self.is_due = True
+
+    def _begin_loop(self, epoch: int) -> None:
+        data, params = self._data or Data(self), self.params
+        parameters = parameters_of(self.model)
+        self._is_described = parameters is not None
+        data.begin(self._stride)
+        epochs, steps = params.get("epochs"), params.get("steps")
+        facts: dict[str, Any] = {
+            "batch_size": data.batch_size,
+            "samples_per_epoch": data.samples_per_epoch,
+            "steps_per_epoch": None if steps is None else int(steps),
+            "epochs": None if epochs is None else max(0, int(epochs) - epoch),
+            "parameters": parameters,
+        }
+        why = {name: "the script does not say it" for name, fact in facts.items() if fact is None}
+        if parameters is None:
+            why["parameters"] = "the model is built with its first batch"
+        facts.update(qualities_of(self.model, self._package), inferred=data.inferred, why=why)
+        self._reporter.begin_loop(**facts)
+        self._has_loop = True
+
+    def _start_epoch(self) -> None:
+        """Send where an epoch begins, and choose how its batches are counted."""
+        data = self._data
+        even = batch_size = samples = None
+        if data is not None:
+            data.begin(self._stride)
+            even = not data.counts_itself and data.is_even
+        if data is None or (data.batch_size is None and not data.counts_itself):
+            self.batch_ended = self._unsized_ended
+        elif even:
+            self.batch_ended = self._even_ended
+            batch_size, samples = data.batch_size, data.samples_per_epoch
+        elif isinstance(data, HandedData):
+            self.batch_ended = self._handed_ended if self._stride == 1 else self._several_ended
+        else:
+            self.batch_ended = self._sized_ended
+        says_exactly = data is not None and (
+            data.counts_itself or (data.inferred is None and data.batch_size is not None)
+        )
+        self._asks_keras = self._on_tensorflow and not says_exactly
+        # With steps_per_execution, Keras may run more batches than were asked for.
+        steps = self.params.get("steps") if self._stride == 1 else None
+        if steps is None and data is not None and not data.continues:
+            steps = data.batches
+        self._reporter.send(
+            EpochStart(
+                epoch=self._epoch,
+                t=self._epoch_start,
+                batch_size=batch_size,
+                samples=samples,
+                stride=self._stride,
+                follows=self._follows,
+                steps=None if steps is None or samples is not None else int(steps),
+            )
+        )
+
+    def batch_began(self, batch: int) -> None:
+        """Time the opening of a later epoch, and describe a model that its first batch built."""
+        if batch < self._stride and self._follows:
+            self.is_due = False
+            now = self._last_end = self._clock()
+            self._reporter.send(EpochOpened(now))
+            if self._teardowns is not None:
+                text = self._teardowns.explain(self._epoch, now - self._epoch_start)
+                if text:
+                    self._reporter.send(Notice(now, text))
+        elif batch >= self._stride:
+            self.is_due = False
+            self._has_trained()
+
+    def _has_trained(self) -> None:
+        """Take note that the model has trained a batch by now, and so is built and compiled."""
+        self.has_batches = True
+        self._watch.has_trained(self.model, self._compiled_size())
+        if not self._is_described:
+            self._is_described = True
+            parameters = parameters_of(self.model)
+            if parameters is not None:
+                self._reporter.describe_loop(parameters=parameters)
+
+    def _even_ended(self, batch: int) -> None:
+        self._reporter.batch_ended((batch, self._clock()))
+
+    def _unsized_ended(self, batch: int) -> None:
+        self._reporter.batch_ended(MeasuredBatch(batch, self._clock()))
+
+    def _sized_ended(self, batch: int) -> None:
+        now = self._clock()
+        self._reporter.batch_ended(MeasuredBatch(batch, now, self._data.take(self._stride)))  # type: ignore[union-attr]
+
+    def _several_ended(self, batch: int) -> None:
+        now = self._clock()
+        sizes = self._data.sizes(batch, self._stride)  # type: ignore[union-attr]
+        self._reporter.batch_ended(MeasuredBatch(batch, now, sizes))
+
+    def _handed_ended(self, batch: int) -> None:
+        """Report how long nothing could be computed, for want of data.
+
+        The host may run ahead of the device: only what it waited after the batch before had ended
+        is lost. Hooks run on a thread pool; one that comes before that of the batch before has
+        found the device busy.
+        """
+        now = self._clock()
+        handed = self._data.handed(batch)  # type: ignore[union-attr]
+        if handed is None:
+            self._reporter.batch_ended(MeasuredBatch(batch, now))
+            return
+        size, begin, end = handed
+        last = self._last_end if self._last_index == batch - 1 else now
+        self._last_index, self._last_end = batch, now
+        since = begin if begin > last else last
+        wait = end - since if end > since else 0
+        self._reporter.batch_ended(MeasuredBatch(batch, now, size, wait))
+
+    def epoch_ended(self, logs: Any) -> None:
+        """Report the epoch; Keras has run all its batch hooks by now."""
+        if self._mode != "fit" or not self.in_epoch:
+            return
+        stopped = bool(getattr(self.model, "stop_training", False))
+        unknown_length = self._data is None or self._data.batches is None
+        self._end_epoch(logs or {}, cut=stopped and unknown_length)
+        self._reporter.send(Pause(self._clock(), "closing"))
+
+    def _end_epoch(self, logs: Mapping[str, Any], cut: bool) -> None:
+        now = self._clock()
+        if not cut and self.is_due:
+            self._has_trained()
+        self.is_due, self._follows = False, True
+        if self._validation is None and not cut:
+            self._count_samples()
+        if self._data is not None:
+            if self.batch_ended == self._even_ended:
+                self._data.end()
+            if self._samples is not None and not cut:
+                self._data.learn(self._samples)
+        self.batch_ended = _nothing
+        metrics, why = finite(logs)
+        steps = self._test_data.batches if self._test_data is not None else None
+        if self._validation is not None and steps is not None:
+            cut = cut or self._validation.steps < steps
+        self._reporter.send(
+            EpochEnd(
+                epoch=self._epoch,
+                t=now,
+                metrics=metrics,
+                why=why,
+                cut=cut,
+                validation=self._validation,
+                samples=self._samples,
+            )
+        )
+        self.in_epoch = False
+
+    def _count_samples(self) -> None:
+        """Ask Keras for the samples of the epoch's training, where the data doesn't say them."""
+        if self._asks_keras:
+            self._samples = count_of_samples(self.model)
+
+    def train_ended(self) -> None:
+        """Leave `fit`."""
+        if self._mode not in ("fit", "within"):
+            return
+        if self.in_epoch:
+            self._end_epoch({}, cut=True)
+        if self._teardowns is not None and self._teardowns.count > 1:
+            self._reporter.send(Notice(self._clock(), self._teardowns.summary()))
+        self._leave()
+
+    # Validation and evaluation
+
+    def test_began(self) -> None:
+        """Open validation inside `fit`, evaluation outside it."""
+        if self._mode == "fit":
+            now = self._clock()
+            self._count_samples()
+            if self._test_data is None:
+                self._test_data = claim_latest()
+                self._describe_validation()
+            self._reporter.enter("validating" if self._validation_compiled else "compiling", now)
+        elif self.is_silent:
+            return
+        else:
+            if not self._enter("test"):
+                return
+            self._test_data = self._claimed or claim_latest()
+            self._claimed = None
+            now = self._begin
+            self._reporter.send(Pause(now, "evaluating"))
+        if self._test_data is not None:
+            self._test_data.begin(1, keep=False)
+        self._test = TimedPass(now)
+
+    def _describe_validation(self) -> None:
+        data = self._test_data
+        if data is not None and data.batches is not None:
+            samples = None if data.inferred else data.samples_per_epoch
+            self._reporter.describe_loop(validation_steps=data.batches, validation_samples=samples)
+
+    def test_batch_ended(self, batch: int) -> None:
+        if self._mode in ("fit", "test"):
+            self._test.ends.append((batch, self._clock()))
+
+    def test_ended(self, logs: Any) -> None:
+        """Report the validation or the evaluation."""
+        if self._mode not in ("fit", "test"):
+            return
+        now = self._clock()
+        steps, samples = self._test.steps, None
+        if self._test_data is not None and self._test.ends:
+            steps, samples = self._test_data.read(steps)
+        if self._mode == "fit":
+            if self._test.ends:
+                self._end_validation(now, steps)
+            self._reporter.send(Pause(now, "closing"))
+            return
+        if self._test.ends:
+            if self._test_data is None or self._test_data.inferred or samples is None:
+                samples = count_of_samples(self.model) or samples
+            self._end_evaluation(now, steps, samples, logs)
+        self._leave()
+
+    def _end_validation(self, now: int, steps: int) -> None:
+        if not self._validation_compiled:
+            self._validation_compiled = True
+            self._reporter.enter("validating", self._test.first_end)
+        self._validation = self._test.validation(now, steps)
+
+    def _end_evaluation(self, now: int, steps: int, samples: int | None, logs: Any) -> None:
+        metrics, why = finite(logs or {})
+        due = self._test_data.batches if self._test_data is not None else None
+        if samples is None:
+            why["samples"] = "the size of its batches is not known"
+        self._reporter.send(
+            Evaluation(
+                begin=self._test.begin,
+                end=now,
+                steps=steps,
+                samples=samples,
+                whole=not getattr(self.model, "stop_evaluating", False) and steps >= (due or 0),
+                metrics=metrics,
+                first_end=self._test.first_end,
+                why=why,
+            )
+        )
+
+    # Prediction
+
+    def predict_began(self) -> None:
+        if not self._mode and self._enter("predict"):
+            self._reporter.send(Pause(self._begin, "predicting"))
+
+    def predict_ended(self) -> None:
+        if self._mode == "predict":
+            self._leave()
+
+    # What runs within what
+
+    def _enter(self, mode: str) -> bool:
+        """Begin; return whether it is reported."""
+        self._mode, self.is_silent = "", False
+        if not self._reporter.is_on:
+            return False
+        try:
+            outer = self._watch.enter(self, self._package)
+        except LookupError:
+            return False
+        if mode == "fit" and outer is not None and outer.in_epoch:
+            if not isinstance(outer, FitReport):
+                # Batches one by one, which have no end of their own.
+                outer.abandon()
+                return self._enter(mode)
+            self._reporter.send(Notice(self._clock(), "a fit within a batch is not counted"))
+            self.is_silent, mode = True, "within"
+        self._mode, self._outer, self._begin = mode, outer, self._clock()
+        return not self.is_silent
+
+    def _leave(self) -> None:
+        """Go on with what this ran within."""
+        now = self._clock()
+        mode, self._mode, self.is_silent = self._mode, "", False
+        self.batch_ended, self.is_due = _nothing, False
+        self._data = self._test_data = self._claimed = None
+        self._watch.leave(self)
+        outer, self._outer = self._outer, None
+        if outer not in self._watch.running:
+            outer = None
+        if outer is None:
+            if mode == "fit":
+                self._reporter.end_loop()
+            else:
+                self._reporter.send(Pause(now, SCRIPT_PHASE))
+        elif outer.in_epoch:
+            self._reporter.send(Interruption(self._begin, now))
+            self._reporter.send(Pause(now, "training" if outer.has_batches else "compiling"))
+        else:
+            if mode == "fit" and isinstance(outer, FitReport):
+                # Its next epochs are not of the loop that began last.
+                outer._has_loop = False
+            self._reporter.send(Pause(now, "closing"))
+
+    def abandon(self) -> None:
+        """End what was left by an exception."""
+        if self.in_epoch:
+            self._end_epoch({}, cut=True)
+        self._leave()

@@ -1,0 +1,154 @@
+"""Watches people's own `fit`, `evaluate` and `predict`: a callback of ours among Keras's callbacks.
+
+Nothing here imports Keras: what imports it hands its modules in. Keras 3 with its three backends,
+which is `tf.keras` too, and tf_keras are alike as far as it matters.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.fit_report import FitReport
+from dlmon.instrument.fit_watch import watch_of
+from dlmon.instrument.reporter import Reporter, guarded
+
+_WATCHED = "_dlmon_watched"
+_REPORTS = "_dlmon_reports"
+
+
+def watch_fits(module: ModuleType, reporter: Reporter) -> None:
+    """Put a callback that reports into every list of callbacks that Keras makes.
+
+    A person's own list stays as it is.
+
+    Args:
+        module: `keras.src.callbacks.callback_list` or `tf_keras.src.callbacks`, just imported.
+        reporter: the one of this process.
+    """
+    made = getattr(module, "CallbackList", None)
+    if made is None or hasattr(made.__init__, _WATCHED):
+        return
+    initialise = made.__init__
+    kind = callback_class(module.Callback, reporter)
+
+    @guarded(reporter)
+    def add(callbacks: Any) -> None:
+        reporting = [one for one in callbacks.callbacks if hasattr(one, _REPORTS)]
+        # The first hears of an epoch's end before others save the model or train another.
+        ours = reporting[0] if reporting else kind()
+        callbacks.callbacks[:] = [ours, *(one for one in callbacks.callbacks if one is not ours)]
+        if not reporting:
+            model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+            ours.set_model(model)
+            ours.set_params(getattr(callbacks, "params", None) or {})
+            for mode in ("train", "test"):
+                # tf_keras decides when it makes the list whether it calls hooks of batches at all.
+                if hasattr(callbacks, f"_should_call_{mode}_batch_hooks"):
+                    setattr(callbacks, f"_should_call_{mode}_batch_hooks", True)
+        for one in reporting[1:]:
+            callbacks.callbacks.remove(one)
+        getattr(ours, _REPORTS).belong_to(callbacks)
+
+    @wraps(initialise)
+    def initialise_and_add(self: Any, *arguments: Any, **named: Any) -> None:
+        initialise(self, *arguments, **named)
+        if reporter.is_on:
+            add(self)
+
+    setattr(initialise_and_add, _WATCHED, True)
+    made.__init__ = initialise_and_add
+
+
+@cache
+def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
+    """Return a class of callbacks that report, made of Keras's own.
+
+    Args:
+        base: `Callback` of Keras 3 or of tf_keras.
+        reporter: the one of this process.
+    """
+    guard = guarded(reporter)
+    package = base.__module__.partition(".")[0]
+
+    class ReportingCallback(base):  # type: ignore[misc]
+        """Reports to dlmon what Keras trains; does nothing when no monitor listens."""
+
+        async_safe = True
+        _supports_tf_logs = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._dlmon_reports = FitReport(watch_of(reporter), package)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            # A copy reports on its own, and a socket can't be copied.
+            return type(self), ()
+
+        @guard
+        def set_model(self, model: Any) -> None:
+            """Keep the model: Keras's own `model` property costs a state sync on JAX."""
+            super().set_model(model)
+            self._dlmon_reports.model = model
+
+        @guard
+        def set_params(self, params: Any) -> None:
+            super().set_params(params)
+            self._dlmon_reports.params = params or {}
+
+        @guard
+        def on_train_begin(self, logs: Any = None) -> None:
+            self._dlmon_reports.train_began()
+
+        @guard
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._dlmon_reports.epoch_began(epoch)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            """Look whether there is something to do: Keras calls this for every batch."""
+            if self._dlmon_reports.is_due:
+                self._batch_began(batch)
+
+        @guard
+        def _batch_began(self, batch: int) -> None:
+            self._dlmon_reports.batch_began(batch)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            """Time one batch: the fast path."""
+            try:
+                self._dlmon_reports.batch_ended(batch)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+                reporter.turn_off(error)
+
+        @guard
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self._dlmon_reports.epoch_ended(logs)
+
+        @guard
+        def on_train_end(self, logs: Any = None) -> None:
+            self._dlmon_reports.train_ended()
+
+        @guard
+        def on_test_begin(self, logs: Any = None) -> None:
+            self._dlmon_reports.test_began()
+
+        @guard
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            self._dlmon_reports.test_batch_ended(batch)
+
+        @guard
+        def on_test_end(self, logs: Any = None) -> None:
+            self._dlmon_reports.test_ended(logs)
+
+        @guard
+        def on_predict_begin(self, logs: Any = None) -> None:
+            self._dlmon_reports.predict_began()
+
+        @guard
+        def on_predict_end(self, logs: Any = None) -> None:
+            self._dlmon_reports.predict_ended()
+
+    return ReportingCallback

@@ -1,0 +1,201 @@
+"""Notes what the iterators read that Keras 3 and tf_keras make for `fit`, `evaluate` and `predict`.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
+from dlmon.instrument.keras_data import (
+    Data,
+    HandedData,
+    PlannedData,
+    StreamedData,
+    keep_data,
+    leading_size,
+)
+from dlmon.instrument.reporter import Reporter, guarded
+
+_WATCHED = "_dlmon_watched"
+# Names of the adapters of Keras 3 and of tf_keras, by where their batches come from.
+_ARRAYS = {
+    "ArrayDataAdapter",
+    "TensorLikeDataAdapter",
+    "GenericArrayLikeDataAdapter",
+    "CompositeTensorDataAdapter",
+    "ListsOfScalarsDataAdapter",
+}
+_DATASETS = {"TFDatasetAdapter", "DatasetAdapter"}
+# The method that hands on batches one after another, for TensorFlow to call.
+_STREAMS = {
+    "PyDatasetAdapter": "_get_iterator",
+    "GeneratorDataAdapter": "generator",
+    "TorchDataLoaderAdapter": "get_numpy_iterator",
+}
+
+
+def watch_data(module: ModuleType, reporter: Reporter) -> None:
+    """Note what each iterator of epochs reads: in Keras 3 or tf_keras, just imported.
+
+    Args:
+        module: `keras.src.trainers.epoch_iterator`, or tf_keras's `engine.data_adapter`.
+        reporter: the one of this process.
+    """
+    made = getattr(module, "EpochIterator", None) or getattr(module, "DataHandler", None)
+    if made is None or hasattr(made.__init__, _WATCHED):
+        return
+    data_of: Callable[[Any, Reporter], Data]
+    data_of = _data_of_handler if made.__name__ == "DataHandler" else _data_of_epoch_iterator
+    initialise = made.__init__
+
+    @guarded(reporter)
+    def note(iterator: Any) -> None:
+        try:
+            data = data_of(iterator, reporter)
+        except (AttributeError, NotImplementedError, TypeError, ValueError):
+            # An adapter of another kind: its batches are counted, and their sizes aren't known.
+            data = Data(iterator)
+        keep_data(iterator, data)
+
+    @wraps(initialise)
+    def initialise_and_note(self: Any, *arguments: Any, **named: Any) -> None:
+        initialise(self, *arguments, **named)
+        if reporter.is_on:
+            note(self)
+
+    setattr(initialise_and_note, _WATCHED, True)
+    made.__init__ = initialise_and_note
+
+
+class _Handing:
+    """An iterator's batches, each noted as it comes."""
+
+    def __init__(self, batches: Iterable[Any], data: HandedData, reporter: Reporter) -> None:
+        self._batches = batches
+        self._data, self._reporter = data, reporter
+
+    def __iter__(self) -> Iterator[Any]:
+        return _HandingIterator(iter(self._batches), self._data, self._reporter)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
+
+
+class _HandingIterator:
+    def __init__(self, batches: Iterator[Any], data: HandedData, reporter: Reporter) -> None:
+        self._batches = batches
+        self._note, self._reporter = data.note, reporter
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        begin = time.monotonic_ns()
+        batch = next(self._batches)
+        try:
+            self._note(batch, begin)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            self._reporter.turn_off(error)
+        return batch
+
+
+def _kind(adapter: Any, kinds: Iterable[str]) -> str | None:
+    """Return which of the named classes it is."""
+    names = [parent.__name__ for parent in type(adapter).__mro__]
+    return next((name for name in names if name in kinds), None)
+
+
+def _data_of_epoch_iterator(iterator: Any, reporter: Reporter) -> Data:
+    adapter = iterator.data_adapter
+    continues = iterator.steps_per_epoch is not None
+    plan = None
+    if _kind(adapter, _ARRAYS):
+        plan = plan_of_arrays(adapter.batch_size, adapter.num_batches, adapter.partial_batch_size)
+    if sys.modules["keras.src.backend"].backend() != "tensorflow":
+        return _hand_on(iterator, HandedData(iterator, plan, continues), reporter)
+    if plan is None and _kind(adapter, _DATASETS):
+        plan = plan_of_dataset(adapter._dataset)
+    elif stream := _kind(adapter, _STREAMS):
+        return _stream(iterator, adapter, _STREAMS[stream], reporter)
+    elif plan is None and isinstance(adapter.batch_size, int):
+        inferred = "batches are as large as the first; the last may be smaller"
+        plan = BatchPlan(adapter.batch_size, last=None, inferred=inferred)
+    return Data(iterator) if plan is None else PlannedData(iterator, plan, continues)
+
+
+def _unowned(owner: Any, name: str) -> Callable[..., Any]:
+    """Return a method for its owner to keep, without which it would never free its data."""
+    method = getattr(owner, name)
+    if getattr(method, "__self__", None) is not owner:
+        return method  # type: ignore[no-any-return]
+    weak = weakref.WeakMethod(method)
+    return lambda *arguments, **named: weak()(*arguments, **named)  # type: ignore[misc]
+
+
+def _hand_on(iterator: Any, data: HandedData, reporter: Reporter) -> HandedData:
+    """Let all batches of an iterator pass by its data."""
+    get = _unowned(iterator, "_get_iterator")
+    iterator._get_iterator = lambda *arguments, **named: _Handing(
+        get(*arguments, **named), data, reporter
+    )
+    return data
+
+
+def _stream(iterator: Any, adapter: Any, name: str, reporter: Reporter) -> StreamedData:
+    """Let the batches pass by that TensorFlow asks an adapter's method for."""
+    peeked = getattr(adapter, "_first_batches", None)
+    data = StreamedData(iterator, reporter, leading_size(peeked[0]) if peeked else None)
+    get = _unowned(adapter, name)
+    setattr(adapter, name, lambda *arguments, **named: data.stream(get(*arguments, **named)))
+    if hasattr(adapter, "_standardize_batch"):
+        standardize, own = _unowned(adapter, "_standardize_batch"), weakref.ref(adapter)
+
+        def note_first(batch: Any) -> Any:
+            # Keras looks at a batch before the first epoch, to know its type.
+            vars(own()).pop("_standardize_batch", None)
+            batch = standardize(batch)
+            guarded(reporter)(data.note_first)(batch)
+            return batch
+
+        adapter._standardize_batch = note_first
+    return data
+
+
+def _data_of_handler(handler: Any, reporter: Reporter) -> Data:
+    adapter = handler._adapter
+    restarts = bool(adapter.should_recreate_iterator())
+    plan = None
+    if _kind(adapter, _ARRAYS):
+        partial = adapter.partial_batch_size() if adapter.has_partial_batch() else None
+        plan = plan_of_arrays(adapter.batch_size(), adapter.get_size(), partial)
+    elif _kind(adapter, _DATASETS):
+        plan = plan_of_dataset(adapter._dataset)
+    elif _kind(adapter, {"GeneratorDataAdapter"}):
+        return _stream_of_handler(handler, adapter, restarts, reporter)
+    return Data(handler) if plan is None else PlannedData(handler, plan, not restarts)
+
+
+def _stream_of_handler(
+    handler: Any, adapter: Any, restarts: bool, reporter: Reporter
+) -> StreamedData:
+    """Let the batches pass by that tf_keras brings into shape one after another."""
+    data = StreamedData(handler, reporter, adapter.representative_batch_size())
+    data.restarts = restarts
+    note = guarded(reporter)(data.note)
+    standardize = _unowned(adapter, "_standardize_batch")
+
+    def standardize_and_note(batch: Any) -> Any:
+        batch = standardize(batch)
+        note(batch)
+        return batch
+
+    adapter._standardize_batch = standardize_and_note
+    return data

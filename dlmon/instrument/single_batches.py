@@ -1,0 +1,138 @@
+"""Reports the batches that a script trains one by one with Keras's `train_on_batch`.
+
+They are one long epoch of which nobody knows the length, until something else begins.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import atexit
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.collector import EpochEnd, EpochStart, MeasuredBatch
+from dlmon.instrument.fit_watch import OWNER, Activity, FitWatch, watch_of
+from dlmon.instrument.keras_data import leading_size
+from dlmon.instrument.keras_facts import parameters_of, qualities_of
+from dlmon.instrument.reporter import Reporter, guarded
+
+_WATCHED = "_dlmon_watched"
+_NO_LENGTH = "the script trains batches one by one"
+
+
+def watch_single_batches(module: ModuleType, reporter: Reporter) -> None:
+    """Count the batches of `train_on_batch`: of a trainer of Keras 3 or of tf_keras's model.
+
+    Args:
+        module: `keras.src.backend.<backend>.trainer` or `tf_keras.src.engine.training`, just
+            imported.
+        reporter: the one of this process.
+    """
+    package = module.__name__.partition(".")[0]
+    for made in list(vars(module).values()):
+        train = vars(made).get("train_on_batch") if isinstance(made, type) else None
+        if (
+            train is not None
+            and made.__module__ == module.__name__
+            and not hasattr(train, _WATCHED)
+        ):
+            _watch_method(made, train, SingleBatches(watch_of(reporter), package), reporter)
+
+
+def _watch_method(made: Any, train: Any, batches: SingleBatches, reporter: Reporter) -> None:
+    began, ended = guarded(reporter)(batches.began), guarded(reporter)(batches.ended)
+
+    @wraps(train)
+    def train_and_count(self: Any, *arguments: Any, **named: Any) -> Any:
+        counts = reporter.is_on and began(self)
+        logs = train(self, *arguments, **named)
+        if counts:
+            ended(self, arguments[0] if arguments else named.get("x"))
+        return logs
+
+    setattr(train_and_count, _WATCHED, True)
+    made.train_on_batch = train_and_count
+
+
+class SingleBatches(Activity):
+    """The batches that are trained one by one.
+
+    Args:
+        watch: what else runs.
+        package: keras or tf_keras.
+    """
+
+    def __init__(self, watch: FitWatch, package: str) -> None:
+        super().__init__()
+        self._watch, self._reporter, self._clock = watch, watch.reporter, watch.clock
+        self._package = package
+        self._ends_with_process = self._is_described = False
+        self._epoch = self._count = 0
+
+    def began(self, model: Any) -> bool:
+        """Begin a batch, and the epoch if it is the first; return whether it counts."""
+        if self in self._watch.running:
+            # Within an evaluation, or a fit, that is not over.
+            return self._watch.running[-1] is self and self._reporter.take(OWNER)
+        try:
+            outer = self._watch.enter(self, self._package)
+        except LookupError:
+            return False
+        if outer is not None:
+            # It is part of a batch that is counted.
+            self._watch.leave(self)
+            return False
+        self._begin_loop(model)
+        return True
+
+    def _begin_loop(self, model: Any) -> None:
+        now = self._clock()
+        self._reporter.enter("training" if self._watch.is_compiled(model) else "compiling", now)
+        unknown = ("batch_size", "samples_per_epoch", "steps_per_epoch", "epochs")
+        parameters = parameters_of(model)
+        self._is_described = parameters is not None
+        self._reporter.begin_loop(
+            parameters=parameters,
+            why=dict.fromkeys(unknown, _NO_LENGTH),
+            **qualities_of(model, self._package),
+        )
+        self._epoch, self._count = self._reporter.next_epoch(), 0
+        self._reporter.send(EpochStart(self._epoch, now, batch_size=None, samples=None))
+        self.in_epoch, self.has_batches = True, False
+        if not self._ends_with_process:
+            # Called before what the reporter has registered.
+            self._ends_with_process = True
+            atexit.register(self._end_with_process)
+
+    def ended(self, model: Any, samples: Any) -> None:
+        """Count a batch that ended."""
+        if not self.in_epoch:
+            return
+        batch = MeasuredBatch(self._count, self._clock(), leading_size(samples))
+        self._reporter.batch_ended(batch)
+        self._count += 1
+        if not self.has_batches:
+            self.has_batches = True
+            self._watch.has_trained(model)
+            if not self._is_described:
+                self._reporter.describe_loop(parameters=parameters_of(model))
+        self.resume()
+
+    def resume(self) -> None:
+        """Let something else report, should it ask before the next batch."""
+        self._reporter.hold(OWNER, self.abandon)
+
+    def abandon(self) -> None:
+        """End the epoch: something else begins."""
+        if self.in_epoch:
+            self.in_epoch = False
+            end = EpochEnd(self._epoch, self._clock(), metrics={}, why={}, cut=True)
+            self._reporter.send(end)
+            self._reporter.end_loop()
+        self._watch.leave(self)
+
+    def _end_with_process(self) -> None:
+        if self in self._watch.running:
+            self.abandon()

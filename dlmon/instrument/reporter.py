@@ -47,7 +47,9 @@ class Reporter:
         self._emitter: Emitter | None = None
         self._owner = ""
         self._epochs = 0
-        self._loops = 0
+        self._closing: list[Callable[[], None]] = []
+        self.loops = 0
+        """How many loops have begun."""
         self.batch_ended: Callable[[Queued], None] = _nothing
         """Queue a batch; the one call on a training loop's fast path."""
         os.register_at_fork(after_in_child=self._forget)
@@ -57,13 +59,17 @@ class Reporter:
         """Whether a monitor listens, or may."""
         return self._path is not None
 
+    def may_take(self, owner: str) -> bool:
+        """Return whether `take` would succeed."""
+        return self._path is not None and self._owner in ("", owner)
+
     def take(self, owner: str) -> bool:
         """Return whether `owner` is what reports from now on.
 
         Keras on Torch reads a loader, and a Trainer of Transformers too: of what sees the same
         batches, the first that takes the reporter counts them, until it lets go.
         """
-        if self._path is None or self._owner not in ("", owner):
+        if not self.may_take(owner):
             return False
         self._owner = owner
         return True
@@ -163,13 +169,13 @@ class Reporter:
                 epochs=None if epochs is None else self._epochs + epochs,
                 network=network,
                 inferred=inferred,
-                loop=self._loops,
+                loop=self.loops,
                 first_epoch=self._epochs,
                 why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
                 **known,
             )
         )
-        self._loops += 1
+        self.loops += 1
 
     def next_epoch(self) -> int:
         """Return the number of the epoch that begins; those of all loops count on."""
@@ -179,6 +185,10 @@ class Reporter:
     def end_loop(self) -> None:
         """Report that what follows is no training."""
         self.enter(SCRIPT_PHASE)
+
+    def at_close(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before the last is sent, for what counts only once it has ended."""
+        self._closing.append(guarded(self)(hook))
 
     def turn_off(self, error: BaseException) -> None:
         """Report no more from this process, and let the log say why."""
@@ -191,6 +201,9 @@ class Reporter:
 
     def close(self) -> None:
         """Send what is left; the process ends."""
+        hooks, self._closing = self._closing, []
+        for hook in hooks:
+            hook()
         emitter, self._emitter, self._path = self._emitter, None, None
         self.batch_ended = _nothing
         if emitter is not None:
@@ -199,7 +212,8 @@ class Reporter:
     def _forget(self) -> None:
         """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""
         self._emitter, self._owner = None, ""
-        self._epochs = self._loops = 0
+        self._epochs = self.loops = 0
+        self._closing = []
         self.batch_ended = _nothing
 
 

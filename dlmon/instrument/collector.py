@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dlmon.records import Batches, BatchSummary, Epoch, Phase, Record, Validation
@@ -89,6 +89,20 @@ class EpochEnd:
     samples: int | None = None
 
 
+@dataclass(frozen=True)
+class EpochChanged:
+    """More is known of the epoch that ended last; its record is written again.
+
+    `updates` are steps of an optimiser that came after its last batch, `metrics` are added.
+    """
+
+    epoch: int
+    updates: int = 0
+    validation: Validation | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+
+
 class MeasuredBatch(NamedTuple):
     """A batch of a script's own loop: when it ended, and what is known of it alone.
 
@@ -105,7 +119,7 @@ class MeasuredBatch(NamedTuple):
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochStart | EpochOpened | EpochEnd | Interruption | Pause
+Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause
 Queued = tuple[int, int] | MeasuredBatch | Mark | Record
 
 
@@ -226,6 +240,7 @@ class BatchCollector:
         self._early: list[tuple[int, int] | MeasuredBatch] = []
         self._overdue = -1
         self._epoch: EpochStart | None = None
+        self._ended: Epoch | None = None
         self._steps_due = 0
         self._next = 0
         self._last_us = 0
@@ -289,6 +304,8 @@ class BatchCollector:
                 self._open_epoch(item)
             elif isinstance(item, EpochEnd):
                 self._end_epoch(item)
+            elif isinstance(item, EpochChanged):
+                self._change_epoch(item)
             elif isinstance(item, Interruption):
                 self._pack()
                 self._last_us += (item.end - item.t) // 1000
@@ -358,24 +375,38 @@ class BatchCollector:
         epoch = self._epoch
         if epoch is None:
             return
-        self._records.append(
-            Epoch(
-                epoch=mark.epoch,
-                begin=epoch.t,
-                train_end=self._last_us * 1000 if self._next else epoch.t,
-                end=mark.t,
-                whole=not mark.cut and self._next >= self._steps_due,
-                samples=self._samples_so_far(epoch, self._next)
-                if mark.samples is None
-                else mark.samples,
-                metrics=mark.metrics,
-                steps=self._next,
-                validation=mark.validation,
-                updates=self._epoch_updates,
-                why=mark.why,
-            )
+        self._ended = Epoch(
+            epoch=mark.epoch,
+            begin=epoch.t,
+            train_end=self._last_us * 1000 if self._next else epoch.t,
+            end=mark.t,
+            whole=not mark.cut and self._next >= self._steps_due,
+            samples=self._samples_so_far(epoch, self._next)
+            if mark.samples is None
+            else mark.samples,
+            metrics=mark.metrics,
+            steps=self._next,
+            validation=mark.validation,
+            updates=self._epoch_updates,
+            why=mark.why,
         )
+        self._records.append(self._ended)
         self._epoch = None
+
+    def _change_epoch(self, mark: EpochChanged) -> None:
+        ended = self._ended
+        if ended is None or ended.epoch != mark.epoch:
+            return
+        validation = mark.validation or ended.validation
+        self._ended = replace(
+            ended,
+            end=max(ended.end, validation.end) if validation else ended.end,
+            updates=ended.updates + mark.updates if ended.updates is not None else None,
+            validation=validation,
+            metrics={**ended.metrics, **mark.metrics},
+            why={**ended.why, **mark.why},
+        )
+        self._records.append(self._ended)
 
     def _order_batches(
         self, arrived: list[tuple[int, int] | MeasuredBatch], everything: bool

@@ -93,9 +93,11 @@ class Emitter:
         """Send one more record if there is room at once, and nothing after it, from any thread."""
         self._closing.set()
         if self._fd >= 0:
+            # A line that was sent in part is sent to its end.
+            begun, _, _ = bytes(self._unsent).partition(b"\n")
+            begun += b"\n" if self._unsent else b""
             with contextlib.suppress(OSError):
-                # What was cut in the middle ends here.
-                self._write_to(self._fd, memoryview(b"\n" + encode(last)))
+                self._write_to(self._fd, memoryview(begun + encode(last)))
         self._close_pipe()
 
     def _run(self) -> None:

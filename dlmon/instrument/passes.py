@@ -1,95 +1,337 @@
-"""What the callbacks of Keras share: the times of a test pass, and why an epoch opens late.
+"""Which passes over loaders train, which validate, and what each batch of them counts.
+
+A batch lasts from one fetch of a loader's iterator to the next, and the time inside the fetch is
+the wait for data. A pass in which an optimiser steps is training, and all its batches count, so
+they are held back until that is known. What is nested, zipped or left in the middle is put where
+it belongs: see `Passes`.
 
 Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+import weakref
+from collections import deque
 from collections.abc import Callable
+from typing import Any
 
-from dlmon.records import Validation
+from dlmon.instrument.loader_pass import (
+    BESIDE,
+    HELD,
+    NEW,
+    OVER,
+    TRAINING,
+    VALIDATING,
+    Pass,
+    Thread,
+)
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.pass_reports import OWNER, PassReports
+from dlmon.instrument.reporter import Reporter
 
-# The cause of a pause is named from this length on, where the process was idle meanwhile.
-NAMED_PAUSE_NS = 500_000_000
-IDLE_SHARE = 0.2
+# So many batches that stepped in a pass within a batch of another: that other one was left.
+TAKES_OVER = 16
+
+NO_LOADER = Loader(
+    why={
+        "batch_size": "there is no loader that says how many samples a step has",
+        "samples_per_epoch": "a loop without a loader has no epochs",
+        "steps_per_epoch": "a loop without a loader has no epochs",
+        "epochs": "a loop without a loader has no epochs",
+    }
+)
 
 
-class TimedPass:
-    """When a pass over test samples began, and when its batches ended.
+class Passes:
+    """Sorts what the hooks of loaders and optimisers see, and reports it.
+
+    Each thread has a stack of open passes. At its bottom is the one that may train; a validation
+    within a batch of it lies above, and its time is taken out of that batch. A pass that was begun
+    before the last fetch of the one below is read beside it, as in `zip`: its wait is added.
 
     Args:
-        begin: when it began.
+        reporter: takes the records.
+        version: says PyTorch's version.
+        in_worker: says whether this process only loads data.
+        clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
-    def __init__(self, begin: int) -> None:
-        self.begin = begin
-        self.ends: list[tuple[int, int]] = []
-        """The index and the end of each batch hook, in the order in which they were called."""
+    def __init__(
+        self,
+        reporter: Reporter,
+        version: Callable[[], str | None] = lambda: None,
+        in_worker: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.reports = PassReports(reporter, version, clock)
+        self._reporter = reporter
+        self._in_worker = in_worker
+        self._clock = clock
+        self._local = threading.local()
+        self._events = 0
+        # Of a script that drops an iterator, Python may say so in the middle of a hook.
+        self._busy = False
+        self._dropped: deque[Pass] = deque()
+        os.register_at_fork(after_in_child=self._leave_parent)
 
-    @property
-    def steps(self) -> int:
-        """How many batches the hooks claim: with steps_per_execution maybe more than there are."""
-        return max((batch for batch, _ in self.ends), default=-1) + 1
+    def _leave_parent(self) -> None:
+        for thread in self.reports.open:
+            for read in thread.stack:
+                read.state = OVER
+            thread.stack.clear()
+        self._dropped.clear()
+        self._busy = False
+        self.reports.forget()
 
-    @property
-    def first_end(self) -> int:
-        """When the first batch ended; there is one."""
-        return min(end for _, end in self.ends)
+    # What the hooks call.
 
-    def validation(self, end: int, most_steps: int | None) -> Validation:
-        """Return the record of a pass that ended, and had a batch.
+    def thread(self) -> Thread:
+        """Return what the running thread reads."""
+        try:
+            return self._local.thread  # type: ignore[no-any-return]
+        except AttributeError:
+            self._local.thread = thread = Thread()
+            return thread
 
-        Args:
-            end: when it ended.
-            most_steps: how many batches there are, where that is known.
+    def new(self, loader: Loader, created: int, source: Callable[[], Any]) -> Pass:
+        """Return a pass over a loader that a script began at `created`; `source` is the loader."""
+        read = Pass(loader, created, self._events)
+        read.source = source
+        return read
+
+    def fetch(self, read: Pass, with_gradients: bool = True) -> None:
+        """Note that a pass is asked for its next batch."""
+        self._busy = True
+        now = read.asked = self._clock()
+        if read.thread is None:
+            self._first_fetch(read, now, with_gradients)
+        elif read.state == BESIDE:
+            if not read.thread.stack:
+                self._begin(read, now, with_gradients)
+        elif read.state != OVER:
+            if read.thread.stack[-1] is not read:
+                self.reports.leave_inner(read, now)
+            if read.in_hand:
+                self.reports.end_batch(read, now)
+            if read.state == HELD:
+                self._look_again(read)
+        self._events += 1
+        read.fetched_after = self._events
+        self._done()
+
+    def fetched(self, read: Pass, leading: int | None) -> None:
+        """Note that it came; `leading` is the first size of its first array."""
+        now = self._clock()
+        if read.state == BESIDE:
+            stack = read.thread.stack if read.thread is not None else []
+            if stack:
+                stack[-1].wait_ns += now - read.asked
+        elif read.state != OVER:
+            read.in_hand = True
+            whole = read.loader.batch_size
+            read.size = leading if leading == whole else read.sizes.of(read.number, leading)
+            read.wait_ns = now - read.asked
+
+    def exhausted(self, read: Pass) -> None:
+        """Note that there is none any more."""
+        self._busy = True
+        now = self._clock()
+        if read.state in (HELD, TRAINING, VALIDATING):
+            self.reports.end(read, now, whole=True, end=now)
+        else:
+            read.state = OVER
+        self._done()
+
+    def abandoned(self, read: Pass) -> None:
+        """Note that nobody will ask it again."""
+        if self._busy:
+            self._dropped.append(read)
+        else:
+            self.reports.abandon(read)
+
+    def step_began(self, optimizer: Any) -> None:
+        """Note that an optimiser begins to step."""
+        thread = self.thread()
+        stepping, key = thread.stepping, id(optimizer)
+        if stepping and key in stepping:
+            # It raised the last time.
+            del stepping[stepping.index(key) :]
+        stepping.append(key)
+        stack = thread.stack
+        if len(stepping) == 1 and (not stack or stack[0].optimizer is not None):
+            self._step_without_loader(thread, optimizer)
+
+    def step_ended(self, optimizer: Any) -> None:
+        """Note that it stepped; one that another one calls does not count beside it."""
+        thread = self.thread()
+        stepping, key = thread.stepping, id(optimizer)
+        if key in stepping:
+            del stepping[stepping.index(key) :]
+        if stepping:
+            return
+        self._busy = True
+        stack = thread.stack
+        if stack:
+            top = stack[-1]
+            top.last_step = self._clock()
+            top.updates += 1
+            top.updates_in_all += 1
+            if top.state != TRAINING:
+                self._stepped(top)
+        elif self.reports.may_step_yet(thread):
+            self.reports.train_after_all()
+        elif (other := self._elsewhere()) is not None:
+            other.foreign.append(self._clock())
+        elif (last := self.reports.late()) is not None:
+            self.reports.step_late(last)
+        self._done()
+
+    # What knows more than the loader's clock does.
+
+    def validates(self) -> None:
+        """Say that the pass that was begun last validates, though gradients are on."""
+        stack = self.thread().stack
+        if stack and stack[-1].state == HELD and not stack[-1].updates_in_all:
+            self.reports.validate(stack[-1])
+
+    # Where a pass belongs.
+
+    def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
+        thread = read.thread = self.thread()
+        if thread.inside or not self._reporter.may_take(OWNER) or self._in_worker():
+            read.state = OVER
+            return
+        stack = thread.stack
+        while stack:
+            below = stack[-1]
+            if self._is_beside(below, read, with_gradients):
+                read.state = BESIDE
+                thread.beside.append(read.source)
+                return
+            if not self._is_left(below, read):
+                break
+            self.reports.end(below, read.created, below.has_all)
+        self._begin(read, now, with_gradients)
+
+    def _is_beside(self, below: Pass, read: Pass, with_gradients: bool) -> bool:
+        """Return whether a pass is read along with one that was begun earlier."""
+        if below.optimizer is not None or (below.with_gradients and not with_gradients):
+            return False
+        if read.created_after < below.fetched_after:
+            return True
+        source = read.source()
+        beside = below.thread.beside if below.thread is not None else ()
+        return source is not None and any(other() is source for other in beside)
+
+    def _is_left(self, below: Pass, read: Pass) -> bool:
+        """Return whether a pass is over, now that another one begins.
+
+        Lightning and transformers ask for as many batches as there are, and not once more.
         """
-        steps = min(self.steps, most_steps or self.steps)
-        first_steps = min(min(batch for batch, _ in self.ends) + 1, steps)
-        return Validation(
-            begin=self.begin,
-            first_end=self.first_end,
-            last_end=max(end for _, end in self.ends),
-            end=end,
-            steps=steps,
-            first_steps=first_steps if first_steps > 1 else None,
-        )
+        if below.optimizer is not None or read.created_after < below.fetched_after:
+            return False
+        if below.state == VALIDATING or (below.state == TRAINING and below.has_all):
+            return True
+        source = read.source()
+        return source is not None and below.source() is source
 
+    def _begin(self, read: Pass, now: int, with_gradients: bool) -> None:
+        thread = read.thread
+        assert thread is not None
+        stack = thread.stack
+        is_direct = read.created_after == self._events and read.state == NEW
+        if stack and stack[-1].last_step > read.created:
+            is_direct = False
+        read.begin, read.opened = (read.created if is_direct else now), now
+        read.with_gradients = with_gradients
+        read.state, read.held = HELD, []
+        read.number = read.idle = read.updates = read.updates_in_all = 0
+        if not stack:
+            self.reports.decide()
+            self.reports.last_is_over()
+        stack.append(read)
+        self.reports.open.add(thread)
+        if not with_gradients:
+            self.reports.validate(read)
 
-class PipelineTeardowns:
-    """Detects openings in which TensorFlow tears down the last epoch's input pipeline.
+    def _look_again(self, read: Pass) -> None:
+        """Decide of a pass within another that goes on and has stepped."""
+        assert read.thread is not None
+        stack = read.thread.stack
+        if len(stack) > 1 and read.updates_in_all:
+            below = stack[stack.index(read) - 1]
+            if below.state != TRAINING or read.stepped >= TAKES_OVER:
+                self.reports.train(read)
 
-    Keras replaces the iterator of the epoch before between the start of an epoch and its first
-    batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
-    uses next to no CPU meanwhile.
-    """
+    def _stepped(self, top: Pass) -> None:
+        """Decide what a step says of a pass that has not trained so far."""
+        assert top.thread is not None
+        stack = top.thread.stack
+        if len(stack) == 1:
+            if top.optimizer is None:
+                self.reports.train(top)
+            return
+        below = stack[-2]
+        if below.optimizer is not None and top.state == HELD:
+            self.reports.train(top)
+        elif below.state == TRAINING:
+            top.given += 1
+            below.updates += 1
+            below.updates_in_all += 1
+            below.last_step = top.last_step
 
-    def __init__(self, cpu_clock: Callable[[], int], word: str, plural: str) -> None:
-        self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
-        self._cpu_start = 0
-        self._took_ns = 0
-        self.count = 0
+    def _step_without_loader(self, thread: Thread, optimizer: Any) -> None:
+        """Take a step outside of any pass as the beginning of a batch, if it is the first's."""
+        stack = thread.stack
+        if not stack:
+            belongs = self.reports.may_step_yet(thread) or self.reports.late() is not None
+            if not belongs and self._elsewhere() is None:
+                self._begin_stretch(thread, optimizer)
+            return
+        stretch = stack[0]
+        assert stretch.optimizer is not None
+        first = stretch.optimizer()
+        if stack[-1] is not stretch and stack[-1].state == HELD:
+            return
+        if not self._reporter.may_take(OWNER):
+            return
+        others = stretch.state == TRAINING and self.reports.others_train
+        if first is None or others:
+            if others:
+                stretch.in_hand = False
+            self.reports.end(stretch, self._clock(), whole=False)
+            self._begin_stretch(thread, optimizer)
+        elif first is optimizer:
+            self.fetch(stretch)
+            stretch.in_hand = True
+            if stretch.state == HELD and stretch.number:
+                self.reports.train(stretch)
+            # Between two steps another framework may train.
+            self._reporter.let_go(OWNER)
 
-    def mark_start(self) -> None:
-        self._cpu_start = self._cpu_clock()
+    def _begin_stretch(self, thread: Thread, optimizer: Any) -> None:
+        if not self._reporter.may_take(OWNER):
+            return
+        now = self._clock()
+        stretch = Pass(NO_LOADER, now, self._events)
+        stretch.optimizer = weakref.ref(optimizer)
+        stretch.thread, stretch.waits = thread, False
+        self._begin(stretch, now, with_gradients=True)
+        stretch.in_hand = True
 
-    def explain(self, epoch: int, took_ns: int) -> str:
-        """Count an opening that was such a teardown; return a sentence on the first, else ""."""
-        if took_ns < NAMED_PAUSE_NS:
-            return ""
-        if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
-            return ""
-        self.count += 1
-        self._took_ns += took_ns
-        if self.count > 1:
-            return ""
-        return (
-            f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
-            f"TensorFlow takes down the last {self._word}'s input pipeline"
-        )
+    def _elsewhere(self) -> Pass | None:
+        """Return the pass that another thread reads, for a step of a thread that reads nothing."""
+        thread = self.thread()
+        if len(self.reports.open) == 1 and not thread.trains:
+            stack = next(iter(self.reports.open)).stack
+            if stack and stack[0].optimizer is None and stack[0].thread is not thread:
+                return stack[0]
+        return None
 
-    def summary(self) -> str:
-        """Return how many there were, and how long they took together."""
-        return (
-            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} {self._plural}: "
-            f"TensorFlow took down the input pipelines of the {self._plural} before"
-        )
+    def _done(self) -> None:
+        self._busy = False
+        while self._dropped:
+            self.reports.abandon(self._dropped.popleft())

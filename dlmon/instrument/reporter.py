@@ -50,7 +50,9 @@ class Reporter:
         self._yields: Callable[[], None] | None = None
         self._model: Model | None = None
         self._epochs = 0
-        self._loops = 0
+        self._closing: list[Callable[[], None]] = []
+        self.loops = 0
+        """How many loops have begun."""
         self.batch_ended: Callable[[Queued], None] = _nothing
         """Queue a batch; the one call on a training loop's fast path."""
         os.register_at_fork(after_in_child=self._forget)
@@ -59,6 +61,10 @@ class Reporter:
     def is_on(self) -> bool:
         """Whether a monitor listens, or may."""
         return self._path is not None
+
+    def may_take(self, owner: str) -> bool:
+        """Return whether `take` would succeed."""
+        return self._path is not None and (self._owner in ("", owner) or self._yields is not None)
 
     def take(self, owner: str) -> bool:
         """Return whether `owner` is what reports from now on.
@@ -183,13 +189,13 @@ class Reporter:
             epochs=None if epochs is None else self._epochs + epochs,
             network=network,
             inferred=inferred,
-            loop=self._loops,
+            loop=self.loops,
             first_epoch=self._epochs,
             why={"flops_per_sample": "a script's operations are not counted", **(why or {})},
             **known,
         )
         self.send(self._model)
-        self._loops += 1
+        self.loops += 1
 
     def describe_loop(self, **known: Any) -> None:
         """Report more of the loop that runs: fields of `Model` that were not known at its start."""
@@ -207,6 +213,10 @@ class Reporter:
         """Report that what follows is no training."""
         self.enter(SCRIPT_PHASE)
 
+    def at_close(self, hook: Callable[[], None]) -> None:
+        """Call `hook` before the last is sent, for what counts only once it has ended."""
+        self._closing.append(guarded(self)(hook))
+
     def turn_off(self, error: BaseException) -> None:
         """Report no more from this process, and let the log say why."""
         emitter, self._emitter, self._path = self._emitter, None, None
@@ -217,6 +227,9 @@ class Reporter:
 
     def close(self) -> None:
         """Send what is left; the process ends."""
+        hooks, self._closing = self._closing, []
+        for hook in hooks:
+            hook()
         emitter, self._path = self._emitter, None
         self.batch_ended = _nothing
         if emitter is not None:
@@ -229,7 +242,8 @@ class Reporter:
     def _forget(self) -> None:
         """Begin anew in a forked child, which trains itself or doesn't; the parent goes on."""
         self._emitter, self._owner, self._yields, self._model = None, "", None, None
-        self._epochs = self._loops = 0
+        self._epochs = self.loops = 0
+        self._closing = []
         self.batch_ended = _nothing
 
 

@@ -1,61 +1,129 @@
-"""A monitor's end of the socket that scripts report to, without a monitor."""
+"""The monitor's end of the socket: takes what every process of a script reports."""
+
+from __future__ import annotations
 
 import os
-import shutil
 import socket
 import tempfile
 import threading
 from pathlib import Path
+from typing import Self
 
 from dlmon.instrument.reporter import SOCKET
-from dlmon.records import decode
+from dlmon.records import Batches, BatchSummary, Epoch, Record, Trainer, decode
+
+
+class Reported:
+    """The records of one process."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+
+    def of(self, *kinds: type) -> list:
+        return [record for record in self.records if isinstance(record, kinds)]
+
+    @property
+    def trainer(self) -> Trainer:
+        return self.of(Trainer)[0]
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The last record of each epoch."""
+        return list({epoch.epoch: epoch for epoch in self.of(Epoch)}.values())
+
+    @property
+    def phases(self) -> list[str]:
+        return [record.name for record in self.records if record.TYPE == "phase"]
+
+    @property
+    def steps(self) -> int:
+        """How many batches there are."""
+        alone = sum(len(batches.dt_us) for batches in self.of(Batches))
+        return alone + sum(batches.count for batches in self.of(BatchSummary))
+
+    @property
+    def samples(self) -> int | None:
+        """How many samples all batches hold; None where that is not known of one."""
+        total = 0
+        for batches in self.of(Batches, BatchSummary):
+            if batches.samples is None:
+                return None
+            counted = batches.counted
+            total += counted if isinstance(counted, int) else sum(counted)
+        return total
+
+    @property
+    def updates(self) -> int:
+        """How many steps of an optimiser the batches hold."""
+        count = 0
+        for batches in self.of(Batches, BatchSummary):
+            steps = len(batches.dt_us) if isinstance(batches, Batches) else batches.count
+            count += steps if batches.updates is None else batches.updates
+        return count
 
 
 class Listener:
-    """Takes the records of every process that connects, until it is left.
+    """Listens at a socket of its own while it is entered."""
 
-    `environment` is this process's own, with the socket's path in it.
-    """
-
-    def __enter__(self):
-        # A socket's path may be no longer than 107 bytes.
-        self._folder = Path(tempfile.mkdtemp(prefix="dlmon-listener-"))
-        path = str(self._folder / "s")
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(path)
-        self._socket.listen()
-        self.environment = {**os.environ, SOCKET: path}
-        self._received = []
-        self._readers = []
-        self._acceptor = threading.Thread(target=self._accept, daemon=True)
-        self._acceptor.start()
+    def __enter__(self) -> Self:
+        # A socket's path may have 107 bytes at most.
+        self._folder = tempfile.TemporaryDirectory(prefix="dlmon")
+        self.path = str(Path(self._folder.name) / "socket")
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(self.path)
+        self._server.listen(64)
+        self._readers: list[threading.Thread] = []
+        self._received: list[bytearray] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
-    def __exit__(self, *error):
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._acceptor.join()
-        self._socket.close()
-        shutil.rmtree(self._folder)
+    def __exit__(self, *error: object) -> None:
+        self._stop()
+        self._folder.cleanup()
 
-    def _accept(self):
+    def environment(self) -> dict[str, str]:
+        """Return this process's environment, with the socket in it."""
+        return {**os.environ, SOCKET: self.path}
+
+    def reported(self) -> list[Reported]:
+        """Return what each process reported; to be called once, when all have ended."""
+        self._stop()
+        return [
+            Reported([decode(line) for line in bytes(data).splitlines()]) for data in self._received
+        ]
+
+    def records(self) -> list[list[Record]]:
+        """Return the records of each process; to be called once, when all have ended."""
+        return [process.records for process in self.reported()]
+
+    def _stop(self) -> None:
+        if self._accepting.is_alive():
+            # What has connected is accepted before this.
+            last = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            last.connect(self.path)
+            last.sendall(b"\0")
+            last.close()
+            self._accepting.join()
+        for reader in self._readers:
+            reader.join()
+        self._server.close()
+
+    def _accept(self) -> None:
         while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
+            connection = self._server.accept()[0]
+            first = connection.recv(1)
+            if first == b"\0":
+                connection.close()
                 return
-            received = bytearray()
-            self._received.append(received)
-            reader = threading.Thread(target=self._read, args=(connection, received), daemon=True)
+            data = bytearray(first)
+            self._received.append(data)
+            reader = threading.Thread(target=_read, args=(connection, data), daemon=True)
             self._readers.append(reader)
             reader.start()
 
-    def _read(self, connection, received):
-        with connection:
-            while data := connection.recv(1 << 16):
-                received += data
 
-    def records(self):
-        """Return what each process sent, a list for each connection; waits until all have ended."""
-        for reader in self._readers:
-            reader.join()
-        return [[decode(line) for line in bytes(data).splitlines()] for data in self._received]
+def _read(connection: socket.socket, data: bytearray) -> None:
+    with connection:
+        while part := connection.recv(1 << 16):
+            data += part

@@ -87,6 +87,7 @@ def _dlmon_watch(place, packages):
     watched = {
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
+        "accelerate.data_loader": "pytorch.watch_accelerate",
         "keras.src.callbacks.callback_list": "fits.watch_fits",
         "keras.src.trainers.epoch_iterator": "keras_iterators.watch_data",
         "keras.src.backend.tensorflow.trainer": "single_batches.watch_single_batches",

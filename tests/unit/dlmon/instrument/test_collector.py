@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from dlmon.instrument import collector as emit
 from dlmon.instrument.collector import (
     BatchCollector,
+    EpochChanged,
     EpochEnd,
     EpochOpened,
     EpochStart,
+    MeasuredBatch,
     Pause,
     step_quantiles,
 )
@@ -558,3 +560,30 @@ def test_the_quantiles_of_a_summary_are_durations_that_occurred(durations):
     middle = sorted(durations)
     assert middle[(len(middle) - 1) // 2 - 1 if len(middle) > 2 else 0] <= quantiles[3]
     assert quantiles[3] <= middle[min(len(middle) - 1, len(middle) // 2 + 1)]
+
+
+def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
+    batches = [MeasuredBatch(number, BEGIN + (number + 1) * MS, 10, 0, 1) for number in range(3)]
+    checked = Validation(BEGIN + 20 * MS, BEGIN + 21 * MS, BEGIN + 22 * MS, BEGIN + 23 * MS, 2)
+    records = collect(
+        [
+            EpochStart(4, BEGIN, None, None),
+            *batches,
+            end(4, t=BEGIN + 5 * MS),
+            EpochChanged(4, updates=2),
+            EpochChanged(4, validation=checked),
+            EpochChanged(4, metrics={"accuracy": None}, why={"accuracy": "NaN"}),
+            EpochChanged(3, updates=1),
+        ]
+    )
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert len(epochs) == 4
+    last = epochs[-1]
+    assert (last.epoch, last.samples, last.steps, last.updates) == (4, 30, 3, 5)
+    assert (last.begin, last.end) == (BEGIN, checked.end)
+    assert last.validation == checked
+    assert (last.metrics, last.why) == ({"loss": 1.0, "accuracy": None}, {"accuracy": "NaN"})
+
+
+def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
+    assert collect([EpochChanged(0, updates=1)]) == []

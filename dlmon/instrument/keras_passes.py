@@ -1,0 +1,95 @@
+"""What the callbacks of Keras share: the times of a test pass, and why an epoch opens late.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlmon.records import Validation
+
+# The cause of a pause is named from this length on, where the process was idle meanwhile.
+NAMED_PAUSE_NS = 500_000_000
+IDLE_SHARE = 0.2
+
+
+class TimedPass:
+    """When a pass over test samples began, and when its batches ended.
+
+    Args:
+        begin: when it began.
+    """
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.ends: list[tuple[int, int]] = []
+        """The index and the end of each batch hook, in the order in which they were called."""
+
+    @property
+    def steps(self) -> int:
+        """How many batches the hooks claim: with steps_per_execution maybe more than there are."""
+        return max((batch for batch, _ in self.ends), default=-1) + 1
+
+    @property
+    def first_end(self) -> int:
+        """When the first batch ended; there is one."""
+        return min(end for _, end in self.ends)
+
+    def validation(self, end: int, most_steps: int | None) -> Validation:
+        """Return the record of a pass that ended, and had a batch.
+
+        Args:
+            end: when it ended.
+            most_steps: how many batches there are, where that is known.
+        """
+        steps = min(self.steps, most_steps or self.steps)
+        first_steps = min(min(batch for batch, _ in self.ends) + 1, steps)
+        return Validation(
+            begin=self.begin,
+            first_end=self.first_end,
+            last_end=max(end for _, end in self.ends),
+            end=end,
+            steps=steps,
+            first_steps=first_steps if first_steps > 1 else None,
+        )
+
+
+class PipelineTeardowns:
+    """Detects openings in which TensorFlow tears down the last epoch's input pipeline.
+
+    Keras replaces the iterator of the epoch before between the start of an epoch and its first
+    batch. To delete it, TensorFlow waits for a thread of tf.data that sleeps, so this process
+    uses next to no CPU meanwhile.
+    """
+
+    def __init__(self, cpu_clock: Callable[[], int], word: str, plural: str) -> None:
+        self._cpu_clock, self._word, self._plural = cpu_clock, word, plural
+        self._cpu_start = 0
+        self._took_ns = 0
+        self.count = 0
+
+    def mark_start(self) -> None:
+        self._cpu_start = self._cpu_clock()
+
+    def explain(self, epoch: int, took_ns: int) -> str:
+        """Count an opening that was such a teardown; return a sentence on the first, else ""."""
+        if took_ns < NAMED_PAUSE_NS:
+            return ""
+        if self._cpu_clock() - self._cpu_start > IDLE_SHARE * took_ns:
+            return ""
+        self.count += 1
+        self._took_ns += took_ns
+        if self.count > 1:
+            return ""
+        return (
+            f"{took_ns / 1e9:.1f} s at the start of {self._word} {epoch + 1}: "
+            f"TensorFlow takes down the last {self._word}'s input pipeline"
+        )
+
+    def summary(self) -> str:
+        """Return how many there were, and how long they took together."""
+        return (
+            f"{self._took_ns / 1e9:.1f} s at the start of {self.count:,} {self._plural}: "
+            f"TensorFlow took down the input pipelines of the {self._plural} before"
+        )

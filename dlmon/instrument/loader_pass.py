@@ -1,0 +1,134 @@
+"""One pass over a loader, as far as it has come.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from dlmon.instrument.collector import Interruption, MeasuredBatch
+from dlmon.instrument.loaders import Loader, Sizes
+
+# What becomes of a pass: not yet fetched from; held back until it is known; read beside another
+# one; over, or none that counts.
+NEW, HELD, TRAINING, VALIDATING, BESIDE, OVER = range(6)
+
+
+class Thread:
+    """What one thread reads and does: the passes that are open, each within the one before."""
+
+    __slots__ = ("beside", "inside", "stack", "stepping", "trains")
+
+    def __init__(self) -> None:
+        self.stack: list[Pass] = []
+        self.stepping: list[int] = []
+        # Loaders that were read beside another one; a script begins them again within its batches.
+        self.beside: deque[Callable[[], Any]] = deque(maxlen=8)
+        self.inside = False
+        """Whether a loader is at work: what it reads itself is none of the script's passes."""
+        self.trains = False
+        """Whether it has read what it trained with: its steps are no other thread's."""
+
+
+class Pass:
+    """One pass over a loader, or a stretch of steps without one: then it has an `optimizer`."""
+
+    __slots__ = (
+        "__weakref__",
+        "alive",
+        "asked",
+        "begin",
+        "clipped",
+        "created",
+        "created_after",
+        "epoch",
+        "fetched_after",
+        "first_end",
+        "foreign",
+        "given",
+        "held",
+        "idle",
+        "in_hand",
+        "last_end",
+        "last_step",
+        "late",
+        "loader",
+        "metrics",
+        "most",
+        "number",
+        "opened",
+        "optimizer",
+        "size",
+        "sizes",
+        "source",
+        "state",
+        "stepped",
+        "thread",
+        "updates",
+        "updates_in_all",
+        "wait_ns",
+        "waits",
+        "why",
+        "with_gradients",
+    )
+
+    def __init__(self, loader: Loader, created: int, created_after: int) -> None:
+        self.loader = loader
+        self.sizes = Sizes(loader)
+        self.state = NEW
+        self.thread: Thread | None = None
+        self.source: Callable[[], Any] = _nobody
+        self.alive: Any = None
+        self.optimizer: Callable[[], Any] | None = None
+        self.created, self.created_after = created, created_after
+        self.begin = self.opened = self.asked = created
+        self.fetched_after = 0
+        self.with_gradients = True
+        self.epoch = 0
+        self.held: list[MeasuredBatch | Interruption] | None = []
+        self.clipped = False
+        self.metrics: dict[str, float | None] = {}
+        self.why: dict[str, str] = {}
+        # Batches that ended, those of them before the first step, and one that is under way.
+        self.number = self.idle = 0
+        self.in_hand = False
+        self.size: int | None = None
+        self.wait_ns = 0
+        self.waits = True
+        # Steps in the batch under way, in all, those that a pass below counts too, and later ones.
+        self.updates = self.updates_in_all = self.given = self.stepped = self.late = 0
+        self.most = 1
+        self.foreign: deque[int] = deque()
+        self.first_end = self.last_end = self.last_step = created
+
+    @property
+    def has_all(self) -> bool:
+        """Whether it has as many batches as its loader has.
+
+        Where all others stepped and the last one did not, a loop was left before it did.
+        """
+        if self.loader.steps is None or self.number + self.in_hand != self.loader.steps:
+            return False
+        is_left = self.in_hand and not self.updates and self.stepped == self.number
+        return not (is_left and self.state == TRAINING)
+
+    @property
+    def may_step_late(self) -> bool:
+        """Whether a step after its end still belongs to it.
+
+        What reads a batch ahead steps for the last one then; so does what adds up gradients.
+        """
+        return self.late < self.idle * self.most
+
+    @property
+    def waited_ns(self) -> int:
+        """How long its batches waited, as far as they are held back."""
+        held = self.held or ()
+        return sum(item.wait_ns or 0 for item in held if isinstance(item, MeasuredBatch))
+
+
+def _nobody() -> None:
+    """Stand for a loader that is not known."""

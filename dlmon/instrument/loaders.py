@@ -1,0 +1,155 @@
+"""What a PyTorch loader says of itself, and how many samples each of its batches holds.
+
+PyTorch is never imported: a loader is read by the names of its attributes.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+# Lengths that these packages compute have no side effects, unlike those of a script's own samplers.
+TRUSTED = {"torch", "accelerate", "transformers", "lightning", "pytorch_lightning", "builtins"}
+# How deep in a batch, and how far in each part of it, the first array is looked for.
+DEPTH = 5
+BREADTH = 16
+
+_OF_A_DATASET = 1
+"""PyTorch's number for a data set that is iterated, not indexed."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What a loader says of a pass over it.
+
+    Attributes:
+        batch_size: samples of a whole batch; None where the loader does not say it.
+        samples: of a whole pass.
+        steps: batches of a whole pass.
+        may_vary: any batch may be short, not only the last one.
+        inferred: how the samples of a batch are found, where the loader does not say them.
+        why: reasons of what is None, by the names of `Model`.
+    """
+
+    batch_size: int | None = None
+    samples: int | None = None
+    steps: int | None = None
+    may_vary: bool = False
+    inferred: str | None = None
+    why: dict[str, str] = field(default_factory=dict, compare=False)
+
+
+def describe(loader: Any) -> Loader:
+    """Return what a `DataLoader` says of a pass over it, without a look at its data."""
+    batches = loader.batch_sampler
+    batch_size = loader.batch_size
+    drop_last = bool(loader.drop_last)
+    is_plain = type(batches).__module__ == "torch.utils.data.sampler"
+    if batch_size is None and is_plain:
+        batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
+    is_iterated = getattr(loader, "_dataset_kind", 0) == _OF_A_DATASET
+    steps: int | None
+    samples: int | None = None
+    if is_iterated:
+        samples, steps = _length(loader.dataset, trusted=True), None
+    elif is_plain:
+        samples, steps = _length(batches.sampler), None
+    else:
+        steps = _length(loader.sampler if batches is None else batches)
+    no_size = "the loader does not say its batch size"
+    no_length = "the data set has no length" if is_iterated else "the sampler is the script's own"
+    if batch_size is None:
+        steps, samples = samples if is_iterated else steps, None
+    elif samples is not None:
+        steps = samples // batch_size if drop_last else -(-samples // batch_size)
+        samples = min(samples, steps * batch_size)
+    reasons = {
+        "batch_size": no_size if batch_size is None else None,
+        "samples_per_epoch": (no_length if steps is None else no_size) if samples is None else None,
+        "steps_per_epoch": no_length if steps is None else None,
+    }
+    return Loader(
+        batch_size=batch_size,
+        samples=samples,
+        steps=steps,
+        may_vary=is_iterated,
+        inferred=None if batch_size is not None else "the first size of each batch's first array",
+        why={name: reason for name, reason in reasons.items() if reason is not None},
+    )
+
+
+def _length(sized: Any, trusted: bool = False) -> int | None:
+    """Return a length, unless it would take code of the script's own that nobody else calls."""
+    method = getattr(type(sized), "__len__", None)
+    if method is None:
+        return None
+    module = getattr(method, "__module__", None) or type(sized).__module__
+    if not trusted and module.partition(".")[0] not in TRUSTED:
+        return None
+    try:
+        return len(sized)
+    except Exception:  # noqa: BLE001 - a length that raises is none
+        return None
+
+
+class Sizes:
+    """How many samples the batches of one pass hold.
+
+    The first size of a batch's first array is held against what the loader says: where a batch
+    is built otherwise, as a longer one of tokens or of several crops, the loader is right.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._is_leading = True
+
+    def of(self, number: int, leading: int | None) -> int | None:
+        """Return the samples of a batch.
+
+        Args:
+            number: the batch, from 0.
+            leading: the first size of its first array; None if it has none.
+        """
+        loader = self._loader
+        whole = loader.batch_size
+        if whole is None or leading == whole:
+            return leading
+        is_last = loader.steps is None or number + 1 >= loader.steps
+        if not is_last and not loader.may_vary:
+            self._is_leading = False
+            return whole
+        if leading is not None and leading < whole and self._is_leading:
+            return leading
+        if is_last and loader.samples is not None and loader.steps == number + 1:
+            return loader.samples - number * whole
+        return whole
+
+
+def leading_size(batch: Any) -> int | None:
+    """Return the first size of the first array in a batch, whatever it is nested in."""
+    try:
+        return _first_size(batch, DEPTH)
+    except Exception:  # noqa: BLE001 - what can't be looked at has no size
+        return None
+
+
+def _first_size(value: Any, depth: int) -> int | None:
+    kind = type(value)
+    if hasattr(kind, "__array__"):
+        shape = value.shape
+        return int(shape[0]) if len(shape) else None
+    if isinstance(value, (tuple, list)):
+        members = iter(value)
+    elif isinstance(value, dict):
+        members = iter(dict.values(value))
+    else:
+        members = iter(getattr(value, "__dict__", {}).values())
+    if depth:
+        for member in islice(members, BREADTH):
+            size = _first_size(member, depth - 1)
+            if size is not None:
+                return size
+    return None

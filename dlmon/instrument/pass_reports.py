@@ -1,0 +1,378 @@
+"""Report passes over loaders: as epochs and their batches, or as validation.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dlmon.instrument.collector import (
+    EpochChanged,
+    EpochEnd,
+    EpochOpened,
+    EpochStart,
+    Interruption,
+    MeasuredBatch,
+    Pause,
+)
+from dlmon.instrument.loader_pass import BESIDE, HELD, NEW, OVER, TRAINING, VALIDATING, Pass, Thread
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.reporter import Reporter
+from dlmon.records import SCRIPT_PHASE, Validation, finite
+
+OWNER = "torch"
+
+# Batches that are held back of a pass that has not stepped; beyond them they are none of training.
+MAX_HELD = 100_000
+
+
+class PassReports:
+    """Reports what passes come to; one thread's passes count at a time.
+
+    Args:
+        reporter: takes the records.
+        version: says PyTorch's version.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        version: Callable[[], str | None],
+        clock: Callable[[], int],
+    ) -> None:
+        self._reporter = reporter
+        self._version, self._clock = version, clock
+        self._asked: dict[str, Any] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, in a forked child."""
+        self.open: set[Thread] = set()
+        """Threads that read something."""
+        self._counting: Thread | None = None
+        self._closes = False
+        self._loop: Loader | None = None
+        self._loops = 0
+        self._last: Pass | None = None
+        self._unvalidated: Pass | None = None
+        # Ran to its end with gradients on, and has not stepped: when, and what.
+        self._undecided: tuple[Pass, int] | None = None
+
+    @property
+    def others_train(self) -> bool:
+        """Whether another loop has begun since, which was not reported here."""
+        return self._loops != self._reporter.loops
+
+    def expect(self, **known: Any) -> None:
+        """Say what is known of the loop that begins: fields of `Reporter.begin_loop`."""
+        self._asked = {name: value for name, value in known.items() if value is not None}
+        self._loop = None
+
+    def late(self) -> Pass | None:
+        """Return the epoch that a step outside of any pass still belongs to."""
+        last = self._last
+        return last if last is not None and last.may_step_late else None
+
+    def step_late(self, last: Pass) -> None:
+        """Count a step for an epoch that has ended."""
+        last.late += 1
+        self._reporter.send(EpochChanged(last.epoch, updates=1))
+
+    def last_is_over(self) -> None:
+        """Let no later step belong to the epoch that ended last: another pass begins."""
+        if self._last is not None:
+            self._last.idle = 0
+
+    def may_step_yet(self, thread: Thread) -> bool:
+        """Return whether a step outside of any pass makes the last one training after all.
+
+        So it is where a script adds up gradients over a whole pass.
+        """
+        return self._undecided is not None and self._undecided[0].thread is thread
+
+    def train_after_all(self) -> None:
+        """Take the pass that ended without a step as training, with one step at its end."""
+        assert self._undecided is not None
+        (read, ended), self._undecided = self._undecided, None
+        assert read.thread is not None
+        assert read.held
+        last = read.held[-1]
+        if isinstance(last, MeasuredBatch):
+            read.held[-1] = last._replace(updates=1)
+        read.updates_in_all = 1
+        read.state = HELD
+        read.thread.stack.append(read)
+        self.train(read)
+        if read.state == TRAINING:
+            self.end(read, ended, whole=True, end=ended)
+
+    def decide(self) -> None:
+        """Take it as validation: something else begins."""
+        if self._undecided is None:
+            return
+        (read, ended), self._undecided = self._undecided, None
+        assert read.thread is not None
+        if self._claim(read.thread):
+            self._reporter.enter("validating", read.begin)
+            self._report_validation(read, ended)
+            self._release(read.thread)
+
+    def add_metrics(self, metrics: dict[str, Any]) -> None:
+        """Add metrics to the epoch under way, or to the one that ended last."""
+        values, why = finite(metrics)
+        thread = self._counting
+        if thread is not None and thread.stack and thread.stack[0].state == TRAINING:
+            current = thread.stack[0]
+            current.metrics.update(values)
+            current.why.update(why)
+        elif self._last is not None and values:
+            self._reporter.send(EpochChanged(self._last.epoch, metrics=values, why=why))
+
+    def close(self) -> None:
+        """End what is open; the process ends."""
+        self.decide()
+        for thread in tuple(self.open):
+            while thread.stack:
+                self.abandon(thread.stack[0])
+
+    def _claim(self, thread: Thread) -> bool:
+        """Return whether this thread's passes are the ones that count."""
+        reporter = self._reporter
+        if self._counting not in (None, thread) or not reporter.take(OWNER):
+            return False
+        if not reporter.start(OWNER, self._version()):
+            return False
+        if not self._closes:
+            self._closes = True
+            reporter.at_close(self.close)
+        self._counting = thread
+        return True
+
+    def _release(self, thread: Thread) -> None:
+        """Let others count, if a thread reads nothing any more."""
+        if not thread.stack:
+            self.open.discard(thread)
+            if self._counting is thread:
+                self._counting = None
+                self._reporter.let_go(OWNER)
+
+    def drop(self, read: Pass) -> None:
+        """Count a pass no more, and what was begun within it."""
+        assert read.thread is not None
+        thread = read.thread
+        stack = thread.stack
+        if read in stack:
+            for inner in stack[stack.index(read) :]:
+                inner.state = OVER
+            del stack[stack.index(read) :]
+        read.state = OVER
+        self._release(thread)
+
+    def validate(self, read: Pass) -> None:
+        """Enter the phase of a pass that does not train."""
+        assert read.thread is not None
+        if not self._claim(read.thread):
+            self.drop(read)
+            return
+        read.state = VALIDATING
+        self._reporter.enter("validating", read.begin)
+
+    def train(self, read: Pass) -> None:
+        """Begin an epoch with a pass, and send what was held back of it."""
+        assert read.thread is not None
+        stack = read.thread.stack
+        if read.waits or read.optimizer is not None:
+            read.thread.trains = True
+        if not self._claim(read.thread):
+            self.drop(read)
+            return
+        below = stack[: stack.index(read)]
+        del stack[: len(below)]
+        for left in below:
+            left.updates -= read.given
+            if left.state == TRAINING:
+                self._finish(left, read.begin, whole=False, end=None)
+            left.state = OVER
+        if read.held is None:
+            # Too long ago: it begins with the batch under way.
+            read.begin = read.opened = read.asked
+            read.number, read.clipped, read.held = 0, True, []
+        self._begin_loop(read)
+        read.epoch = self._reporter.next_epoch()
+        self._reporter.send(EpochStart(read.epoch, read.begin, None, None, follows=True))
+        self._reporter.send(EpochOpened(read.opened))
+        held, read.held, read.state = read.held, None, TRAINING
+        for item in held:
+            self._send(read, item)
+
+    def _begin_loop(self, read: Pass) -> None:
+        loader = read.loader
+        is_another = read.optimizer is not None or loader != self._loop
+        if is_another or self.others_train:
+            self._loop = loader
+            why = {
+                "parameters": "the script's network is not known",
+                "epochs": "the script's own loop does not say how many",
+                **loader.why,
+            }
+            asked, self._asked = self._asked, {}
+            known = {
+                "batch_size": loader.batch_size,
+                "samples_per_epoch": loader.samples,
+                "steps_per_epoch": loader.steps,
+                "inferred": loader.inferred,
+                **asked,
+            }
+            why = {name: text for name, text in why.items() if known.get(name) is None}
+            self._reporter.begin_loop(why=why, **known)
+            self._loops = self._reporter.loops
+
+    def _send(self, read: Pass, item: MeasuredBatch | Interruption) -> None:
+        if read.state != TRAINING:
+            if read.held is not None:
+                read.held.append(item)
+                if len(read.held) > MAX_HELD:
+                    read.held = None
+        elif isinstance(item, MeasuredBatch):
+            self._reporter.batch_ended(item if read.waits else item._replace(wait_ns=None))
+        else:
+            self._reporter.send(item)
+
+    def end_batch(self, read: Pass, now: int) -> None:
+        """End the batch that is under way."""
+        if read.foreign:
+            self._take_foreign(read)
+        if not read.number:
+            read.first_end = now
+        if not read.updates_in_all:
+            read.idle += 1
+        if read.updates:
+            read.stepped += 1
+            read.most = max(read.most, read.updates)
+        item = MeasuredBatch(read.number, now, read.size, read.wait_ns, read.updates)
+        if read.state == TRAINING and read.waits:
+            self._reporter.batch_ended(item)
+        else:
+            self._send(read, item)
+        read.number += 1
+        read.last_end = now
+        read.updates = 0
+        read.in_hand = False
+
+    def _take_foreign(self, read: Pass) -> None:
+        """Count steps that another thread did; this one only reads, and its waits are not theirs.
+
+        A loader that is read ahead by a thread of the script's own is one such.
+        """
+        read.waits = False
+        while read.foreign:
+            read.last_step = read.foreign.popleft()
+            read.updates += 1
+            read.updates_in_all += 1
+        assert read.thread is not None
+        if read.state != TRAINING and read.thread.stack[0] is read:
+            self.train(read)
+
+    def abandon(self, read: Pass) -> None:
+        """End a pass that nobody will ask again: whole if all its batches have come."""
+        if read.state not in (HELD, TRAINING, VALIDATING):
+            read.state = OVER
+            return
+        self.end(read, self._clock(), read.has_all)
+
+    def end(self, read: Pass, now: int, whole: bool, end: int | None = None) -> None:
+        """End a pass, with all that was begun within it.
+
+        Args:
+            read: the pass.
+            now: when the next thing began.
+            whole: it ran to its end.
+            end: when it ended; None for the end of its last batch.
+        """
+        assert read.thread is not None
+        thread = read.thread
+        stack = thread.stack
+        self.leave_inner(read, now)
+        if read.foreign:
+            self._take_foreign(read)
+        is_inner = len(stack) > 1 and stack[-2].state != TRAINING
+        if is_inner and read.state == HELD and read.updates_in_all:
+            self.train(read)
+        stack.pop()
+        self._finish(read, now, whole, end)
+        self._release(thread)
+
+    def leave_inner(self, read: Pass, now: int) -> None:
+        """Leave the passes that were begun within the batch of one that goes on, or ends."""
+        assert read.thread is not None
+        stack = read.thread.stack
+        while stack[-1] is not read:
+            inner = stack[-1]
+            if inner.state == VALIDATING:
+                self.end(inner, now, whole=False)
+                # It may go on later: an iterator that gives one batch at a time.
+                inner.state, inner.thread = NEW, None
+                continue
+            stack.pop()
+            inner.state = BESIDE
+            read.thread.beside.append(inner.source)
+            read.wait_ns += inner.waited_ns + (inner.wait_ns if inner.in_hand else 0)
+            if read.state != TRAINING and inner.updates_in_all:
+                read.updates += inner.updates_in_all
+                read.updates_in_all += inner.updates_in_all
+                read.last_step = inner.last_step
+                self.train(read)
+
+    def _finish(self, read: Pass, now: int, whole: bool, end: int | None) -> None:
+        state = read.state
+        if read.in_hand and read.updates:
+            self.end_batch(read, max(read.last_step, read.asked))
+        elif read.in_hand and (whole or state != TRAINING):
+            self.end_batch(read, now)
+        read.state = OVER
+        read.in_hand = False
+        if state in (HELD, VALIDATING):
+            self._end_validation(read, state, now, whole)
+            return
+        end = read.last_end if end is None else end
+        if read.optimizer is None:
+            cut = read.clipped or not whole
+            self._reporter.send(EpochEnd(read.epoch, end, read.metrics, read.why, cut))
+            self._last = self._unvalidated = read
+        self._reporter.send(Pause(end, SCRIPT_PHASE))
+
+    def _end_validation(self, read: Pass, state: int, now: int, whole: bool) -> None:
+        assert read.thread is not None
+        stack = read.thread.stack
+        if state == HELD:
+            # A look at one batch is no validation; neither is what a pass below has trained with.
+            many = whole or (bool(stack) and read.number > 1)
+            if not many or not read.held or read.updates_in_all or read.optimizer is not None:
+                if stack:
+                    stack[-1].wait_ns += read.waited_ns
+                return
+            if not stack:
+                self._undecided = read, now
+                return
+            if not self._claim(read.thread):
+                return
+            self._reporter.enter("validating", read.begin)
+        if not stack:
+            self._report_validation(read, now)
+            return
+        self._send(stack[-1], Interruption(read.begin, now))
+        if stack[-1].state == TRAINING:
+            self._reporter.enter("training", now)
+        else:
+            self._reporter.send(Pause(now, SCRIPT_PHASE))
+
+    def _report_validation(self, read: Pass, end: int) -> None:
+        """Report a pass as the validation of the epoch before it, if it is the first one since."""
+        if self._unvalidated is not None and read.number:
+            steps = Validation(read.begin, read.first_end, read.last_end, end, read.number)
+            self._reporter.send(EpochChanged(self._unvalidated.epoch, validation=steps))
+        self._unvalidated = None
+        self._reporter.send(Pause(end, SCRIPT_PHASE))

@@ -1,0 +1,236 @@
+"""Watch PyTorch's loaders and optimisers in a script of a person's own.
+
+Every hook keeps an error of its own to itself, and hands on the result or the error of what it
+stands around unchanged. PyTorch is there when a hook is set: it is never imported from here.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
+from dlmon.instrument.loaders import describe, leading_size
+from dlmon.instrument.passes import Passes
+from dlmon.instrument.reporter import Reporter, guarded
+
+MARK = "_dlmon_pass"
+"""What an iterator carries: a place in memory is used again by the next one."""
+
+
+@cache
+def passes_of(reporter: Reporter) -> Passes:
+    """Return what sorts the passes of this process."""
+    return Passes(reporter, version=_version, in_worker=_in_worker)
+
+
+def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
+    """Watch every `DataLoader`; `module` is torch.utils.data.dataloader."""
+    if reporter.is_on:
+        passes = passes_of(reporter)
+        base: Any = module._BaseDataLoaderIter
+        module.DataLoader.__iter__ = _opening(module.DataLoader.__iter__, base, passes, reporter)
+        base.__next__ = _fetching(base.__next__, passes, reporter)
+
+
+def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
+    """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
+    if not reporter.is_on:
+        return
+    passes = passes_of(reporter)
+
+    @guarded(reporter)
+    def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
+        passes.step_began(optimizer)
+
+    @guarded(reporter)
+    def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
+        passes.step_ended(optimizer)
+
+    for hook in (before_step, after_step):
+        # `torch.compile` calls such a function as it is, without a word.
+        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+    module.register_optimizer_step_pre_hook(before_step)
+    module.register_optimizer_step_post_hook(after_step)
+
+
+def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
+    """Watch accelerate's own loaders; `module` is accelerate.data_loader.
+
+    They read PyTorch's one batch ahead: what counts is when they hand it on.
+    """
+    if reporter.is_on:
+        passes = passes_of(reporter)
+        for name in ("DataLoaderShard", "DataLoaderDispatcher"):
+            kind = getattr(module, name, None)
+            if kind is not None:
+                kind.__iter__ = _handing_on(kind.__iter__, passes, reporter)
+
+
+def _opening(
+    following: Callable[[Any], Any], base: type, passes: Passes, reporter: Reporter
+) -> Callable[[Any], Any]:
+    """Return `DataLoader.__iter__` that puts a pass on the iterator."""
+
+    @guarded(reporter)
+    def mark(iterator: Any, loader: Any, created: int) -> None:
+        last = iterator.__dict__.get(MARK)
+        if last is not None:
+            # Persistent workers have one iterator for all passes.
+            passes.abandoned(last)
+        read = passes.new(describe(loader), created, weakref.ref(loader))
+        read.alive = weakref.ref(iterator, _leaving(read, passes, reporter))
+        setattr(iterator, MARK, read)
+
+    @wraps(following)
+    def __iter__(self: Any) -> Any:
+        if not reporter.is_on:
+            return following(self)
+        thread = passes.thread()
+        if thread.inside:
+            return following(self)
+        created = time.monotonic_ns()
+        thread.inside = True
+        try:
+            iterator = following(self)
+        except BaseException as error:
+            _hide_this_frame(error)
+            raise
+        finally:
+            thread.inside = False
+        if isinstance(iterator, base):
+            mark(iterator, self, created)
+        return iterator
+
+    return __iter__
+
+
+def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], None]:
+    """Return what ends a pass whose iterator is thrown away."""
+    known = weakref.ref(read)
+
+    @guarded(reporter)
+    def leave(iterator: Any) -> None:
+        left = known()
+        if left is not None:
+            passes.abandoned(left)
+
+    return leave
+
+
+def _fetching(
+    following: Callable[[Any], Any], passes: Passes, reporter: Reporter
+) -> Callable[[Any], Any]:
+    """Return an iterator's `__next__` that times itself."""
+    fetch, fetched, exhausted = passes.fetch, passes.fetched, guarded(reporter)(passes.exhausted)
+
+    @wraps(following)
+    def __next__(self: Any) -> Any:
+        read = self.__dict__.get(MARK)
+        if read is None or read.state == OVER:
+            return following(self)
+        try:
+            fetch(read, read.state == TRAINING or _has_gradients())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            read.state = OVER
+            reporter.turn_off(error)
+        if read.state == OVER:
+            return following(self)
+        thread = read.thread
+        thread.inside = True
+        try:
+            batch = following(self)
+        except StopIteration:
+            thread.inside = False
+            exhausted(read)
+            raise
+        except BaseException as error:
+            thread.inside = False
+            _hide_this_frame(error)
+            raise
+        thread.inside = False
+        try:
+            fetched(read, leading_size(batch))
+        except Exception as error:  # noqa: BLE001 - as above
+            read.state = OVER
+            reporter.turn_off(error)
+        return batch
+
+    return __next__
+
+
+def _handing_on(
+    following: Callable[[Any], Iterator[Any]], passes: Passes, reporter: Reporter
+) -> Callable[[Any], Iterator[Any]]:
+    """Return a generator `__iter__` that times what it hands on."""
+    keep = guarded(reporter)
+    exhausted, abandoned = keep(passes.exhausted), keep(passes.abandoned)
+
+    @keep
+    def begin(loader: Any) -> Pass:
+        return passes.new(describe(loader), time.monotonic_ns(), weakref.ref(loader))
+
+    @keep
+    def fetch(read: Pass) -> None:
+        passes.fetch(read, read.state == TRAINING or _has_gradients())
+
+    @keep
+    def fetched(read: Pass, batch: Any) -> None:
+        passes.fetched(read, leading_size(batch))
+
+    @wraps(following)
+    def __iter__(self: Any) -> Iterator[Any]:
+        batches = following(self)
+        thread = passes.thread()
+        read = None if thread.inside or not reporter.is_on else begin(self)
+        try:
+            while True:
+                if read is not None:
+                    fetch(read)
+                inside, thread.inside = thread.inside, True
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    if read is not None:
+                        exhausted(read)
+                    return
+                except BaseException as error:
+                    _hide_this_frame(error)
+                    raise
+                finally:
+                    thread.inside = inside
+                if read is not None:
+                    fetched(read, batch)
+                yield batch
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+            if read is not None:
+                abandoned(read)
+
+    return __iter__
+
+
+def _hide_this_frame(error: BaseException) -> None:
+    """Let what a script prints of its own error be the same as without us."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+def _has_gradients() -> bool:
+    return bool(sys.modules["torch"].is_grad_enabled())
+
+
+def _version() -> str | None:
+    return getattr(sys.modules.get("torch"), "__version__", None)
+
+
+def _in_worker() -> bool:
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(worker, "_worker_info", None) is not None

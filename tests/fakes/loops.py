@@ -1,0 +1,157 @@
+"""Training loops without PyTorch: loaders and optimisers that call what its hooks call."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Iterator
+
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.loaders import Loader
+from dlmon.instrument.passes import Passes
+from dlmon.instrument.reporter import Reporter
+from dlmon.records import Batches, Epoch, Model, Phase, Record
+
+MS = 1_000_000
+
+
+class KeptReporter(Reporter):
+    """Keeps what is reported."""
+
+    def __init__(self):
+        super().__init__("nowhere")
+        self.queue = deque()
+        self.batch_ended = self.queue.append
+
+    def start(self, framework, version, backend=None):
+        return True
+
+    def send(self, item):
+        self.queue.append(item)
+
+
+class Script:
+    """A process with its own clock; `took` goes on in time."""
+
+    def __init__(self):
+        self.now = 1000 * MS
+        self.gradients = True
+        self.reporter = KeptReporter()
+        self.passes = Passes(self.reporter, clock=lambda: self.now)
+
+    def took(self, ms):
+        self.now += ms * MS
+
+    @contextlib.contextmanager
+    def no_grad(self):
+        before, self.gradients = self.gradients, False
+        yield
+        self.gradients = before
+
+    def loader(self, samples=100, batch_size=10, **options):
+        return FakeLoader(self, samples, batch_size, **options)
+
+    def step(self, optimizer, ms=1):
+        self.passes.step_began(optimizer)
+        self.took(ms)
+        self.passes.step_ended(optimizer)
+
+    def reported(self) -> Reported:
+        """Return what was reported; the process ends."""
+        self.reporter.close()
+        collector = BatchCollector()
+        collector.take(self.reporter.queue, finish=True)
+        return Reported(list(collector.records(finish=True)))
+
+
+class Optimizer:
+    """Has a name, and no more."""
+
+
+class FakeLoader:
+    def __init__(self, script, samples, batch_size, *, says=True, wait_ms=2, opens_ms=0):
+        self.script = script
+        self.sizes = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
+        self.wait_ms, self.opens_ms = wait_ms, opens_ms
+        self.facts = Loader(batch_size, samples, len(self.sizes)) if says else Loader()
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __iter__(self):
+        return FakeIterator(self)
+
+    def ahead(self) -> Iterator[int]:
+        """Read one batch ahead."""
+        batches = iter(self)
+        held = next(batches)
+        for batch in batches:
+            yield held
+            held = batch
+        yield held
+
+
+class FakeIterator:
+    def __init__(self, loader):
+        script = self.script = loader.script
+        created = script.now
+        script.took(loader.opens_ms)
+        self.read = script.passes.new(loader.facts, created, weakref.ref(loader))
+        self.sizes, self.wait_ms = iter(loader.sizes), loader.wait_ms
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        passes = self.script.passes
+        passes.fetch(self.read, self.script.gradients)
+        self.script.took(self.wait_ms)
+        try:
+            size = next(self.sizes)
+        except StopIteration:
+            passes.exhausted(self.read)
+            raise
+        passes.fetched(self.read, size)
+        return size
+
+    def __del__(self):
+        self.script.passes.abandoned(self.read)
+
+
+class Reported:
+    def __init__(self, records: list[Record]):
+        self.records = records
+
+    def of(self, kind):
+        return [record for record in self.records if isinstance(record, kind)]
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The last record of each."""
+        return list({epoch.epoch: epoch for epoch in self.of(Epoch)}.values())
+
+    @property
+    def counts(self) -> list[tuple]:
+        """The samples, batches and steps of an optimiser of each epoch."""
+        return [(epoch.samples, epoch.steps, epoch.updates) for epoch in self.epochs]
+
+    @property
+    def batches(self) -> list[Batches]:
+        return self.of(Batches)
+
+    @property
+    def dt_ms(self) -> list[int]:
+        return [took // 1000 for batches in self.batches for took in batches.dt_us]
+
+    @property
+    def wait_ms(self) -> int:
+        return sum(batches.wait_us or 0 for batches in self.batches) // 1000
+
+    @property
+    def phases(self) -> list[str]:
+        return [phase.name for phase in self.of(Phase)]
+
+    @property
+    def models(self) -> list[Model]:
+        return self.of(Model)

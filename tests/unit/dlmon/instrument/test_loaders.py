@@ -1,0 +1,172 @@
+from collections import UserDict, namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dlmon.instrument.loaders import Loader, Sizes, describe, leading_size
+
+
+class OfTorch:
+    """Something whose class PyTorch has, as far as a loader's reader sees."""
+
+    def __init__(self, length=None, **fields):
+        self.__dict__.update(fields)
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+
+OfTorch.__module__ = "torch.utils.data.sampler"
+OfTorch.__len__.__module__ = "torch.utils.data.sampler"
+
+
+class OfTheScript:
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+
+class Raises:
+    def __len__(self):
+        raise TypeError("no length")
+
+
+class WithoutLength:
+    """A data set that is iterated."""
+
+
+def batched(samples, batch_size, drop_last=False):
+    batches = OfTorch(sampler=OfTorch(samples), batch_size=batch_size, drop_last=drop_last)
+    return SimpleNamespace(batch_sampler=batches, batch_size=batch_size, drop_last=drop_last)
+
+
+def iterated(dataset, batch_size=10, **fields):
+    loader = batched(0, batch_size)
+    loader.__dict__.update(dataset=dataset, _dataset_kind=1, **fields)
+    return loader
+
+
+def test_a_loader_says_its_batches_and_samples():
+    loader = describe(batched(1003, 32))
+    assert (loader.batch_size, loader.samples, loader.steps) == (32, 1003, 32)
+    assert (loader.inferred, loader.why) == (None, {})
+
+
+def test_what_a_loader_drops_is_not_counted():
+    loader = describe(batched(1003, 32, drop_last=True))
+    assert (loader.samples, loader.steps) == (992, 31)
+
+
+def test_a_batch_sampler_of_pytorchs_own_says_the_size_that_the_loader_does_not():
+    given = batched(100, 8)
+    given.batch_size, given.drop_last = None, False
+    assert describe(given).batch_size == 8
+
+
+def test_a_data_set_that_is_iterated_may_have_a_length_or_none():
+    loader = describe(iterated(WithoutLength()))
+    assert (loader.batch_size, loader.samples, loader.steps) == (10, None, None)
+    assert loader.why == {
+        "samples_per_epoch": "the data set has no length",
+        "steps_per_epoch": "the data set has no length",
+    }
+    assert describe(iterated(OfTheScript(25))).steps == 3
+    assert describe(iterated(Raises())).samples is None
+
+
+def test_a_length_of_the_scripts_own_sampler_is_not_asked_for():
+    batches = OfTheScript(7)
+    loader = describe(SimpleNamespace(batch_sampler=batches, batch_size=None, drop_last=False))
+    assert (loader.steps, loader.samples, loader.batch_size) == (None, None, None)
+    assert loader.inferred is not None
+    assert set(loader.why) == {"batch_size", "samples_per_epoch", "steps_per_epoch"}
+    trusted = describe(SimpleNamespace(batch_sampler=[[1], [2]], batch_size=None, drop_last=False))
+    assert trusted.steps == 2
+
+
+def test_a_loader_that_does_not_batch_has_as_many_steps_as_items():
+    given = SimpleNamespace(batch_sampler=None, batch_size=None, drop_last=False)
+    given.sampler = OfTorch(12)
+    loader = describe(given)
+    assert (loader.steps, loader.samples) == (12, None)
+    assert loader.why["samples_per_epoch"] == "the loader does not say its batch size"
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Holder:
+    def __init__(self):
+        self.name = "x"
+        self.field = [np.zeros((6, 2))]
+
+
+class Unreadable:
+    __array__ = None
+
+    @property
+    def shape(self):
+        raise RuntimeError("symbolic")
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (np.zeros((4, 3)), 4),
+        ((np.zeros((4, 3)), np.zeros(9)), 4),
+        ([["a"] * 4, np.zeros(4)], 4),
+        ({"names": "abc", "ids": {"deep": np.zeros((5, 1))}}, 5),
+        (UserDict(ids=np.zeros((7, 1))), 7),
+        (Pair(3, np.zeros(8)), 8),
+        (Holder(), 6),
+        ((np.float32(1), np.zeros(()), np.zeros(2)), 2),
+        (["a", "b"], None),
+        (np.float64(3), None),
+        (None, None),
+        (Unreadable(), None),
+    ],
+)
+def test_the_first_array_of_a_batch_is_found_in_whatever_holds_it(batch, size):
+    assert leading_size(batch) == size
+
+
+def test_a_batch_that_holds_itself_has_no_size():
+    batch = []
+    batch.append(batch)
+    assert leading_size(batch) is None
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.booleans())
+def test_the_sizes_of_a_pass_add_up_to_its_samples(samples, batch_size, is_known):
+    """Where the first array has the batch first; known or not, a short last batch counts."""
+    steps = -(-samples // batch_size)
+    loader = Loader(batch_size, samples if is_known else None, steps if is_known else None)
+    sizes = Sizes(loader)
+    leading = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
+    assert sum(sizes.of(number, size) for number, size in enumerate(leading)) == samples
+
+
+@given(st.integers(1, 200), st.integers(1, 20), st.integers(1, 500))
+def test_where_the_first_array_does_not_have_the_batch_first_the_loader_is_right(
+    samples, batch_size, other
+):
+    steps = -(-samples // batch_size)
+    assume(other != batch_size and steps > 1)
+    sizes = Sizes(Loader(batch_size, samples, steps))
+    assert sum(sizes.of(number, other) for number in range(steps)) == samples
+
+
+def test_without_a_batch_size_the_first_array_is_all_there_is():
+    sizes = Sizes(Loader())
+    assert [sizes.of(0, 5), sizes.of(1, 3), sizes.of(2, None)] == [5, 3, None]
+
+
+def test_any_batch_of_an_iterated_data_set_may_be_short():
+    sizes = Sizes(Loader(10, None, None, may_vary=True))
+    assert [sizes.of(0, 10), sizes.of(1, 4), sizes.of(2, 10), sizes.of(3, 20)] == [10, 4, 10, 10]

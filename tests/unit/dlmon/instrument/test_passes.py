@@ -1,0 +1,488 @@
+import threading
+
+import pytest
+from fakes.loops import MS, FakeLoader, Optimizer, Script
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Batches
+
+
+@pytest.fixture
+def script():
+    return Script()
+
+
+def train(script, loader, optimizer, ms=5):
+    for _ in loader:
+        script.took(ms)
+        script.step(optimizer)
+
+
+def validate(script, loader, ms=3):
+    with script.no_grad():
+        for _ in loader:
+            script.took(ms)
+
+
+def test_every_batch_of_a_pass_that_steps_counts(script):
+    optimizer, loader = Optimizer(), script.loader(25, 10, wait_ms=2, opens_ms=300)
+    for _ in range(2):
+        train(script, loader, optimizer)
+    reported = script.reported()
+    assert reported.counts == [(25, 3, 3), (25, 3, 3)]
+    # From one fetch to the next: two of waiting, five of work, one of the step.
+    assert reported.dt_ms == [8] * 6
+    assert reported.wait_ms == 12
+    assert [batches.samples for batches in reported.batches] == [(10, 10, 5)] * 2
+    assert [batches.opening_us for batches in reported.batches] == [300_000] * 2
+    assert all(epoch.whole for epoch in reported.epochs)
+    [model] = reported.models
+    assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (10, 25, 3)
+    assert (model.epochs, model.inferred) == (None, None)
+    assert "epochs" in model.why
+
+
+def test_batches_before_the_first_step_count_too(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(100, 10)):
+        if number % 4 == 3:
+            script.step(optimizer)
+    assert script.reported().counts == [(100, 10, 2)]
+
+
+def test_the_step_for_what_was_left_over_after_the_loop_belongs_to_its_epoch(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(100, 10)):
+        if number % 4 == 3:
+            script.step(optimizer)
+    script.step(optimizer)
+    train(script, script.loader(20, 10), optimizer)
+    assert script.reported().counts == [(100, 10, 3), (20, 2, 2)]
+
+
+def test_steps_of_all_optimisers_count_but_no_batch_twice(script):
+    first, second = Optimizer(), Optimizer()
+    for _ in script.loader(30, 10):
+        script.step(first)
+        script.step(second)
+    assert script.reported().counts == [(30, 3, 6)]
+
+
+def test_an_optimiser_that_calls_another_steps_once(script):
+    outer, inner = Optimizer(), Optimizer()
+    for _ in script.loader(30, 10):
+        script.passes.step_began(outer)
+        script.step(inner)
+        script.passes.step_ended(outer)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+def test_a_step_that_raises_does_not_hide_the_next_ones(script):
+    optimizer = Optimizer()
+    script.passes.step_began(optimizer)
+    train(script, script.loader(30, 10), optimizer)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+def test_an_epoch_is_written_when_it_ends_and_again_with_its_validation(script):
+    optimizer, loader, checks = Optimizer(), script.loader(20, 10), script.loader(20, 5)
+    train(script, loader, optimizer)
+    script.took(40)
+    begin = script.now
+    validate(script, checks)
+    script.took(500)
+    reported = script.reported()
+    first, second = [r for r in reported.records if r.TYPE == "epoch"]
+    assert first.validation is None
+    assert second.validation.begin == begin
+    assert second.validation.steps == 4
+    assert second.end == second.validation.end == begin + (4 * 5 + 2) * MS
+    assert second.train_end < first.end < begin
+    assert reported.phases == ["training", "validating"]
+
+
+def test_a_pass_without_gradients_validates_from_its_first_batch_on(script):
+    with script.no_grad():
+        for _ in script.loader(20, 10):
+            assert script.reporter.queue[-1].name == "validating"
+    assert script.reported().counts == []
+
+
+def test_a_pass_with_gradients_but_no_step_turns_out_to_be_validation(script):
+    optimizer = Optimizer()
+    train(script, script.loader(20, 10), optimizer)
+    for _ in script.loader(30, 10):
+        script.took(1)
+    [epoch] = script.reported().epochs
+    assert epoch.validation.steps == 3
+
+
+def test_a_pass_fetched_without_gradients_that_steps_is_training(script):
+    optimizer = Optimizer()
+    with script.no_grad():
+        train(script, script.loader(30, 10), optimizer)
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)]
+    assert reported.phases[-1] == "training"
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_validation_within_a_batch_takes_no_time_of_it(script, gradients):
+    optimizer, checks = Optimizer(), script.loader(30, 10)
+    for number, _ in enumerate(script.loader(40, 10)):
+        script.took(5)
+        script.step(optimizer)
+        if number in (0, 2):
+            script.gradients = gradients
+            for _ in checks:
+                script.took(100)
+            script.gradients = True
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 4)]
+    assert reported.dt_ms == [8] * 4
+    assert reported.phases == ["training", *["validating", "training"] * 2]
+
+
+def test_validation_within_the_first_batch_before_it_steps_takes_no_time_of_it(script):
+    optimizer, checks = Optimizer(), script.loader(30, 10)
+    for number, _ in enumerate(script.loader(40, 10)):
+        if number == 0:
+            validate(script, checks, ms=100)
+        script.took(5)
+        script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 4)]
+    assert reported.dt_ms == [8] * 4
+
+
+def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
+    optimizer = Optimizer()
+    loader, other = script.loader(40, 10, wait_ms=2), script.loader(60, 6, wait_ms=3)
+    for _ in range(2):
+        for _ in zip(loader, other, strict=False):
+            script.took(5)
+            script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 4)] * 2
+    assert reported.wait_ms == 2 * 4 * (2 + 3)
+
+
+def test_a_second_loader_that_goes_on_over_epochs_is_no_epoch(script):
+    def endless(loader):
+        while True:
+            yield from loader
+
+    optimizer, loader = Optimizer(), script.loader(50, 10)
+    other = endless(script.loader(21, 7))
+    for _ in range(3):
+        for _ in loader:
+            next(other)
+            script.step(optimizer)
+    assert script.reported().counts == [(50, 5, 5)] * 3
+
+
+def test_a_loop_over_tasks_that_each_train_with_a_loader_counts_the_inner_one(script):
+    optimizer = Optimizer()
+    for _ in script.loader(3, 1):
+        train(script, script.loader(20, 10), optimizer)
+    assert script.reported().counts == [(20, 2, 2)] * 3
+
+
+def test_a_loop_that_is_left_after_its_step_counts_that_batch(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(100, 10)):
+        script.step(optimizer)
+        if number == 3:
+            break
+    script.took(1000)
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 4)]
+    assert not reported.epochs[0].whole
+    assert reported.dt_ms == [3] * 4
+
+
+def test_a_loop_that_is_left_at_its_top_does_not_count_the_batch_it_was_given(script):
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(100, 10)):
+        if number == 4:
+            break
+        script.step(optimizer)
+    assert script.reported().counts == [(40, 4, 4)]
+
+
+def test_an_iterator_that_is_kept_but_never_asked_again_does_not_hide_the_next_epoch(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    kept = []
+    for _ in range(2):
+        kept.append(iter(loader))
+        for _ in range(3):
+            next(kept[-1])
+            script.step(optimizer)
+    assert script.reported().counts == [(30, 3, 3)] * 2
+
+
+def test_another_loader_takes_over_from_one_that_an_error_left(script):
+    optimizer = Optimizer()
+    left = iter(script.loader(1000, 10))
+    for _ in range(5):
+        next(left)
+        script.step(optimizer)
+    for _ in range(2):
+        train(script, script.loader(200, 10), optimizer)
+    assert script.reported().counts == [(50, 5, 5), (200, 20, 20), (200, 20, 20)]
+
+
+def test_a_pass_is_over_when_all_its_batches_came_and_another_begins(script):
+    optimizer, loader, checks = Optimizer(), script.loader(30, 10), script.loader(20, 10)
+    batches = iter(loader)
+    for _ in range(len(loader)):
+        next(batches)
+        script.step(optimizer)
+    validate(script, checks)
+    [epoch] = script.reported().epochs
+    assert (epoch.whole, epoch.samples, epoch.validation.steps) == (True, 30, 2)
+
+
+def test_a_look_at_one_batch_is_no_pass(script):
+    optimizer, loader = Optimizer(), script.loader(30, 10)
+    next(iter(loader))
+    kept = iter(script.loader(20, 10))
+    next(kept)
+    train(script, loader, optimizer)
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)]
+    assert reported.phases == ["training"]
+
+
+def test_an_unfinished_validation_does_not_hide_the_training_after_it(script):
+    optimizer, loader = Optimizer(), script.loader(30, 10)
+    with script.no_grad():
+        check = iter(script.loader(100, 10))
+        next(check)
+        next(check)
+    train(script, loader, optimizer)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+def test_what_reads_a_batch_ahead_loses_no_step(script):
+    optimizer, loader = Optimizer(), script.loader(30, 10)
+    for _ in range(2):
+        for _ in loader.ahead():
+            script.step(optimizer)
+    assert script.reported().counts == [(30, 3, 3)] * 2
+
+
+def test_a_loop_without_a_loader_has_steps_and_no_epochs(script):
+    first, second = Optimizer(), Optimizer()
+    for _ in range(5):
+        script.took(7)
+        script.step(first)
+        script.step(second)
+    reported = script.reported()
+    assert reported.epochs == []
+    [model] = reported.models
+    assert (model.batch_size, model.samples_per_epoch) == (None, None)
+    assert {"batch_size", "samples_per_epoch", "epochs"} <= set(model.why)
+    assert reported.dt_ms == [9] * 4 + [2]
+    assert sum(batches.updates for batches in reported.batches) == 10
+    assert {batches.samples for batches in reported.batches} == {None}
+    assert {batches.wait_us for batches in reported.batches} == {None}
+
+
+def test_a_loop_without_a_loader_ends_when_a_pass_trains_and_goes_on_through_validation(script):
+    optimizer = Optimizer()
+    for number in range(6):
+        script.took(4)
+        script.step(optimizer)
+        if number == 2:
+            validate(script, script.loader(20, 10), ms=100)
+    train(script, script.loader(20, 10), optimizer)
+    reported = script.reported()
+    assert reported.counts == [(20, 2, 2)]
+    alone = [batches for batches in reported.batches if batches.samples is None]
+    assert sum(len(batches.dt_us) for batches in alone) == 6
+    assert max(took for batches in alone for took in batches.dt_us) <= 5000
+
+
+def test_one_step_outside_of_any_loop_is_no_loop(script):
+    optimizer = Optimizer()
+    script.step(optimizer)
+    train(script, script.loader(20, 10), optimizer)
+    reported = script.reported()
+    assert reported.counts == [(20, 2, 2)]
+    assert len(reported.models) == 1
+
+
+def test_nothing_counts_while_another_framework_does(script):
+    optimizer = Optimizer()
+    assert script.reporter.take("keras")
+    train(script, script.loader(20, 10), optimizer)
+    validate(script, script.loader(20, 10))
+    script.step(optimizer)
+    script.step(optimizer)
+    script.reporter.let_go("keras")
+    train(script, script.loader(30, 10), optimizer)
+    assert script.reporter.take("keras")
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+def test_steps_without_a_loader_let_another_framework_train_in_between(script):
+    optimizer = Optimizer()
+    for _ in range(3):
+        script.step(optimizer)
+    assert script.reporter.take("keras")
+    script.reporter.begin_loop(batch_size=5)
+    script.reporter.let_go("keras")
+    for _ in range(3):
+        script.step(optimizer)
+    assert [model.loop for model in script.reported().models] == [0, 1, 2]
+
+
+def test_steps_of_a_thread_that_reads_nothing_belong_to_the_pass_that_is_read(script):
+    optimizer = Optimizer()
+
+    def step():
+        thread = threading.Thread(target=script.step, args=(optimizer,))
+        thread.start()
+        thread.join()
+
+    for _ in script.loader(30, 10):
+        step()
+    reported = script.reported()
+    assert reported.counts == [(30, 3, 3)]
+    # Whoever reads does not work meanwhile: how long it waited says nothing.
+    assert {batches.wait_us for batches in reported.batches} == {None}
+
+
+def test_of_threads_that_train_at_once_one_counts(script):
+    optimizer = Optimizer()
+    begun, other_done = threading.Event(), threading.Event()
+
+    def other():
+        begun.wait()
+        train(script, script.loader(70, 7), Optimizer())
+        other_done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    for number, _ in enumerate(script.loader(40, 10)):
+        script.step(optimizer)
+        if number == 1:
+            begun.set()
+            other_done.wait()
+    thread.join()
+    assert script.reported().counts == [(40, 4, 4)]
+
+
+def test_what_is_known_of_a_loop_is_said_when_it_begins(script):
+    optimizer, loader = Optimizer(), script.loader(20, 10)
+    script.passes.reports.expect(epochs=3, network="Net", parameters=12)
+    train(script, loader, optimizer)
+    script.passes.reports.add_metrics({"loss": 0.5})
+    script.passes.reports.expect(epochs=2)
+    train(script, loader, optimizer)
+    reported = script.reported()
+    first, second = reported.models
+    assert (first.epochs, first.network, first.parameters) == (3, "Net", 12)
+    assert (second.epochs, second.first_epoch) == (3, 1)
+    assert reported.epochs[0].metrics == {"loss": 0.5}
+
+
+def test_a_pass_that_never_steps_is_not_held_for_ever(script, monkeypatch):
+    monkeypatch.setattr("dlmon.instrument.pass_reports.MAX_HELD", 10)
+    optimizer = Optimizer()
+    for number, _ in enumerate(script.loader(50, 1)):
+        if number >= 40:
+            script.step(optimizer)
+    reported = script.reported()
+    assert reported.counts == [(10, 10, 10)]
+    assert not reported.epochs[0].whole
+
+
+def test_a_forked_child_does_not_go_on_with_its_parents_pass(script):
+    optimizer, loader = Optimizer(), script.loader(30, 10)
+    batches = iter(loader)
+    next(batches)
+    script.step(optimizer)
+    script.passes._leave_parent()
+    script.reporter.queue.clear()
+    next(batches)
+    script.step(optimizer)
+    train(script, loader, optimizer)
+    assert script.reported().counts == [(30, 3, 3)]
+
+
+class Epochs:
+    """Draws epochs of every kind, runs them, and counts what a script would."""
+
+    def __init__(self, draw):
+        self.script = Script()
+        self.draw = draw
+        self.optimizers = [Optimizer() for _ in range(draw(st.integers(1, 2)))]
+        self.beside = self.endless(FakeLoader(self.script, 12, 5))
+        self.checks = FakeLoader(self.script, draw(st.integers(1, 20)), 4)
+        self.counts = []
+
+    @staticmethod
+    def endless(loader):
+        while True:
+            yield from loader
+
+    def run(self):
+        draw, script = self.draw, self.script
+        samples, batch_size = draw(st.integers(1, 40)), draw(st.integers(1, 8))
+        loader = FakeLoader(script, samples, batch_size, says=draw(st.booleans()))
+        every = draw(st.integers(1, min(3, len(loader))))
+        leaves = draw(st.sampled_from(["no", "after a step", "at the top"]))
+        last = draw(st.integers(every - 1, len(loader) - 1))
+        # A last batch that never steps could as well be one that gradients were added up for.
+        if every > 1 and last + 2 == len(loader):
+            leaves = "no"
+        check_every = draw(st.sampled_from([0, 0, 2, 3]))
+        ahead = draw(st.booleans()) and leaves == "no" and not check_every
+        with_beside = draw(st.booleans()) and not ahead
+        count = steps = updates = 0
+        for number, size in enumerate(loader.ahead() if ahead else loader):
+            if leaves == "at the top" and number == last + 1:
+                break
+            if with_beside:
+                next(self.beside)
+            script.took(draw(st.integers(0, 3)))
+            count, steps = count + size, steps + 1
+            stepped = number % every == every - 1
+            if stepped:
+                for optimizer in self.optimizers:
+                    script.step(optimizer, 0)
+                updates += len(self.optimizers)
+            if check_every and number % check_every == 0:
+                self.check()
+            if leaves == "after a step" and stepped and number >= last:
+                break
+        self.counts.append((count, steps, updates))
+
+    def check(self):
+        script = self.script
+        script.gradients = self.draw(st.booleans())
+        for number, _ in enumerate(self.checks):
+            script.took(1)
+            # With gradients, what is left early could as well be a second source of data.
+            if not script.gradients and number == 2:
+                break
+        script.gradients = True
+
+
+@given(st.data())
+def test_whatever_is_nested_zipped_or_left_every_sample_batch_and_step_is_counted(data):
+    epochs = Epochs(data.draw)
+    for _ in range(data.draw(st.integers(1, 4))):
+        epochs.run()
+        if data.draw(st.booleans()):
+            epochs.check()
+    script = epochs.script
+    del epochs.beside
+    reported = script.reported()
+    assert reported.counts == epochs.counts
+    assert sum(len(batches.dt_us) for batches in reported.of(Batches)) == sum(
+        steps for _, steps, _ in epochs.counts
+    )

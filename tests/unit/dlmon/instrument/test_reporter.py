@@ -1,0 +1,65 @@
+import os
+
+import pytest
+from fakes.listener import Listener
+
+from dlmon.instrument.reporter import Reporter, guarded
+from dlmon.records import Notice, Phase
+
+
+@pytest.fixture
+def listener():
+    with Listener() as listening:
+        yield listening
+
+
+def test_without_a_monitor_nothing_is_reported():
+    reporter = Reporter(None)
+    assert not reporter.is_on
+    assert not reporter.may_take("torch")
+    assert not reporter.take("torch")
+    assert not reporter.start("torch", "2")
+
+
+def test_a_monitor_that_is_gone_turns_it_off(tmp_path):
+    reporter = Reporter(str(tmp_path / "gone"))
+    assert reporter.is_on
+    assert not reporter.start("torch", "2")
+    assert not reporter.is_on
+
+
+def test_the_first_that_takes_it_counts_until_it_lets_go():
+    reporter = Reporter("somewhere")
+    assert reporter.take("keras")
+    assert reporter.take("keras")
+    assert not reporter.may_take("torch")
+    assert not reporter.take("torch")
+    reporter.let_go("torch")
+    assert not reporter.take("torch")
+    reporter.let_go("keras")
+    assert reporter.take("torch")
+
+
+def test_a_trainer_says_who_it_is_and_what_counts_only_at_the_end_is_sent_too(listener):
+    reporter = Reporter(listener.path)
+    assert reporter.start("torch", "2.13")
+    reporter.at_close(lambda: reporter.enter("closing", 7))
+    reporter.close()
+    [process] = listener.reported()
+    assert (process.trainer.pid, process.trainer.framework) == (os.getpid(), "torch")
+    assert process.of(Phase) == [Phase(7, "closing")]
+
+
+def test_an_error_in_a_hook_turns_it_off_and_the_log_says_why(listener):
+    reporter = Reporter(listener.path)
+    reporter.start("torch", "2.13")
+
+    @guarded(reporter)
+    def hook():
+        raise ValueError("not this one")
+
+    assert hook() is None
+    assert not reporter.is_on
+    [process] = listener.reported()
+    [notice] = process.of(Notice)
+    assert "ValueError: not this one" in notice.text

@@ -39,7 +39,7 @@ from dlmon.session.gaps import Gaps
 from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
-from dlmon.session.trainers import Trainers
+from dlmon.session.trainers import Trainers, span_of
 from dlmon.session.training_readings import TrainingReadings
 from dlmon.session.validity import Validity, find_doubts
 from dlmon.statistics.projection import ValidationPasses, epoch_interval, project_epoch
@@ -149,15 +149,8 @@ class Session:
         """Take a record of a process that trains beside the one that is shown in full."""
         if isinstance(record, (Batches, BatchSummary, Epoch)):
             self.trainers.fold(record)
-        if isinstance(record, Batches):
-            took_us, samples = sum(record.dt_us), sum(record.counted)
-            end = record.t + (took_us - record.dt_us[0]) * 1000
-        elif isinstance(record, BatchSummary):
-            took_us, samples, end = record.time_us, record.counted, record.t_last
-        else:
-            return
-        if took_us > 0:
-            self.throughput.add_beside(end - took_us * 1000, end, samples / took_us * 1e6)
+        if isinstance(record, (Batches, BatchSummary)):
+            self.throughput.add_beside(*span_of(record))
 
     @property
     def steady(self) -> SteadyState:
@@ -520,7 +513,10 @@ class Session:
             return None
         epoch = max(0, self._epoch_now)
         if model.steps_per_epoch is None:
-            return Progress(epoch, model.epochs_in_all, self._steps_done, None, None, None)
+            asked = model.epochs_in_all
+            if asked is not None:
+                epoch = max(0, min(epoch, asked - 1))
+            return Progress(epoch, asked, self._steps_done, None, None, None)
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         validation_steps = model.validation_steps or 0
         if model.steps_cap:

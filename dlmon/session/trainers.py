@@ -20,6 +20,16 @@ class TrainerRate:
     samples_per_second: float | None
 
 
+def span_of(record: Batches | BatchSummary) -> tuple[int, int, float]:
+    """Return from when to when some batches ran, and their samples per second."""
+    if isinstance(record, Batches):
+        took_us, samples = sum(record.dt_us), sum(record.counted)
+        end = record.t + (took_us - record.dt_us[0]) * 1000
+    else:
+        took_us, samples, end = record.time_us, record.counted, record.t_last
+    return end - took_us * 1000, end, samples / took_us * 1e6 if took_us else 0.0
+
+
 class Trainers:
     """Folds what the processes of a script report that train beside number 0."""
 

@@ -34,6 +34,8 @@ class Envelope:
         self._origin_ns = origin_ns
         # Of each bucket: value × time, time, least, greatest.
         self._buckets: dict[int, list[float]] = {}
+        # What another source adds where no value is known yet: value × time, and value.
+        self._beside: dict[int, list[float]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is known."""
@@ -56,6 +58,26 @@ class Envelope:
         for number in range(start_ns // width, -(-end_ns // width)):
             covered = min(end_ns, (number + 1) * width) - max(start_ns, number * width)
             self._put(number, value * covered, covered, value, value)
+
+    def add_beside(self, start_ns: int, end_ns: int, value: float) -> None:
+        """Add what another source of the quantity had meanwhile: together they are the value.
+
+        It counts where `add` says that there was a value at all.
+        """
+        start_ns = max(0, start_ns - self._origin_ns)
+        end_ns -= self._origin_ns
+        if end_ns <= start_ns or end_ns > MOST_BUCKETS * self.width_ns * 2:
+            return
+        width = self.width_ns
+        for number in range(start_ns // width, -(-end_ns // width)):
+            covered = min(end_ns, (number + 1) * width) - max(start_ns, number * width)
+            added = [value * covered, value * covered / width]
+            bucket = self._buckets.get(number)
+            if bucket is not None:
+                _raise(bucket, added)
+            else:
+                waiting = self._beside.setdefault(number, [0.0, 0.0])
+                waiting[:] = [waiting[0] + added[0], waiting[1] + added[1]]
 
     def add_batches(self, start_ns: int, dt_us: Sequence[int], samples: Sequence[int]) -> None:
         """Add the throughput, in samples per second, of consecutive batches.
@@ -92,6 +114,8 @@ class Envelope:
         bucket = self._buckets.get(number)
         if bucket is None:
             self._buckets[number] = [area, covered, low, high]
+            if number in self._beside:
+                _raise(self._buckets[number], self._beside.pop(number))
             return
         bucket[0] += area
         bucket[1] += covered
@@ -100,6 +124,14 @@ class Envelope:
 
     def _double(self) -> None:
         finer, self._buckets = self._buckets, {}
+        # What nothing was added to by now has no value.
+        self._beside = {}
         for number, (area, covered, low, high) in finer.items():
             self._put(number // 2, area, covered, low, high)
         self.width_ns *= 2
+
+
+def _raise(bucket: list[float], added: list[float]) -> None:
+    bucket[0] += added[0]
+    bucket[2] += added[1]
+    bucket[3] += added[1]

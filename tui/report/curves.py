@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dlmon.records import Batches, BatchSummary, Machine, Model, Record, SessionHeader
 from dlmon.records.changes import merge_machine
+from dlmon.session.trainers import span_of
 from dlmon.statistics.envelope import BUCKET_NS, Columns, Envelope
 
 # A report of an hour is to have under 500 KB, one of a day under 3 MB; a number takes about six.
@@ -72,7 +73,10 @@ class SessionCurves:
 
     def fold(self, record: Record) -> None:
         """Take one record."""
-        if isinstance(record, Batches):
+        if isinstance(record, (Batches, BatchSummary)) and record.trainer:
+            start, end, rate = span_of(record)
+            self._line(THROUGHPUT, _OWN).add_beside(start, end, rate)
+        elif isinstance(record, Batches):
             self._fold_batches(record)
         elif isinstance(record, BatchSummary):
             self._enter_epoch(record.epoch, record.t_last - record.time_us * 1000)

@@ -159,7 +159,10 @@ def _scalar(value: Any) -> Cell:
 
 
 def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
-    yield ("session", "epoch", "batch", "batches", "end_s", "samples", "duration_ms", "opening_ms")
+    yield (
+        "session", "epoch", "batch", "batches", "end_s", "samples", "duration_ms", "opening_ms",
+        "wait_ms", "trainer",
+    )  # fmt: skip
     for read in logs:
         header = _header(records := read())
         for record in records:
@@ -175,6 +178,8 @@ def _batches(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
                     record.samples,
                     record.time_us / 1000,
                     _milliseconds(record.opening_us),
+                    _milliseconds(record.wait_us),
+                    record.trainer or 0,
                 )
 
 
@@ -192,26 +197,29 @@ def _each_batch(header: SessionHeader, record: Batches) -> Iterator[Sequence[Cel
             samples,
             dt_us / 1000,
             _milliseconds(record.opening_us) if index == 0 else None,
+            # It is known of those of a record together.
+            _milliseconds(record.wait_us) if index == 0 else None,
+            record.trainer or 0,
         )
 
 
 def _samples(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
-    """Yield the samples of each second of training: of the batches that ended in it."""
+    """Yield the samples of each second of training: of the batches that ended in it.
+
+    Of several processes that train together, batches and their time are those of number 0.
+    """
     yield ("session", "second", "batches", "samples", "training_s", "samples_per_second")
     for read in logs:
         header = _header(records := read())
-        second, counted = None, [0, 0, 0]
+        seconds: dict[int, list[int]] = {}
         for record in records:
+            is_first = not getattr(record, "trainer", None)
             for end_ns, batches, samples, took_us in _ended(record):
-                at = (end_ns - header.t) // _SECOND_NS
-                if at != second:
-                    if second is not None:
-                        yield _second(header, second, counted)
-                    second, counted = at, [0, 0, 0]
-                counted[0] += batches
+                counted = seconds.setdefault((end_ns - header.t) // _SECOND_NS, [0, 0, 0])
+                counted[0] += batches if is_first else 0
                 counted[1] += samples
-                counted[2] += took_us
-        if second is not None:
+                counted[2] += took_us if is_first else 0
+        for second, counted in sorted(seconds.items()):
             yield _second(header, second, counted)
 
 
@@ -236,10 +244,17 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
     found: list[tuple[SessionHeader, Epoch]] = []
     for read in logs:
         header = _header(records := read())
-        found += [(header, record) for record in records if isinstance(record, Epoch)]
+        # That of a script is written again where validation follows it.
+        newest = {
+            (record.trainer, record.epoch, record.begin): record
+            for record in records
+            if isinstance(record, Epoch)
+        }
+        found += [(header, epoch) for epoch in newest.values()]
     metrics = epoch_metrics([epoch for _, epoch in found])
     yield (
         "session", "epoch", "begin_s", "seconds", "training_s", "validation_s", "whole", "samples",
+        "trainer",
         *(f"metric_{name}" for name in metrics),
     )  # fmt: skip
     for header, epoch in found:
@@ -253,6 +268,7 @@ def _epochs(logs: Sequence[Read]) -> Iterator[Sequence[Cell]]:
             _seconds(validation.end - validation.begin) if validation else None,
             epoch.whole,
             epoch.samples,
+            epoch.trainer or 0,
             *(epoch.metrics.get(name) for name in metrics),
         )
 

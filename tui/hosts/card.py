@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
-from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
+from dlmon.remote.host import Age, HostSnapshot, RunningSession
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.formatting import hosts as words
@@ -74,9 +74,12 @@ _PLAIN = Corners(*"++++-|")
 
 def card_height(host: HostSnapshot) -> int:
     """Return in how many rows a host is shown whole."""
+    gpus = min(len(host.gpus), _MOST_GPUS + 1) or 1
+    if host.is_recorded:
+        # What will be shown has its room from the start, so that nothing moves.
+        return BORDERS + max(LEAST_BODY, gpus + _CPU_ROWS)
     if host.machine is None:
         return BORDERS + LEAST_BODY
-    gpus = min(len(host.gpus), _MOST_GPUS + 1) or 1
     sessions = min(len(host.sessions or ()), _MOST_SESSIONS + 1) or 1
     return BORDERS + gpus + _CPU_ROWS + sessions
 
@@ -128,7 +131,7 @@ def _top(
 ) -> TextRow:
     text, level = words.status_of(host)
     status: TextRow = ((f" {text} ", _STYLES[level]),)
-    if host.state == HostState.CONNECTED and host.age == Age.FRESH:
+    if host.is_current:
         status = ((f" {glyphs.dot} ", GOOD), (f"{text} ", MUTED))
     room = width - 2 * len("╭─") - row_width(status) - 1
     name = fit(host.name, min(cell_len(host.name), room - 2), glyphs.ellipsis)
@@ -302,7 +305,12 @@ def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
 def session_rows(
     host: HostSnapshot, width: int, chosen: str | None, glyphs: Glyphs
 ) -> list[TextRow]:
-    """Return what runs on a host in at least one row, the chosen session highlighted."""
+    """Return what runs on a host in at least one row, the chosen session highlighted.
+
+    A recording holds nothing of that, and has no row for it.
+    """
+    if host.is_recorded:
+        return []
     if host.sessions is None:
         problem = fit(words.sessions_problem(host), width, glyphs.ellipsis)
         return [((problem, MUTED),)]
@@ -358,7 +366,7 @@ def compact_row(
     name: TextRun = (f"{fit(host.name, _NAME - 1, glyphs.ellipsis)} ", STRONG)
     text, level = words.status_of(host)
     row: TextRow
-    if host.machine is None or host.state != HostState.CONNECTED:
+    if host.machine is None or not host.is_there:
         status = ": ".join(filter(None, (text, words.short_problem(host))))
         row = (name, (fit(status, width - _NAME, glyphs.ellipsis), _STYLES[level]))
     else:

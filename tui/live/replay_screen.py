@@ -29,7 +29,7 @@ _KEPT = [
 ]
 
 
-class ReplayScreen(TransportControls, LiveScreen, inherit_bindings=False):
+class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     """A session as it was at any moment.
 
     Args:

@@ -199,6 +199,14 @@ def session_device(session: RunningSession) -> str:
     return "" if session.gpu is None else f"GPU {session.gpu}"
 
 
+def session_parts(session: RunningSession) -> list[str]:
+    """Return all that is known of a session, part by part; its id comes last."""
+    named = session.workload if session.name else None
+    progress, rate = session_progress(session), session_rate(session)
+    parts = (session_title(session), named, progress, rate, session_device(session))
+    return [part for part in (*parts, session.session) if part]
+
+
 def free_words(host: HostSnapshot) -> str:
     """Say how many GPUs are free: 2 of 8 free; empty where that isn't known."""
     free = host.free_gpus

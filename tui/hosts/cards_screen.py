@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from dlmon.remote.host import HostSnapshot
+from dlmon.remote.host import HostSnapshot, RunningSession
 from tui.formatting import hosts as words
 from tui.formatting.machine import identity
-from tui.hosts.card import shown_sessions
 from tui.hosts.cards import HostCards
 from tui.screens.base import hidden
 from tui.screens.filtered import FilteredScreen
@@ -76,7 +75,7 @@ class CardsScreen(FilteredScreen):
     def _show_more(self) -> None:
         """Show how the hosts stand together, and what is highlighted."""
         self._summary.show(words.summary(self._snapshots), self.remark)
-        self._details.show(self.chosen_snapshot)
+        self._details.show(self.chosen_snapshot, self._session_in_row)
 
     @property
     def remark(self) -> str:
@@ -90,10 +89,12 @@ class CardsScreen(FilteredScreen):
         return next((host for host in self._snapshots if host.name == name), None)
 
     @property
-    def has_sessions(self) -> bool:
-        """Whether a session can be highlighted on the highlighted card."""
-        host = self.chosen_snapshot
-        return host is not None and bool(shown_sessions(host)) and not self._cards.is_compact
+    def _session_in_row(self) -> RunningSession | None:
+        """The highlighted session, where its host has but a row, in which it has little room."""
+        host, id = self.chosen_snapshot, self._cards.chosen_session
+        if host is None or not self._cards.is_compact:
+            return None
+        return next((each for each in host.sessions or () if each.session == id), None)
 
     def on_host_cards_highlighted(self) -> None:
         """Show what is highlighted, and what hosts are sorted by."""
@@ -137,13 +138,17 @@ class HostsSummary(Lines):
 
 
 class HostDetails(Lines):
-    """What a card has no room for: the whole problem of a host, else what the machine is."""
+    """What a card has no room for: the whole problem of a host, else what the machine is.
+
+    Where a session is highlighted that has no row of its own, what is known of that.
+    """
 
     _host: HostSnapshot | None = None
+    _session: RunningSession | None = None
 
-    def show(self, host: HostSnapshot | None) -> None:
-        """Show the highlighted host."""
-        self._host = host
+    def show(self, host: HostSnapshot | None, session: RunningSession | None = None) -> None:
+        """Show the highlighted host, or a session of it."""
+        self._host, self._session = host, session
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -157,6 +162,8 @@ class HostDetails(Lines):
         lines = wrapped(sentence, width, height, self.ellipsis)
         rows: list[TextRow] = [((line, style),) for line in lines]
         about = identity(host.facts) if host.machine is not None else []
+        if self._session is not None:
+            about = words.session_parts(self._session)
         return [*self._about(host.name, about, width, height - len(rows)), *rows]
 
     def _about(self, name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:

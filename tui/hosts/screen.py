@@ -153,7 +153,7 @@ class HostsScreen(CardsScreen):
     def tick(self) -> None:
         """Show the hosts as they are now."""
         self.show_hosts([host.snapshot() for host in self._hosts])
-        offered = self.has_sessions, self._answers
+        offered = self.table.has_sessions, self._answers
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
@@ -167,7 +167,7 @@ class HostsScreen(CardsScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what can be done with what is highlighted."""
         if action == "session":
-            return self.has_sessions
+            return self.table.has_sessions
         if action == "sessions":
             return self._answers
         return super().check_action(action, parameters)

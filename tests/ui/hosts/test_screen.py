@@ -392,6 +392,52 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         assert shown.cards.chosen_session is None
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_tab_highlights_a_session_of_a_row_and_says_all_of_it_below(show, size):
+    shown = show(32)
+    async with shown.app.run_test(size=size) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        assert "tab Session" not in shown.text
+        name = "resnet on every picture there is"
+        shown.hosts["gpu2"].run(session(1), session(2, name=name, epoch=12, epochs=90, gpu=1))
+        await shown.paint()
+        await shown.press("down")
+        assert "tab Session" in shown.text
+        whole_row = shown.styles_of("gpu2")
+        await shown.press("tab", "tab")
+        asked_for = session(2)["session"]
+        assert shown.cards.chosen_session == asked_for
+        row = next(row for row in shown.text.splitlines() if row.startswith("gpu2"))
+        assert "2 of 2  resnet" in row
+        assert CHOSEN[0] in shown.styles_of("2 of 2")
+        assert shown.styles_of("gpu2") != whole_row
+        details = "\n".join(shown.text.splitlines()[-3:-1])
+        for part in (name, "epoch 12 of 90", "5,540 samples/s", "GPU 1"):
+            assert part in details
+        await shown.press("enter")
+        (asked,) = shown.app.asked
+        assert (asked.host, asked.session) == ("gpu2", asked_for)
+        await shown.press("tab")
+        assert shown.cards.chosen_session is None
+        assert shown.styles_of("gpu2") == whole_row
+
+
+async def test_no_session_is_highlighted_in_a_row_that_says_why_its_host_is_gone(show):
+    shown = show(32)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu1"].run(session(1))
+        await shown.paint()
+        await shown.press("tab")
+        assert shown.cards.chosen_session == session(1)["session"]
+        shown.hosts["gpu1"].link.fail("gpu1: the connection was closed")
+        await shown.paint()
+        assert shown.cards.chosen_session is None
+        assert "tab Session" not in shown.text
+
+
 async def test_hosts_are_sorted_and_the_highlight_goes_along(show):
     shown = show(["gpu10", "gpu2", "cpu"])
     async with shown.app.run_test(size=(80, 40)) as pilot:

@@ -69,6 +69,10 @@ class MachineSource(Protocol):
     """The sensors' last notice, such as why they are lost."""
 
     @property
+    def host(self) -> str | None:
+        """The machine, as ssh knows it; None for this one."""
+
+    @property
     def interval_s(self) -> float:
         """The time between two readings."""
 

@@ -228,6 +228,10 @@ async def test_a_host_opens_in_full_at_that_moment_and_the_cards_go_on_where_it_
         # It was begun two seconds later.
         await until(pilot, lambda: "replay paused 00:10" in screen_text(app))
         assert "gpu2" in screen_text(app).splitlines()[0]
+        await pilot.press("g")
+        await until(pilot, lambda: screen_text(app).startswith(" gpu2   Intel i7-9700K"))
+        await pilot.press("g")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
         await pilot.press("colon", "2", "0", "enter")
         await until(pilot, lambda: "replay paused 00:20" in screen_text(app))
         await pilot.press("q")

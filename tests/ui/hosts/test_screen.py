@@ -27,6 +27,7 @@ from tui.machine.panel import MachinePanel
 from tui.navigation import Sources
 from tui.options.settings import Settings
 from tui.sessions.of_host import HostSessionsScreen
+from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget
 
@@ -578,6 +579,24 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
         await pilot.press("q")
     assert app.return_code == 0
     assert all(host.link.is_closed for host in hosts.values())
+
+
+async def test_what_shows_a_host_in_depth_names_it(app_of, clock):
+    app, hosts = app_of("lab@gpu2")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: hosts["lab@gpu2"].link.is_started)
+        live(hosts["lab@gpu2"], clock)
+        app.screen.tick()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query(MachinePanel))
+        await pilot.press("g")
+        await until(pilot, lambda: isinstance(app.screen, GpusScreen))
+        await until(pilot, lambda: screen_text(app).startswith(" lab@gpu2   AMD EPYC 9354"))
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, ProcessesScreen))
+        await until(pilot, lambda: "╭─ Processes 1 on lab@gpu2 ─" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HostScreen))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The screen of several machines: their cards, what is highlighted, and what its keys do."""
 
+import json
 import re
 import sys
 import time
@@ -12,12 +13,14 @@ from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
 from fakes.recorded import recorded_session
 from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
+from fakes.sweeps import completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.exit_codes import UNREACHABLE
-from dlmon.records import Gpu, Process, encode
+from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
 from dlmon.remote.start import RemoteStart
+from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
 from tui.hosts.cards import HostCards
 from tui.hosts.host_screen import HostScreen
@@ -681,12 +684,13 @@ def listed(app_of, clock):
     """Return a context in which the sessions of a host are listed."""
 
     @asynccontextmanager
-    async def begin(*sessions):
+    async def begin(*sessions, sweeps=()):
         app, hosts = app_of("gpu1")
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await until(pilot, lambda: hosts["gpu1"].link.is_started)
             live(hosts["gpu1"], clock)
             hosts["gpu1"].link.answers["sessions"] = sessions
+            hosts["gpu1"].link.answers["sweeps"] = sweeps
             app.screen.tick()
             await pilot.pause()
             await pilot.press("r")
@@ -727,6 +731,39 @@ async def test_what_was_recorded_on_a_host_is_listed_and_opened(listed):
         await until(pilot, lambda: isinstance(app.screen, HostSessionsScreen))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+
+
+def swept_there(sweep, *runs):
+    """Return what a host says of a sweep of two batch sizes of which these runs were begun."""
+    header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1_795_186_000.0), id=sweep)
+    records = [
+        record
+        for number, run in enumerate(runs)
+        for record in (
+            Began(Slot(number, 0), run, 1.0),
+            Ended(Slot(number, 0), completed(0.5), 2.0),
+        )
+    ]
+    said = {"sweep": sweep, "status": "interrupted", "name": None, "note": None}
+    sent = (json.loads(encode(record)) for record in (header, *records))
+    return [said, *({"sweep": sweep, "record": record} for record in sent)]
+
+
+async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
+    sweeps = [*swept_there("a-sweep", "first"), {"sweep": "nonsense", "status": "running"}]
+    async with listed(recorded_there("first"), sweeps=sweeps) as (app, pilot, _):
+        await until(pilot, lambda: "2 recorded" in screen_text(app))
+        rows = screen_text(app).splitlines()
+        of_sweep = next(number for number, row in enumerate(rows) if "interrupted" in row)
+        assert "╰" in rows[of_sweep + 1]
+        assert "batch 32" in rows[of_sweep + 1]
+        # It can't be opened from here.
+        await pilot.press("up")
+        await until(pilot, lambda: "dlmon sweep --resume on gpu1 goes on" in screen_text(app))
+        assert "its log is on gpu1" in screen_text(app)
+        assert "Show" not in screen_text(app).splitlines()[-1]
+        await pilot.press("enter")
+        assert isinstance(app.screen, HostSessionsScreen)
 
 
 async def test_a_host_where_nothing_is_recorded_says_how_to_change_that(listed):

@@ -180,6 +180,7 @@ class NavigatingApp(OtherMachinesApp):
         self._first_replay, self._first_fleet = None, None
         if len(start.replayed) == 1:
             self._first_replay = self._sources.replay(start.replayed[0])
+            self._first_replay.host = next(iter(start.replayed_hosts), None)
         elif start.replayed:
             self._first_fleet = self._sources.fleet(start.replayed, start.replayed_hosts or None)
         self._sweep = start.sweep

@@ -246,10 +246,12 @@ async def test_a_host_opens_in_full_at_that_moment_and_the_cards_go_on_where_it_
     assert app.return_code == 0
 
 
-async def test_one_recording_alone_is_played_in_full(app_of, tmp_path):
-    app = app_of(replayed=(recorded_host(tmp_path, "gpu1"),))
+async def test_one_recording_alone_is_played_in_full_and_names_its_host(app_of, tmp_path):
+    log = recorded_host(tmp_path, "tower")
+    app = app_of(replayed=(log,), replayed_hosts=("lab@gpu1",))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        await until(pilot, lambda: "lab@gpu1" in screen_text(app).splitlines()[0])
 
 
 async def test_marked_recordings_are_played_together_from_the_sessions(app_of, tmp_path):

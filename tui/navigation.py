@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dlmon.launch.job import Job, Refused
     from dlmon.launch.lifeline import Lifeline
     from dlmon.log.directory import SessionEntry
+    from dlmon.remote.fleet import Fleet
     from dlmon.remote.follower import RemoteFollower
     from dlmon.remote.host import WatchedHost
     from dlmon.remote.link import Link
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
     from tui.home.screen import HomeScreen
+    from tui.hosts.fleet_screen import FleetScreen
     from tui.hosts.screen import HostsScreen
     from tui.live.replay_screen import ReplayScreen
     from tui.live.screen import LiveScreen
@@ -65,6 +67,12 @@ def _replay(log: Path) -> ReplaySource:
     from dlmon.session.replay import ReplaySource
 
     return ReplaySource(log)
+
+
+def _fleet(logs: Sequence[Path], names: Sequence[str] | None) -> Fleet:
+    from dlmon.remote.fleet import Fleet
+
+    return Fleet(logs, names)
 
 
 def _this_machine(interval_s: float = 1.0, pcie: bool = False) -> MachineSource:
@@ -97,6 +105,7 @@ class Sources:
 
     follow: Callable[..., SessionFollower] = _follow
     replay: Callable[[Path], ReplaySource] = _replay
+    fleet: Callable[[Sequence[Path], Sequence[str] | None], Fleet] = _fleet
     machine: Callable[..., MachineSource] = _this_machine
     hosts: Callable[..., WatchedHost] = _host
     launch: Callable[[Job], Lifeline] = _launch
@@ -111,7 +120,8 @@ class Start:
         directory: where sessions live.
         settings: the user's own defaults.
         log: a session to show.
-        replayed: a session to play.
+        replayed: a session to play; several, where each is of a machine alone.
+        replayed_hosts: the host that each of several is of, where it was named.
         started: the lifeline of a session of ours; without `log` it has still to answer.
         remote: a session of another machine to show.
         watch_interval_s: watch the machine alone, sampling at this interval.
@@ -123,7 +133,8 @@ class Start:
     directory: Path
     settings: Settings = field(default_factory=Settings)
     log: Path | None = None
-    replayed: Path | None = None
+    replayed: tuple[Path, ...] = ()
+    replayed_hosts: tuple[str, ...] = ()
     started: Lifeline | None = None
     remote: RemoteStart | None = None
     watch_interval_s: float | None = None
@@ -168,9 +179,12 @@ class NavigatingApp(OtherMachinesApp):
         self._first_follower = None
         if start.log is not None:
             self._first_follower = self._sources.follow(start.log, launch=start.started)
-        self._first_replay = None
-        if start.replayed is not None:
-            self._first_replay = self._sources.replay(start.replayed)
+        self._first_replay, self._first_fleet = None, None
+        if len(start.replayed) == 1:
+            self._first_replay = self._sources.replay(start.replayed[0])
+            self._first_replay.host = next(iter(start.replayed_hosts), None)
+        elif start.replayed:
+            self._first_fleet = self._sources.fleet(start.replayed, start.replayed_hosts or None)
         self._sweep = start.sweep
         self._sweeps: list[SweepRun] = []
         self._sweep_screen: SweepScreen | None = None
@@ -194,6 +208,8 @@ class NavigatingApp(OtherMachinesApp):
             return self._reading_screen(self._first_follower)
         if self._first_replay is not None:
             return self._replay_screen(self._first_replay)
+        if self._first_fleet is not None:
+            return self._fleet_screen(self._first_fleet)
         if self._start.started is not None:
             return self._awaiting_screen(_Starting(self._start.started))
         if self._start.remote is not None:
@@ -632,7 +648,30 @@ class NavigatingApp(OtherMachinesApp):
         self._read_sessions(source.directory, screen.show_entries)
         return screen
 
-    def on_replay_screen_left(self, message: ReplayScreen.Left) -> None:
+    def replay_together(self, logs: Sequence[Path]) -> None:
+        """Play the recordings of several machines at once."""
+        try:
+            fleet = self._sources.fleet(logs, None)
+        except LogError as error:
+            self.show_error(str(error))
+        else:
+            self.push_screen(self._fleet_screen(fleet))
+
+    def _fleet_screen(self, fleet: Fleet) -> FleetScreen:
+        from tui.hosts.fleet_screen import FleetScreen
+
+        return FleetScreen(fleet)
+
+    def on_fleet_screen_host_requested(self, message: FleetScreen.HostRequested) -> None:
+        """Play one of several machines in full; the others wait for it."""
+        from tui.live.replay_screen import ReplayScreen
+
+        self.push_screen(ReplayScreen(message.fleet.lend(message.host), closes=False))
+
+    def on_fleet_screen_left(self, message: FleetScreen.Left) -> None:
+        self.on_replay_screen_left(message)
+
+    def on_replay_screen_left(self, message: BaseScreen.Left) -> None:
         """Close a replay: back to where it was opened from, else out."""
         if message.screen is self.screen_stack[_FIRST_SCREEN]:
             self.exit(DONE)
@@ -652,6 +691,11 @@ class NavigatingApp(OtherMachinesApp):
 
     def on_sessions_screen_replay_requested(self, message: SessionsScreen.ReplayRequested) -> None:
         self.replay(message.log)
+
+    def on_sessions_screen_replay_together_requested(
+        self, message: SessionsScreen.ReplayTogetherRequested
+    ) -> None:
+        self.replay_together(message.logs)
 
     def is_running_sweep(self, log: Path) -> bool:
         return any(run.writer.path == log and not run.ended for run in self._sweeps)

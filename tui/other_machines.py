@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dlmon.remote.follower import RemoteFollower
     from dlmon.remote.link import Link
     from dlmon.remote.start import RemoteStart
+    from dlmon.sweep.log import SweepEntry
     from tui.hosts.pick import HostPicker
     from tui.hosts.screen import HostsScreen
     from tui.screens.starting import StartingScreen
@@ -93,12 +94,14 @@ class OtherMachinesApp(RecordingsApp):
 
         host = message.host
 
-        async def ask() -> list[SessionEntry]:
-            from dlmon.remote.listing import listed_sessions
+        async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
+            from dlmon.remote.listing import listed_sessions, listed_sweeps
             from dlmon.remote.mirror import mirror_directory
+            from tui.formatting.sessions import sweeps_of_host
 
             directory = mirror_directory(host.name)
-            return [session.entry(directory) for session in await listed_sessions(host.link)]
+            sessions = [each.entry(directory) for each in await listed_sessions(host.link)]
+            return sessions, sweeps_of_host(await listed_sweeps(host.link), directory)
 
         self.push_screen(HostSessionsScreen(host.name, ask))
 

@@ -36,13 +36,23 @@ from dlmon.log.directory import (
     list_sessions,
     log_paths,
     read_entry,
+    status_without_result,
     stop_session,
 )
 from dlmon.log.folder import LogError, log_directory, next_log
-from dlmon.log.follower import LogFollower
+from dlmon.log.follower import LogFollower, RecordFollower
 from dlmon.log.index import Place
 from dlmon.log.label import Label, read_label, write_label
-from dlmon.records import Facts, Machine, Notice, Record, SessionHeader, Status, encode
+from dlmon.records import (
+    Facts,
+    Machine,
+    Notice,
+    Record,
+    SessionHeader,
+    Status,
+    SweepHeader,
+    encode,
+)
 from dlmon.records.changes import Changes
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
@@ -88,6 +98,7 @@ class Agent:
             "watch": _watch,
             "running": _running,
             "sessions": _sessions,
+            "sweeps": _sweeps,
             "follow": _follow,
             "launch": _launch,
             "stop": _stop,
@@ -265,6 +276,24 @@ def _listed(entry: SessionEntry) -> Answer:
     if entry.result is not None:
         listed["result"] = encode(entry.result).decode()
     return listed
+
+
+async def _sweeps(log_dir: str | None = None) -> Answers:
+    """Yield how each sweep stands, and then each record of its log, the header first."""
+    for path in log_paths(SweepHeader, _directory(log_dir)):
+        try:
+            follower = RecordFollower(path, SweepHeader)
+        except LogError:
+            continue
+        with contextlib.closing(follower):
+            # The lock first: an end that is written between the two is then found.
+            status, _ = status_without_result(follower)
+            label, id = read_label(path), path.parent.name
+            yield {"sweep": id, "status": str(status), "name": label.name, "note": label.note}
+            yield {"sweep": id, "record": encode(follower.header)}
+            while follower.read_share is not None:
+                for record in follower.poll():
+                    yield {"sweep": id, "record": encode(record)}
 
 
 def _meant(text: str, directory: Path) -> list[Path]:

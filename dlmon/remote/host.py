@@ -45,6 +45,10 @@ class HostState(Word):
     """There never was one; it is tried again."""
     NEEDS_PERSON = "needs_person"
     """Somebody has to do something first."""
+    RECORDED = "recorded"
+    """It is shown as it was recorded, as are those of the next two states."""
+    NOT_BEGUN = "not_begun"
+    ENDED = "ended"
 
 
 class Age(Word):
@@ -55,6 +59,20 @@ class Age(Word):
     """`MISSED_SAMPLES` should have followed it, and did not."""
     OLD = "old"
     """It is older than `OLD_S`."""
+
+
+def late_after_s(interval_s: float) -> float:
+    """Return how old the newest sample may be before one is late."""
+    # Half an interval is lateness: of the network, and of who asks.
+    return (MISSED_SAMPLES + 0.5) * max(1.0, interval_s)
+
+
+def age_of(age_s: float, interval_s: float) -> Age:
+    """Return how old a sample of so many seconds is, where one comes every `interval_s`."""
+    late_s = late_after_s(interval_s)
+    if age_s > max(OLD_S, late_s):
+        return Age.OLD
+    return Age.LATE if age_s > late_s else Age.FRESH
 
 
 @record(frozen=True)
@@ -102,6 +120,8 @@ class HostSnapshot:
         sessions: what runs there; None where it has not said, which `sessions_problem` explains.
         sessions_problem: why it can't say.
         notice: what its sensors said last.
+        edge_wall: when its recording begins, or ended, where the moment that is shown is no part
+            of it.
     """
 
     name: str
@@ -119,11 +139,22 @@ class HostSnapshot:
     sessions: tuple[RunningSession, ...] | None = None
     sessions_problem: str | None = None
     notice: str = ""
+    edge_wall: float | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether samples of it come, or came at the moment that is shown."""
+        return self.state in (HostState.CONNECTED, HostState.RECORDED)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is shown as it was recorded; who trained there is not recorded."""
+        return self.state in (HostState.RECORDED, HostState.NOT_BEGUN, HostState.ENDED)
 
     @property
     def is_current(self) -> bool:
         """Whether its figures are those of now: only then may they be claimed."""
-        return self.state == HostState.CONNECTED and self.age == Age.FRESH
+        return self.is_there and self.age == Age.FRESH
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -266,11 +297,7 @@ class WatchedHost:
         age_s = self._age_s
         if age_s is None:
             return None
-        # Half an interval is lateness: of the network, and of who asks.
-        late_s = (MISSED_SAMPLES + 0.5) * max(1.0, self.machine.interval_s)
-        if age_s > max(OLD_S, late_s):
-            return Age.OLD
-        return Age.LATE if age_s > late_s else Age.FRESH
+        return age_of(age_s, self.machine.interval_s)
 
     @property
     def clock_ahead_s(self) -> float | None:

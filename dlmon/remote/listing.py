@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,10 +12,20 @@ from typing import Protocol
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import is_log
 from dlmon.log.label import Label, refuse_name
-from dlmon.records import RecordError, Result, SessionHeader, Status, decode
+from dlmon.records import (
+    Record,
+    RecordError,
+    Result,
+    SessionHeader,
+    Status,
+    SweepHeader,
+    decode,
+)
 from dlmon.records.record import record
 from dlmon.remote.connection import Answer
 
+# What a host says is foreign: no sweep has so many runs, and no host so many sweeps.
+MOST_SWEEPS, MOST_RECORDS = 1_000, 20_000
 _ID = re.compile(r"[\w-][\w.-]{0,119}", re.ASCII)
 
 
@@ -36,6 +48,19 @@ class ListedSession:
         return SessionEntry(self.header, path, self.status, self.result, None, self.label)
 
 
+@record(frozen=True)
+class ListedSweep:
+    """A sweep of another host: its id, how it stands, and what its log says."""
+
+    sweep: str
+    status: Status
+    """How it stands where its log doesn't say."""
+    label: Label
+    header: SweepHeader
+    records: tuple[Record, ...]
+    """What follows the header."""
+
+
 class Asks(Protocol):
     """What takes requests to a host."""
 
@@ -55,6 +80,36 @@ async def listed_sessions(
     answers = [answer async for answer in host.ask("sessions", log_dir=log_dir, meant=meant)]
     read = (_read(answer) for answer in answers)
     return [session for session in read if session is not None]
+
+
+async def listed_sweeps(host: Asks, log_dir: str | None = None) -> list[ListedSweep]:
+    """Return the sweeps of a host, by their ids.
+
+    Raises:
+        RefusedRequest: they can't be listed.
+        SshError: the connection was lost.
+    """
+    begun: dict[str, Answer] = {}
+    records: dict[str, list[Record]] = {}
+    async for answer in host.ask("sweeps", log_dir=log_dir):
+        sweep = answer.get("sweep")
+        if not isinstance(sweep, str) or not _ID.fullmatch(sweep):
+            continue
+        if "status" in answer and len(begun) < MOST_SWEEPS:
+            begun.setdefault(sweep, answer)
+        elif sweep in begun and len(records.setdefault(sweep, [])) < MOST_RECORDS:
+            with contextlib.suppress(RecordError, ValueError, RecursionError):
+                found = decode(json.dumps(answer.get("record")))
+                if found is not None:
+                    records[sweep].append(found)
+    listed = []
+    for sweep, answer in begun.items():
+        header, *more = records.get(sweep) or (None,)
+        if isinstance(header, SweepHeader):
+            status = Status(str(answer["status"]))
+            following = tuple(record for record in more if record is not None)
+            listed.append(ListedSweep(sweep, status, _label(answer), header, following))
+    return listed
 
 
 def _read(answer: Answer) -> ListedSession | None:

@@ -49,6 +49,10 @@ class RemoteMachine:
         self.is_on = False
 
     @property
+    def host(self) -> str | None:
+        return self.link.host
+
+    @property
     def age_s(self) -> float | None:
         """How old the newest sample is, since it arrived here; None before the first."""
         return None if self._arrived_ns is None else (self._clock() - self._arrived_ns) / 1e9

@@ -24,6 +24,7 @@ from dlmon.log.label import Label, write_label
 from dlmon.private_files import FILE_MODE, NotPrivateError, own_private_folder
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
+from dlmon.remote.allowance import Allowance
 from dlmon.remote.connection import Answer, RefusedRequest
 from dlmon.remote.link import Link, Standing
 from dlmon.remote.listing import ListedSession
@@ -31,6 +32,8 @@ from dlmon.remote.ssh import SshError
 
 # How soon it is noticed that a lost connection needs a person.
 LOOK_S = 0.5
+# A log goes on in another file only where somebody took the one before away.
+MOST_FILES = 100
 _PLAIN = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -62,12 +65,19 @@ class Mirror:
         link: the connection to its host.
         listed: the session, as its host lists it.
         log_dir: where sessions live there; None for where they do by default.
+        allow: says how much of it may be copied to a folder, by what it is called.
 
     Raises:
         LogError: it can't be kept here.
     """
 
-    def __init__(self, link: Link, listed: ListedSession, log_dir: str | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        listed: ListedSession,
+        log_dir: str | None = None,
+        allow: Callable[[str, Path], Allowance] = Allowance,
+    ) -> None:
         self.link = link
         self.status: Status | None = None
         """How the session stands, once all that was there is copied."""
@@ -86,6 +96,11 @@ class Mirror:
         self._folder = mirror_directory(link.host) / listed.session
         self._fd = -1
         self._at = 0
+        self._earlier_bytes = 0
+        """How much was copied of the files that the log went on from."""
+        self._files = 1
+        self._is_over_limit = False
+        self._allowance = allow(f"the log of {listed.session} on {link.host}", self._folder)
         self._changed = asyncio.Event()
         self._asked = Standing("follow", self._fields, self._take)
         try:
@@ -108,9 +123,12 @@ class Mirror:
 
     def close(self) -> None:
         """Copy no more."""
+        self._ask_no_more()
+        self._close_file()
+
+    def _ask_no_more(self) -> None:
         with contextlib.suppress(ValueError):
             self.link.remove(self._asked)
-        self._close_file()
 
     def stop_session(self) -> None:
         """Ask for the session to be stopped."""
@@ -152,6 +170,9 @@ class Mirror:
         }
 
     def _take(self, answer: Answer) -> None:
+        if self._is_over_limit:
+            # What was sent before it was asked for no more.
+            return
         try:
             self._follow(answer)
         except OSError as error:
@@ -168,11 +189,16 @@ class Mirror:
         elif "file" in answer:
             file, at, size = _text(answer["file"]), int(answer["at"]), int(answer["size"])
             if file != self.path.name:
+                self._files += 1
+                if self._files > MOST_FILES:
+                    raise ValueError
+                self._earlier_bytes += self._at
                 self.path, self._at = self._open(file), 0
             # It goes on where the copy is known to be right, or sends all of it.
             if not 0 <= at <= os.fstat(self._fd).st_size:
                 raise ValueError
             self._at, self._size = at, size
+            self._refuse(self._allowance.announce(self._earlier_bytes + size, size - at))
         elif "text" in answer:
             self._write(int(answer["at"]), _text(answer["text"]).encode("latin-1"))
         elif "name" in answer:
@@ -183,6 +209,14 @@ class Mirror:
             self.loss = None if loss is None else str(loss)
         elif "end" in answer:
             self.is_gone = True
+
+    def _refuse(self, reason: str | None) -> bool:
+        """Copy no more where there is a reason; return whether there is."""
+        if reason is not None:
+            self._is_over_limit = True
+            self._ask_no_more()
+            self._fail(reason, FAILED)
+        return reason is not None
 
     def _fail(self, problem: str, exit_code: int) -> None:
         self.problem, self.exit_code = problem, exit_code
@@ -202,6 +236,9 @@ class Mirror:
         """Put what arrived behind what is there; a copy of something else makes way."""
         if at != self._at or at > os.fstat(self._fd).st_size:
             raise ValueError
+        copied = self._earlier_bytes + at + len(data)
+        if self._refuse(self._allowance.take(copied, len(data))):
+            return
         there = os.pread(self._fd, len(data), at)
         if there != data:
             # Another viewer may copy the same, and be ahead or behind: what is right stays.

@@ -20,15 +20,17 @@ from dlmon.records import SessionHeader
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.follower import find_remote
 from dlmon.remote.link import Link, linked
-from dlmon.remote.listing import ListedSession, listed_sessions
+from dlmon.remote.listing import ListedSession, ListedSweep, listed_sessions, listed_sweeps
 from dlmon.remote.mirror import Mirror
 from dlmon.remote.ssh import SshError
 
 
-async def list_remote(host: str, log_dir: str | None = None) -> list[ListedSession]:
-    """Return the sessions of a host, oldest first."""
+async def list_remote(
+    host: str, log_dir: str | None = None
+) -> tuple[list[ListedSession], list[ListedSweep]]:
+    """Return the sessions of a host, oldest first, and its sweeps."""
     async with linked(host) as link:
-        return await listed_sessions(link, log_dir)
+        return await listed_sessions(link, log_dir), await listed_sweeps(link, log_dir)
 
 
 async def stop_remote(host: str, meant: str, log_dir: str | None = None) -> SessionHeader:

@@ -21,6 +21,8 @@ class LocalMachine:
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
+    host: str | None = None
+
     def __init__(
         self,
         interval_s: float = 1.0,

@@ -24,6 +24,10 @@ class RecordedMachine:
         self._noticed_t = session.session.last_t
 
     @property
+    def host(self) -> str | None:
+        return self._source.host
+
+    @property
     def interval_s(self) -> float:
         return self.history.interval_s
 

@@ -147,11 +147,15 @@ class ReplaySource:
 
     def seek_mark(self, forward: bool, max_s: float | None = None) -> Mark | None:
         """Show the next mark, or the one before, and return it; `max_s` as for `seek`."""
-        find = self._recording.mark_after if forward else self._recording.mark_before
-        mark = find(self.position_ns)
+        mark = self.mark_beside(self.position_ns, forward)
         if mark is not None:
             self.seek(mark.t, max_s)
         return mark
+
+    def mark_beside(self, t: int, forward: bool) -> Mark | None:
+        """Return the first mark after a moment, or the last one before it."""
+        find = self._recording.mark_after if forward else self._recording.mark_before
+        return find(t)
 
     def read_ahead(self, max_s: float) -> None:
         """Go through more of the log for its marks, for so long."""
@@ -173,6 +177,15 @@ class ReplaySource:
             # In a few pieces: each has another one wait for the screen.
             self._fold(None if max_s is None else max(max_s, SEEKING_S))
             self._clock_ns = self._clock()
+
+    def move_to(self, t: int) -> None:
+        """Read on to a later moment, which a clock of somebody else's has come to."""
+        self.position_ns = min(max(t, self.position_ns), self.end_ns)
+        self._fold(None, seeking=False)
+
+    def go_on(self) -> None:
+        """Have its own clock go on from what is shown."""
+        self._clock_ns = self._clock()
 
     def _move_clock(self) -> None:
         now_ns = self._clock()

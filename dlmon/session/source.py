@@ -69,6 +69,10 @@ class MachineSource(Protocol):
     """The sensors' last notice, such as why they are lost."""
 
     @property
+    def host(self) -> str | None:
+        """The machine, as ssh knows it; None for this one."""
+
+    @property
     def interval_s(self) -> float:
         """The time between two readings."""
 
@@ -107,6 +111,50 @@ class MachineSource(Protocol):
 
     def poll(self) -> list[str]:
         """Return the sensors' notices since the last call, each sentence once."""
+
+
+class Player(Protocol):
+    """What is recorded, shown as it was at a moment that a person chooses."""
+
+    speed: float
+    """How many seconds pass in one."""
+    is_playing: bool
+    """Whether they pass."""
+
+    @property
+    def read_share(self) -> float | None:
+        """How much is read for the moment that was gone to, 0 to 1; None once that is all."""
+
+    @property
+    def start_ns(self) -> int:
+        """The first moment that is recorded."""
+
+    @property
+    def end_ns(self) -> int:
+        """The last moment that is recorded."""
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether more may be recorded."""
+
+    @property
+    def ahead_share(self) -> float | None:
+        """How much was gone through for its marks; None once that is all."""
+
+    def now(self) -> int:
+        """Return the moment that is shown, in nanoseconds."""
+
+    def play(self) -> None:
+        """Go on; from the start where the end was reached."""
+
+    def stop_clock(self) -> None:
+        """Pause; `play` goes on."""
+
+    def change_speed(self, steps: int) -> None:
+        """Play faster, or slower, by so many steps."""
+
+    def seek(self, t: int, max_s: float | None = None) -> None:
+        """Show another moment; leave what is not read within `max_s` to later."""
 
 
 async def read_to_end(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from dlmon.log.writer import make_log
 from dlmon.records import (
     SCHEMA,
     Event,
+    Record,
     Resumed,
     SessionHeader,
     Status,
@@ -197,6 +199,29 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
     """
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         return _folded(follower)
+
+
+def entry_of(
+    header: SweepHeader, records: Iterable[Record], path: Path, status: Status, label: Label
+) -> SweepEntry:
+    """Return a sweep whose log lies elsewhere.
+
+    Args:
+        header: how its log begins.
+        records: what follows there.
+        path: where the log would lie here.
+        status: how it stands where the log doesn't say.
+        label: what a person calls it.
+
+    Raises:
+        SweepError: it is none.
+    """
+    sweep = Sweep(plan_of(header))
+    for record in records:
+        sweep.fold(record)
+    if status != Status.RUNNING and sweep.closed is not None:
+        status = sweep.closed
+    return SweepEntry(header, path, sweep, status, None, label)
 
 
 def relabel(path: Path, label: Label) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.sessions import DEADLINE_S, eventually
 from fakes.sshd import Laptop, Network, lacks_sshd
+from fakes.sweeps import completed, plan_of
 from fakes.terminal import PseudoTerminal
 
 from dlmon.exit_codes import DONE, FAILED, UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.log.directory import list_sessions
-from dlmon.records import Status
+from dlmon.records import Began, Closed, Ended, Slot, Status
+from dlmon.sweep.log import SweepWriter, new_header
 
 pytestmark = pytest.mark.skipif(lacks_sshd() is not None, reason=str(lacks_sshd()))
 
@@ -215,3 +218,25 @@ def test_of_several_hosts_one_that_can_not_record_leaves_the_others(laptop, box)
     session = watched.stdout.split()[0]
     assert laptop.dlmon("stop", "--host", "box", session).returncode == DONE
     eventually(lambda: status_of(box, session) == Status.STOPPED, "its end")
+
+
+def test_a_sweep_of_a_host_is_listed_with_its_runs(laptop, recorded, box):
+    header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1.0), id="a-sweep")
+    writer = SweepWriter.create(box.log_dir, header)
+    try:
+        writer.write(Began(Slot(0, 0), recorded, 1.0))
+        writer.write(Ended(Slot(0, 0), completed(0.5), 2.0))
+        writer.write(Closed("stopped", 3.0))
+    finally:
+        writer.close()
+    try:
+        table = laptop.dlmon("sessions", "--host", "box").stdout
+        assert "a-sweep" in table
+        assert "1 of 2 done" in table
+        # What goes on with it here would find nothing.
+        assert "--resume" not in table
+        listed = json.loads(laptop.dlmon("sessions", "--host", "box", "--json").stdout)
+        (run,) = [each for each in listed if each["session"] == recorded]
+        assert run["sweep"] is not None
+    finally:
+        shutil.rmtree(writer.path.parent)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fakes.recorded import recorded_session, write_log
+from fakes.recorded import recorded_host, recorded_session, write_log
 from fakes.sessions import (
     DEADLINE_S,
     FAKES,
@@ -260,6 +260,37 @@ def test_a_session_that_is_over_is_played(terminal, log_dir, dlmon_command):
     shell.wait_for("completed after 32.2 s")
     shell.press("q")
     shell.wait_for("exit code: 0")
+    shell.assert_left_as_it_was()
+
+
+def test_recordings_of_several_machines_are_played_together(terminal, log_dir, dlmon_command):
+    recorded_host(log_dir, "gpu1")
+    recorded_host(log_dir, "gpu2", begin_s=3)
+    shell = terminal(width=80, height=24)
+    shell.run(dlmon_command, "replay", "*machine*", "--log-dir", log_dir)
+    shell.wait_for("2 hosts", "gpu1", "begins at", "replay 1×")
+    shell.press("Space", ":")
+    shell.wait_for("go to", "say a time such as 12m30s")
+    shell.press(*"20")
+    shell.wait_for("go to 20")
+    shell.press("Enter")
+    shell.wait_for("replay paused 00:20")
+    shell.press("Enter")
+    shell.wait_for("dlmon  machine  gpu1", "replay paused 00:20")
+    shell.press("q")
+    shell.wait_for("2 hosts")
+    shell.press("q")
+    shell.wait_for("exit code: 0")
+    shell.assert_left_as_it_was()
+
+
+def test_a_training_is_not_played_with_a_machine(terminal, log_dir, dlmon_command):
+    recorded_host(log_dir, "gpu1")
+    write_log(log_dir, recorded_session())
+    shell = terminal()
+    shell.run(dlmon_command, "replay", "*", "--log-dir", log_dir)
+    shell.wait_for("is of a training", "exit code: 2")
+    assert " ".join(shell.text.split()).count("replay it by itself") == 1
     shell.assert_left_as_it_was()
 
 

@@ -205,6 +205,29 @@ def test_the_screen_shows_hosts_and_leaves_no_connection(network, add_gpus, dlmo
     assert clients_of(network) == []
 
 
+def test_recordings_of_hosts_are_played_as_the_cards_that_were_watched(
+    network, dlmon, dlmon_command, tmp_path
+):
+    for name in ("alpha", "beta"):
+        network.add(name)
+    here = {**network.environment(), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    record = ("watch", "alpha", "beta", "--record", "--for", "3s", "--interval", "0.25")
+    begun = dlmon(*record, "--name", "lab", "--detach", environment=here)
+    assert begun.returncode == DONE
+    for host in network.hosts:
+        (log,) = host.log_dir.glob("*/session.jsonl")
+        eventually(lambda log=log: b'"type":"result"' in log.read_bytes(), "the recording's end")
+    command = [dlmon_command, "replay", "--host", "alpha", "--host", "beta", "lab"]
+    with PseudoTerminal(command, here) as terminal:
+        terminal.wait_for(b"2 hosts")
+        terminal.wait_for(b"alpha")
+        terminal.wait_for(b"beta")
+        terminal.wait_for("● ".encode())
+        terminal.press("q")
+        assert terminal.process.wait(DEADLINE_S) == DONE
+    assert clients_of(network) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

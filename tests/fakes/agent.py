@@ -2,8 +2,9 @@
 
 The file holds JSON: `first` and `ready` are put into the two answers of the handshake, `answers`
 are lines by what was asked, in which `"id": @` names the request. LONG stands for more
-bytes than a line may have, END for the end of this process. `instead` is all there is to say,
-before anything was asked; it is said again and again where `forever` is true.
+bytes than a line may have, END for the end of this process, GROWING for a log without an end.
+`instead` is all there is to say, before anything was asked; it is said again and again where
+`forever` is true.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ def say(text):
 def answer(line, number):
     if line == "END":
         sys.exit(0)
+    if line == "GROWING":
+        grow(number)
     say("x" * (3 << 20) if line == "LONG" else line.replace('"id": @', f'"id": {number}', 1) + "\n")
+
+
+def grow(number):
+    """Send a log for as long as somebody reads."""
+    text, at = "x" * (64 << 10), 0
+    while True:
+        say(json.dumps({"id": number, "at": at, "text": text}) + "\n")
+        at += len(text)
 
 
 def main():

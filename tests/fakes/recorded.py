@@ -197,6 +197,20 @@ def recorded_machine(
     return [header, *samples, *notice, result]
 
 
+def recorded_host(
+    log_dir: Path, host: str, *, begin_s: float = 0.0, session_id: str | None = None, **more: Any
+) -> Path:
+    """Write the log of a machine that recorded itself, from so many seconds after `BEGIN_WALL` on.
+
+    `more` are arguments of `recorded_machine`; the clock of each machine began at another time.
+    """
+    header, *records = recorded_machine(begin_wall=BEGIN_WALL + begin_s, **more)
+    assert isinstance(header, SessionHeader)
+    id = session_id or f"20261120-145600-machine-{host}"
+    header = replace(header, id=id, host=host, boot_id=f"boot of {host}")
+    return write_log(log_dir, [header, *records])
+
+
 def _with_energy(sample: Machine) -> Machine:
     assert sample.cpu is not None
     second = (sample.t - BEGIN_NS) / 1e9

@@ -183,6 +183,8 @@ class OneScreen(DlmonApp):
     on_home_screen_train_requested = on_home_screen_sweep_requested = _note
     on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
     on_sessions_screen_compare_requested = on_sessions_screen_replay_requested = _note
+    on_sessions_screen_replay_together_requested = on_fleet_screen_host_requested = _note
+    on_fleet_screen_left = _note
     on_sessions_screen_report_requested = on_sessions_screen_rename_requested = _note
     on_sessions_screen_delete_requested = _note
     on_hosts_screen_host_requested = on_hosts_screen_session_requested = _note

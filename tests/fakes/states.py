@@ -566,7 +566,7 @@ def staged(
         if not state.locked:
             log.drop_lock()
         if view.startswith("replay"):
-            where: dict[str, object] = {"replayed": log.path}
+            where: dict[str, object] = {"replayed": (log.path,)}
         elif view in _OF_A_SESSION:
             clock.now_ns = folded(state.records).last_t
             where = {"log": log.path, "started": FakeLaunch() if state.ours else None}

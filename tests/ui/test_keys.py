@@ -52,6 +52,8 @@ TOGGLES = {
 REPLAYED = {
     ("ReplayScreen", "p"): "processes",
     ("ReplayScreen", "n"): "back",
+    ("FleetScreen", "p"): "processes",
+    ("FleetScreen", "n"): "back",
 }
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")

@@ -97,4 +97,31 @@ host_option = click.option(
     shell_complete=host_names,
     help="A session of another machine, which ssh reaches; --log-dir is then one of that machine.",
 )
+
+
+def _checked_hosts(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the hosts that are named, one by one or as groups of the settings."""
+    if not words:
+        return ()
+    from dlmon.remote.hosts import hosts_from
+    from tui.options.settings import read_settings
+
+    return tuple(hosts_from(words, read_settings().hosts))
+
+
+hosts_option = click.option(
+    "--host",
+    "hosts",
+    metavar="HOST",
+    multiple=True,
+    callback=_checked_hosts,
+    shell_complete=host_names,
+    help="Sessions of another machine, which ssh reaches, or of @GROUP of the settings; may be "
+    "given several times. --log-dir is then one of these machines.",
+)
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
+sessions_argument = click.argument(
+    "sessions", nargs=-1, metavar="SESSION...", shell_complete=session_names
+)

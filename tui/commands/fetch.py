@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dlmon.exit_codes import FAILED
+from dlmon.files import MIB
 from dlmon.private_files import make_new_private_folder, make_private_folder
 from tui.commands import click_options, shared
 from tui.commands.candidates import host_names
@@ -42,7 +44,16 @@ def fetch(session: str, host: str, from_dir: str | None, log_dir: Path | None) -
 
 def _keep(copied: Path, directory: Path) -> str:
     """Put the copy of a session among those that were recorded here; return its id."""
+    from dlmon.remote.allowance import room_in
+
     make_private_folder(directory)
+    size = sum(path.stat().st_size for path in copied.iterdir())
+    if size > room_in(directory):
+        raise shared.UserError(
+            f"{copied.name} takes {size / MIB:,.0f} MiB, which the disk of {directory} has no room "
+            "for: make room there, or name another place with --log-dir",
+            FAILED,
+        )
     being_made = directory / f".{copied.name}"
     shutil.rmtree(being_made, ignore_errors=True)
     make_new_private_folder(being_made)

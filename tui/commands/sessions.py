@@ -165,18 +165,24 @@ def sessions(as_json: bool, host: str | None, log_dir: Path | None) -> None:
 
 
 def _print_sessions_of_host(host: str, log_dir: str | None, as_json: bool) -> None:
-    """List what was recorded on another machine; its sweeps are known there alone."""
+    """List what was recorded on another machine: sessions, and sweeps below them."""
     from dlmon.remote.mirror import mirror_directory
     from dlmon.remote.requests import list_remote
+    from tui.formatting.sessions import runs_of_sweeps, sweeps_of_host
     from tui.plain.tables import print_sessions, session_json
 
     directory = mirror_directory(host)
-    entries = [each.entry(directory) for each in shared.result_of(list_remote(host, log_dir))]
+    sessions, listed_sweeps = shared.result_of(list_remote(host, log_dir))
+    entries = [each.entry(directory) for each in sessions]
+    sweeps = sweeps_of_host(listed_sweeps, directory)
     if as_json:
+        runs = runs_of_sweeps(sweeps)
         # Its log is on the host; here is none before it is copied.
-        listed = [{**session_json(entry, None), "log": None} for entry in entries]
+        listed = [
+            {**session_json(entry, runs.get(entry.header.id)), "log": None} for entry in entries
+        ]
         print(json.dumps(listed, indent=2))
-    elif entries:
-        print_sessions(entries, directory)
+    elif entries or sweeps:
+        print_sessions(entries, directory, sweeps, resumable=False)
     else:
         print(f"no sessions on {host} yet; dlmon run WORKLOAD --host {host} starts one")

@@ -28,16 +28,20 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
             return f"lost since {_time(host.lost_wall)}", "high"
         case HostState.UNREACHED:
             return "not reached", "high"
+        case HostState.NOT_BEGUN:
+            return f"begins at {_time(host.edge_wall)}", ""
+        case HostState.ENDED:
+            return f"ended at {_time(host.edge_wall)}", ""
     if host.age is None:
-        return "waiting for the sensors", ""
+        return "no sample yet" if host.is_recorded else "waiting for the sensors", ""
     if host.age == Age.FRESH:
-        return "connected", ""
+        return "recorded" if host.is_recorded else "connected", ""
     return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
 
 
 def next_try(host: HostSnapshot) -> str:
     """Say when a host is tried again; empty where it is there, or was not tried yet."""
-    if host.state in (HostState.CONNECTED, HostState.CONNECTING):
+    if host.state not in (HostState.LOST, HostState.UNREACHED, HostState.NEEDS_PERSON):
         return ""
     if host.retry_in_s is None:
         return "trying again"
@@ -57,9 +61,15 @@ def sentence_of(host: HostSnapshot) -> str:
         parts = [host.problem.rstrip("."), figures_since(host), next_try(host)]
         return "; ".join(filter(None, parts))
     parts = []
-    if host.state == HostState.CONNECTED and host.age in (Age.LATE, Age.OLD):
+    if host.state == HostState.NOT_BEGUN:
+        parts.append(f"its recording begins at {_time(host.edge_wall)}")
+    elif host.state == HostState.ENDED:
+        parts.append(f"its recording ended at {_time(host.edge_wall)}; its last figures are shown")
+    elif host.is_there and host.age in (Age.LATE, Age.OLD):
         parts.append(f"no sample since {_time(host.sample_wall)}")
         parts.append(host.notice)
+    elif host.state == HostState.RECORDED and host.age is None:
+        parts.append("no sample yet")
     elif host.state == HostState.CONNECTED and host.age is None:
         parts.append(host.notice or "waiting for the sensors")
     parts.append(f"its {clock_words(host)}" if host.clock_ahead_s else "")
@@ -75,7 +85,7 @@ def short_problem(host: HostSnapshot) -> str:
 
 def figures_since(host: HostSnapshot) -> str:
     """Say from when the figures are that are still shown of a host; empty where none are."""
-    is_shown = host.state != HostState.CONNECTED and host.machine is not None
+    is_shown = not host.is_there and host.machine is not None
     return f"its figures are from {_time(host.sample_wall)}" if is_shown else ""
 
 
@@ -189,6 +199,14 @@ def session_device(session: RunningSession) -> str:
     return "" if session.gpu is None else f"GPU {session.gpu}"
 
 
+def session_parts(session: RunningSession) -> list[str]:
+    """Return all that is known of a session, part by part; its id comes last."""
+    named = session.workload if session.name else None
+    progress, rate = session_progress(session), session_rate(session)
+    parts = (session_title(session), named, progress, rate, session_device(session))
+    return [part for part in (*parts, session.session) if part]
+
+
 def free_words(host: HostSnapshot) -> str:
     """Say how many GPUs are free: 2 of 8 free; empty where that isn't known."""
     free = host.free_gpus
@@ -212,6 +230,8 @@ def summary(hosts: Sequence[HostSnapshot]) -> list[str]:
         (HostState.NEEDS_PERSON, "needs you", "need you"),
         (HostState.UNREACHED, "not reached", "not reached"),
         (HostState.CONNECTING, "connecting", "connecting"),
+        (HostState.NOT_BEGUN, "not begun", "not begun"),
+        (HostState.ENDED, "ended", "ended"),
     ):
         count = states.count(state)
         if count:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import MachineUse, Requirement, SessionHeader, Status
-from dlmon.sweep.log import SweepEntry
+from dlmon.sweep.log import SWEEP_NAME, SweepEntry, entry_of
+from dlmon.sweep.plan import SweepError
 from tui.formatting import units
 from tui.formatting.comparison import compared_metric, mode_of, timed_unit, timing_of_result
 from tui.formatting.glyphs import UNICODE, Glyphs
 from tui.formatting.machine import without_detail
 from tui.formatting.sweeps import slot_text, swept_text, varied_text
 from tui.formatting.validity import in_doubt
+
+if TYPE_CHECKING:
+    from dlmon.remote.listing import ListedSweep
 
 # The whole reason stands in the details.
 _IN_BRIEF = {
@@ -50,6 +57,17 @@ def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:
             text = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
             runs[session] = RunOfSweep(entry, text)
     return runs
+
+
+def sweeps_of_host(listed: Iterable[ListedSweep], directory: Path) -> list[SweepEntry]:
+    """Return the sweeps that a host lists, oldest first, as if they lay in a log directory."""
+    entries = []
+    for each in listed:
+        path = directory / each.sweep / SWEEP_NAME
+        # What another machine calls a sweep may be none.
+        with contextlib.suppress(SweepError):
+            entries.append(entry_of(each.header, each.records, path, each.status, each.label))
+    return sorted(entries, key=lambda entry: entry.header.wall)
 
 
 def grouped(

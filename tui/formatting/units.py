@@ -189,6 +189,11 @@ def day_and_time(wall: float) -> str:
     return _local(wall, "%Y-%m-%d %H:%M")
 
 
+def day_and_second(wall: float) -> str:
+    """Write a wall time in the local zone, to the second; a dash for no time that can be."""
+    return _local(wall, "%Y-%m-%d %H:%M:%S")
+
+
 def time_of_day(wall: float) -> str:
     """Write a wall time in the local zone as 14:56:03; a dash for no time that can be."""
     return _local(wall, "%H:%M:%S")

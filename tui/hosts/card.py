@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from dlmon.records import Gpu
-from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
+from dlmon.remote.host import Age, HostSnapshot, RunningSession
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.formatting import hosts as words
@@ -74,9 +74,12 @@ _PLAIN = Corners(*"++++-|")
 
 def card_height(host: HostSnapshot) -> int:
     """Return in how many rows a host is shown whole."""
+    gpus = min(len(host.gpus), _MOST_GPUS + 1) or 1
+    if host.is_recorded:
+        # What will be shown has its room from the start, so that nothing moves.
+        return BORDERS + max(LEAST_BODY, gpus + _CPU_ROWS)
     if host.machine is None:
         return BORDERS + LEAST_BODY
-    gpus = min(len(host.gpus), _MOST_GPUS + 1) or 1
     sessions = min(len(host.sessions or ()), _MOST_SESSIONS + 1) or 1
     return BORDERS + gpus + _CPU_ROWS + sessions
 
@@ -128,7 +131,7 @@ def _top(
 ) -> TextRow:
     text, level = words.status_of(host)
     status: TextRow = ((f" {text} ", _STYLES[level]),)
-    if host.state == HostState.CONNECTED and host.age == Age.FRESH:
+    if host.is_current:
         status = ((f" {glyphs.dot} ", GOOD), (f"{text} ", MUTED))
     room = width - 2 * len("╭─") - row_width(status) - 1
     name = fit(host.name, min(cell_len(host.name), room - 2), glyphs.ellipsis)
@@ -302,7 +305,12 @@ def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
 def session_rows(
     host: HostSnapshot, width: int, chosen: str | None, glyphs: Glyphs
 ) -> list[TextRow]:
-    """Return what runs on a host in at least one row, the chosen session highlighted."""
+    """Return what runs on a host in at least one row, the chosen session highlighted.
+
+    A recording holds nothing of that, and has no row for it.
+    """
+    if host.is_recorded:
+        return []
     if host.sessions is None:
         problem = fit(words.sessions_problem(host), width, glyphs.ellipsis)
         return [((problem, MUTED),)]
@@ -336,15 +344,22 @@ def _session_row(session: RunningSession, width: int, chosen: bool, glyphs: Glyp
 _NAME, _LEAST_LEVELS, _FREE, _OF_MEMORY = 18, 4, 14, 16
 
 
-def compact_heading(width: int, levels: int) -> TextRow:
-    """Return the names of the columns of `compact_row`."""
+def compact_heading(width: int, levels: int, *, sessions: bool = True) -> TextRow:
+    """Return the names of the columns of `compact_row`, that of the sessions where it is asked."""
     cells = _level_cells(levels)
     names = f"{'host':<{_NAME}}{'GPUs':<{cells}}{'':<{_FREE}}{'CPU':>{_PERCENT}}"
-    return ((fit(f"{names}{'memory':>{_OF_MEMORY}}  sessions", width), MUTED),)
+    last = "  sessions" if sessions else ""
+    return ((fit(f"{names}{'memory':>{_OF_MEMORY}}{last}", width), MUTED),)
 
 
 def compact_row(
-    host: HostSnapshot, width: int, levels: int, glyphs: Glyphs, chosen: bool
+    host: HostSnapshot,
+    width: int,
+    levels: int,
+    glyphs: Glyphs,
+    *,
+    chosen: bool = False,
+    session: str | None = None,
 ) -> TextRow:
     """Return a host in one row of exactly `width` cells.
 
@@ -354,16 +369,19 @@ def compact_row(
         levels: the most GPUs that any of the hosts has.
         glyphs: the characters to draw with.
         chosen: it is the highlighted one.
+        session: the session on it that is highlighted, by its id; then the rest of it is not.
     """
+    session = session if chosen else None
     name: TextRun = (f"{fit(host.name, _NAME - 1, glyphs.ellipsis)} ", STRONG)
     text, level = words.status_of(host)
     row: TextRow
-    if host.machine is None or host.state != HostState.CONNECTED:
+    if host.machine is None or not host.is_there:
         status = ": ".join(filter(None, (text, words.short_problem(host))))
         row = (name, (fit(status, width - _NAME, glyphs.ellipsis), _STYLES[level]))
     else:
-        row = (name, *_compact_figures(host, width - _NAME, _level_cells(levels), glyphs))
-    if chosen:
+        figures = _compact_figures(host, width - _NAME, _level_cells(levels), session, glyphs)
+        row = (name, *figures)
+    if chosen and session is None:
         joint = "".join(text for text, _ in row)
         return ((fit(joint, width, glyphs.ellipsis), CHOSEN),)
     return row
@@ -373,7 +391,9 @@ def _level_cells(levels: int) -> int:
     return max(_LEAST_LEVELS, min(_MOST_GPUS, levels)) + 2
 
 
-def _compact_figures(host: HostSnapshot, width: int, cells: int, glyphs: Glyphs) -> TextRow:
+def _compact_figures(
+    host: HostSnapshot, width: int, cells: int, session: str | None, glyphs: Glyphs
+) -> TextRow:
     machine = host.machine
     assert machine is not None
     free = host.free_gpus or frozenset()
@@ -387,17 +407,21 @@ def _compact_figures(host: HostSnapshot, width: int, cells: int, glyphs: Glyphs)
     in_use = words.whole_memory(memory.used_mib if memory else None, total_mib)
     used = cells + _FREE + _PERCENT + _OF_MEMORY + 2
     last = _sessions_in_words(host) if host.is_current else words.status_of(host)[0]
-    row: TextRow = (
+    if session is not None:
+        last = _session_in_words(host, session)
+    figures: TextRow = (
         *bars,
         (fit(count, _FREE, glyphs.ellipsis), GOOD if free else MUTED),
         _percent(cpu.pct if cpu else None),
         (f"{in_use:>{_OF_MEMORY}}  ", PLAIN),
-        (fit(last, width - used, glyphs.ellipsis), PLAIN),
     )
-    if host.is_current:
-        return row
-    style = HIGH if host.age == Age.OLD else MUTED
-    return tuple((text, style) for text, _ in row)
+    style = PLAIN
+    if not host.is_current:
+        style = HIGH if host.age == Age.OLD else MUTED
+        figures = tuple((text, style) for text, _ in figures)
+    if session is not None:
+        style = CHOSEN
+    return (*figures, (fit(last, width - used, glyphs.ellipsis), style))
 
 
 def _bar_of(gpu: Gpu, glyphs: Glyphs) -> str:
@@ -412,6 +436,17 @@ def _sessions_in_words(host: HostSnapshot) -> str:
     sessions = host.sessions or ()
     if len(sessions) != 1:
         return units.counted(len(sessions), "session") if sessions else ""
-    (session,) = sessions
+    return _title_and_rate(sessions[0])
+
+
+def _session_in_words(host: HostSnapshot, id: str) -> str:
+    """Say which of the sessions of a host one is: 2 of 3  cifar10-cnn  5,540 samples/s."""
+    shown = shown_sessions(host)
+    at = next(number for number, session in enumerate(shown) if session.session == id)
+    text = _title_and_rate(shown[at])
+    return text if len(shown) == 1 else f"{at + 1} of {len(shown)}  {text}"
+
+
+def _title_and_rate(session: RunningSession) -> str:
     parts = (words.session_title(session), words.session_rate(session))
     return "  ".join(part for part in parts if part)

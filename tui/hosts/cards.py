@@ -156,8 +156,6 @@ class HostCards(ScrollingLines):
 
     def next_session(self, step: int) -> None:
         """Highlight the next session of the host, and after the last the host itself."""
-        if self.is_compact:
-            return
         choices = [None, *self._sessions_of(self._index)]
         at = choices.index(self.chosen_session)
         self._chosen_id = choices[(at + step) % len(choices)]
@@ -185,7 +183,16 @@ class HostCards(ScrollingLines):
     def _sessions_of(self, index: int) -> list[str | None]:
         if not 0 <= index < len(self._hosts):
             return []
-        return [session.session for session in shown_sessions(self._hosts[index])]
+        host = self._hosts[index]
+        if self.is_compact and not host.is_there:
+            # Its row says why it is not.
+            return []
+        return [session.session for session in shown_sessions(host)]
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether a session of the highlighted host can be highlighted."""
+        return bool(self._sessions_of(self._index))
 
     def _rows_below(self, index: int) -> bool:
         last = len(self._hosts) - 1
@@ -263,11 +270,19 @@ class HostCards(ScrollingLines):
         levels = max(len(host.gpus) for host in self._hosts)
         seen = self.in_view(len(self._hosts), max(0, height - _HEADING_ROWS))
         rows = [
-            compact_row(host, inner, levels, self.glyphs, host.name == self._chosen_name)
+            compact_row(
+                host,
+                inner,
+                levels,
+                self.glyphs,
+                chosen=host.name == self._chosen_name,
+                session=self.chosen_session,
+            )
             for host in self._hosts[seen.start : seen.stop]
         ]
         rows = self.with_thumb(rows, len(self._hosts), width)
-        return [compact_heading(inner, levels), *rows]
+        sessions = not all(host.is_recorded for host in self._hosts)
+        return [compact_heading(inner, levels, sessions=sessions), *rows]
 
     # ---- what happens to them ----
 

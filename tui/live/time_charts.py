@@ -261,6 +261,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         age_s=snapshot.machine_age_s if source.running else None,
         interval_s=session.machine.interval_s,
         gpu_index=gpu_that_trains(session.header, snapshot.model),
+        host=source.host,
     )
 
 

@@ -145,7 +145,9 @@ class MachinePanel(Widget):
     def look(self) -> MachineView:
         """Return the readings as they are."""
         source = self._source
-        return MachineView(source.history, source.facts, source.age_s, source.interval_s)
+        return MachineView(
+            source.history, source.facts, source.age_s, source.interval_s, host=source.host
+        )
 
     def _on_timer(self) -> None:
         """Take what is new; paint, but not for nobody: another screen may show what is sensed."""
@@ -289,17 +291,19 @@ class AboutLines(Lines):
 
     _facts = MachineFacts()
     _notice = ""
+    _host: str | None = None
 
-    def show(self, facts: MachineFacts, notice: str) -> None:
-        """Show facts; the notice takes the last row."""
-        self._facts, self._notice = facts, notice
+    def show(self, facts: MachineFacts, notice: str, host: str | None = None) -> None:
+        """Show facts behind the name of a host; the notice takes the last row."""
+        self._facts, self._notice, self._host = facts, notice, host
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the parts of the machine's identity in as many rows as there are."""
         if width < 1 or height < 1:
             return []
-        first, *parts = identity(self._facts) or ["waiting for the sensors"]
+        about = identity(self._facts) or ["waiting for the sensors"]
+        first, *parts = about if self._host is None else [self._host, *about]
         rows: list[TextRow] = [((first, STRONG),)]
         for part in parts:
             longer: TextRow = (*rows[-1], (f"   {part}", MUTED))

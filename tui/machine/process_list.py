@@ -90,6 +90,7 @@ class ProcessList(ScrollingLines):
         self._stale = ""
         self._over = False
         self._of_run = ""
+        self._host: str | None = None
         self._taken: tuple[object, ...] = ()
         self._with_gpus = True
         self._by: str | None = None
@@ -105,11 +106,11 @@ class ProcessList(ScrollingLines):
         why = latest.why.get("processes") if latest is not None else None
         tree = latest.process if latest is not None else None
         in_all = tree.processes if tree is not None else None
-        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus))
+        taken = (why, in_all, view.stale, is_over(view), bool(view.gpus), view.host)
         if taken == self._taken and processes is self._all:
             return
         self._all, self._taken = processes, taken
-        self._stale, self._over = view.stale, is_over(view)
+        self._stale, self._over, self._host = view.stale, is_over(view), view.host
         self._of_run = _part_of_run(processes or (), in_all)
         self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
         self._nothing = why or ("No processes were recorded." if self._over else _LATER)
@@ -229,6 +230,9 @@ class ProcessList(ScrollingLines):
         last = "as they were last read" if self._over and total else ""
         below = "  ".join(filter(None, (typed, last, legend)))
         title = f"Processes {count}" if total and not self._typed.strip() else "Processes"
+        # The panel of a machine stands below the name of it.
+        if self._choosing and self._host is not None:
+            title = f"{title} on {self._host}"
         title = ", ".join(filter(None, (title, self._of_run)))
         order = f"by {BY_NAME[self.sorted_by].heading}{' reversed' * self._reversed}"
         right = self._stale or (order if total else "")

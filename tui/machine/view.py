@@ -27,6 +27,7 @@ def gpu_that_trains(header: SessionHeader, model: Model | None) -> int | None:
 class MachineView:
     """What the charts show: readings over time, facts, and how old the last sample is.
 
+    `host` is the machine as ssh knows it, None for this one.
     `cursor` is the column of the axis whose values are shown in place of the
     latest ones, and `cursor_label` names its time, as in "at 00:42".
     """
@@ -40,6 +41,7 @@ class MachineView:
     phase_spans: tuple[PhaseSpan, ...] = ()
     cursor: int | None = None
     cursor_label: str = ""
+    host: str | None = None
 
     @property
     def cores(self) -> int | None:

@@ -82,6 +82,7 @@ def print_sessions(
     directory: Path,
     sweeps: Sequence[SweepEntry] = (),
     by_path: bool = False,
+    resumable: bool = True,
 ) -> None:
     """Print one row a session, newest last, and then one row a sweep.
 
@@ -90,6 +91,7 @@ def print_sessions(
         directory: where they are recorded.
         sweeps: those of the same directory.
         by_path: name sweeps by their paths in the commands that go on with them.
+        resumable: print these commands; those of another machine go on there alone.
     """
     console = table_console()
     if not entries and not sweeps:
@@ -118,10 +120,12 @@ def print_sessions(
     if entries and sweeps:
         console.print()
     if sweeps:
-        _print_sweeps(console, sweeps, by_path)
+        _print_sweeps(console, sweeps)
+        if resumable:
+            _print_commands(console, sweeps, by_path)
 
 
-def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool) -> None:
+def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry]) -> None:
     named = _name_heading(sweeps)
     table = plain_table("started", *named, "workload", "status", "combinations", "varied")
     for entry in sweeps:
@@ -134,6 +138,10 @@ def _print_sweeps(console: Console, sweeps: Sequence[SweepEntry], by_path: bool)
             _name(varied_text(entry.plan) or f"{entry.plan.repeats} times each"),
         )
     _print_named(console, ["sweep", *(_id(entry) for entry in sweeps)], table)
+
+
+def _print_commands(console: Console, sweeps: Sequence[SweepEntry], by_path: bool) -> None:
+    """Print what goes on with sweeps that have runs left."""
     left = [entry for entry in sweeps if can_be_resumed(entry)]
     if left:
         console.print()

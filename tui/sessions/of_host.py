@@ -14,6 +14,7 @@ from dlmon.log.folder import LogError
 from dlmon.records.sanitize import clean
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.ssh import SshError
+from dlmon.sweep.log import SweepEntry
 from tui.sessions.screen import SessionsScreen
 
 # What needs a log of this machine.
@@ -39,9 +40,14 @@ class HostSessionsScreen(SessionsScreen):
         host: str
         session: str
 
-    def __init__(self, host: str, ask: Callable[[], Awaitable[list[SessionEntry]]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
+    ) -> None:
         """Ask for nothing before the screen is shown."""
         super().__init__(list)
+        self._details.host = clean(host)
         self._host = host
         self._ask = ask
         self._list.title = f"Sessions on {clean(host)}"
@@ -57,19 +63,22 @@ class HostSessionsScreen(SessionsScreen):
             f"Every session that dlmon recorded on {clean(self._host)}, newest first, and those "
             "that are running there now. Enter copies the log of one and shows it, finished or "
             "live. In a shell, dlmon fetch copies sessions to keep them here, where they can be "
-            "compared and reported.",
+            "compared and reported. A sweep has a row of its own, its runs below it; it is gone on "
+            "with there.",
         )
         kept = ("Filter", "Order", "status", "time")
         return (about, *(topic for topic in self.TOPICS if topic[0] in kept))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer nothing that needs a log of this machine."""
+        """Offer nothing that needs a log of this machine, and no sweep, which is shown there."""
+        if action == "show":
+            return isinstance(self._list.highlighted, SessionEntry)
         return action not in _HERE_ONLY and super().check_action(action, parameters)
 
     def action_show(self) -> None:
         """Ask for the highlighted session."""
         entry = self._list.highlighted
-        if entry is not None:
+        if isinstance(entry, SessionEntry):
             self.post_message(self.SessionRequested(self._host, entry.path.parent.name))
 
     def action_refresh(self) -> None:
@@ -78,8 +87,8 @@ class HostSessionsScreen(SessionsScreen):
     async def _ask_host(self) -> None:
         """Show what the host lists, or say why it doesn't."""
         try:
-            entries = await self._ask()
+            entries, sweeps = await self._ask()
         except (SshError, RefusedRequest, LogError) as error:
             self.notify(clean(str(error)), severity="error", markup=False)
         else:
-            self._list.show(entries)
+            self._list.show(entries, sweeps)

@@ -112,6 +112,11 @@ class SessionsScreen(FilteredScreen):
             "in all, it puts those of the one name beside those of the other.",
         ),
         (
+            "Replay",
+            "v shows a session again as it ran. Where several recordings of machines (dlmon watch "
+            "--record) are marked, it shows all at the same moment, a card for each machine.",
+        ),
+        (
             "Name, note",
             "u gives a session a name, by which every command finds it, and a note. Several "
             "sessions may have the same name.",
@@ -159,6 +164,12 @@ class SessionsScreen(FilteredScreen):
         """A session is to be shown again as it ran."""
 
         log: Path
+
+    @dataclass
+    class ReplayTogetherRequested(Message):
+        """Several sessions are to be shown again as they ran, at once."""
+
+        logs: list[Path]
 
     @dataclass
     class ReportRequested(Message):
@@ -221,7 +232,7 @@ class SessionsScreen(FilteredScreen):
             case "compare":
                 return sides_of(_sessions(self._list.marked)) is not None
             case "replay":
-                return isinstance(self._list.highlighted, SessionEntry)
+                return bool(self._several) or isinstance(self._list.highlighted, SessionEntry)
             case "report":
                 return bool(_sessions(self._list.chosen))
             case "show" | "mark" | "rename" | "delete":
@@ -249,7 +260,18 @@ class SessionsScreen(FilteredScreen):
             base, new = ([entry.path for entry in side] for side in sides)
             self.post_message(self.CompareRequested(base, new))
 
+    @property
+    def _several(self) -> list[SessionEntry]:
+        """The marked sessions where they are several."""
+        marked = _sessions(self._list.marked)
+        return marked if len(marked) > 1 else []
+
     def action_replay(self) -> None:
+        """Ask for the replay of what is highlighted, or of all that are marked at once."""
+        if self._several:
+            logs = [entry.path for entry in self._several]
+            self.post_message(self.ReplayTogetherRequested(logs))
+            return
         entry = self._list.highlighted
         if isinstance(entry, SessionEntry):
             self.post_message(self.ReplayRequested(entry.path))

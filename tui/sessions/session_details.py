@@ -36,6 +36,8 @@ class SessionDetails(Lines):
 
     DEFAULT_CLASSES = "panel"
 
+    host: str | None = None
+    """The machine that it is on; None for this one."""
     _entry: Recorded | None = None
     _run: RunOfSweep | None = None
 
@@ -56,7 +58,8 @@ class SessionDetails(Lines):
             rows = self._of_sweep(entry)
         else:
             rows = self._of_session(entry, width, height)
-        rows.append(((shown_path(entry.path), MUTED),))
+        where = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
+        rows.append(((where, MUTED),))
         return [cut(row, width, self.ellipsis) for row in rows[:height]]
 
     def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
@@ -65,9 +68,19 @@ class SessionDetails(Lines):
             ((called(entry.header.id, entry.label), STRONG),),
             *_note(entry),
             ((plan_text(entry.plan, self.glyphs), PLAIN),),
-            ((f"{done_text(entry)} combinations done; {_next_step(entry)}", PLAIN),),
+            ((f"{done_text(entry)} combinations done; {self._next_step(entry)}", PLAIN),),
             *[((sentence, PLAIN),) for sentence in found[:1]],
         ]
+
+    def _next_step(self, entry: SweepEntry) -> str:
+        if self.host is not None:
+            left = can_be_resumed(entry)
+            return f"dlmon sweep --resume on {self.host} goes on with it" if left else entry.status
+        if entry.status == Status.RUNNING:
+            return f"process {entry.pid} runs it"
+        if can_be_resumed(entry):
+            return "Enter resumes it"
+        return "Enter shows its table and its chart"
 
     def _of_session(self, entry: SessionEntry, width: int, height: int) -> list[TextRow]:
         of_sweep: TextRow = ()
@@ -98,14 +111,6 @@ class SessionDetails(Lines):
 
 def _note(entry: Recorded) -> list[TextRow]:
     return [] if entry.label.note is None else [((entry.label.note, PLAIN),)]
-
-
-def _next_step(entry: SweepEntry) -> str:
-    if entry.status == Status.RUNNING:
-        return f"process {entry.pid} runs it"
-    if can_be_resumed(entry):
-        return "Enter resumes it"
-    return "Enter shows its table and its chart"
 
 
 def _settings(entry: SessionEntry) -> str:

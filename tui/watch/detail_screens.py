@@ -111,7 +111,7 @@ class GpusScreen(MachineScreen):
         yield self._detail
 
     def paint(self, view: MachineView) -> None:
-        self.query_one(AboutLines).show(view.facts, "")
+        self.query_one(AboutLines).show(view.facts, "", view.host)
         self._detail.show(view)
         if self._detail.scrolls != self._offers_scrolling:
             self._offers_scrolling = self._detail.scrolls

@@ -1,5 +1,6 @@
 """The screen of several machines: their cards, what is highlighted, and what its keys do."""
 
+import json
 import re
 import sys
 import time
@@ -12,12 +13,14 @@ from fakes.hosts import FakeHost, FakeLink, facts, live, sample, session
 from fakes.recorded import recorded_session
 from fakes.screens import Clock, OneScreen, dlmon_app_with, fake_machine, screen_text, until
 from fakes.states import LONG_NAME, RIGHT_TO_LEFT_NAME, WIDE_NAME
+from fakes.sweeps import completed, plan_of
 from rich.cells import cell_len
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from dlmon.exit_codes import UNREACHABLE
-from dlmon.records import Gpu, Process, encode
+from dlmon.records import Began, Ended, Gpu, Process, Slot, encode
 from dlmon.remote.start import RemoteStart
+from dlmon.sweep.log import new_header
 from tui.drawing.themes import DARK, LIGHT
 from tui.hosts.cards import HostCards
 from tui.hosts.host_screen import HostScreen
@@ -27,6 +30,7 @@ from tui.machine.panel import MachinePanel
 from tui.navigation import Sources
 from tui.options.settings import Settings
 from tui.sessions.of_host import HostSessionsScreen
+from tui.watch.detail_screens import GpusScreen, ProcessesScreen
 from tui.widgets.lines import CHOSEN, GOOD, HIGH, MUTED
 from tui.widgets.rows import RowWidget
 
@@ -392,6 +396,52 @@ async def test_tab_highlights_a_session_and_enter_asks_for_it(show):
         assert shown.cards.chosen_session is None
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_tab_highlights_a_session_of_a_row_and_says_all_of_it_below(show, size):
+    shown = show(32)
+    async with shown.app.run_test(size=size) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        assert "tab Session" not in shown.text
+        name = "resnet on every picture there is"
+        shown.hosts["gpu2"].run(session(1), session(2, name=name, epoch=12, epochs=90, gpu=1))
+        await shown.paint()
+        await shown.press("down")
+        assert "tab Session" in shown.text
+        whole_row = shown.styles_of("gpu2")
+        await shown.press("tab", "tab")
+        asked_for = session(2)["session"]
+        assert shown.cards.chosen_session == asked_for
+        row = next(row for row in shown.text.splitlines() if row.startswith("gpu2"))
+        assert "2 of 2  resnet" in row
+        assert CHOSEN[0] in shown.styles_of("2 of 2")
+        assert shown.styles_of("gpu2") != whole_row
+        details = "\n".join(shown.text.splitlines()[-3:-1])
+        for part in (name, "epoch 12 of 90", "5,540 samples/s", "GPU 1"):
+            assert part in details
+        await shown.press("enter")
+        (asked,) = shown.app.asked
+        assert (asked.host, asked.session) == ("gpu2", asked_for)
+        await shown.press("tab")
+        assert shown.cards.chosen_session is None
+        assert shown.styles_of("gpu2") == whole_row
+
+
+async def test_no_session_is_highlighted_in_a_row_that_says_why_its_host_is_gone(show):
+    shown = show(32)
+    async with shown.app.run_test(size=(80, 24)) as pilot:
+        await shown.begin(pilot)
+        all_live(shown)
+        shown.hosts["gpu1"].run(session(1))
+        await shown.paint()
+        await shown.press("tab")
+        assert shown.cards.chosen_session == session(1)["session"]
+        shown.hosts["gpu1"].link.fail("gpu1: the connection was closed")
+        await shown.paint()
+        assert shown.cards.chosen_session is None
+        assert "tab Session" not in shown.text
+
+
 async def test_hosts_are_sorted_and_the_highlight_goes_along(show):
     shown = show(["gpu10", "gpu2", "cpu"])
     async with shown.app.run_test(size=(80, 40)) as pilot:
@@ -534,6 +584,24 @@ async def test_a_host_in_full_says_which_it_is_and_is_left_with_its_connection_u
     assert all(host.link.is_closed for host in hosts.values())
 
 
+async def test_what_shows_a_host_in_depth_names_it(app_of, clock):
+    app, hosts = app_of("lab@gpu2")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: hosts["lab@gpu2"].link.is_started)
+        live(hosts["lab@gpu2"], clock)
+        app.screen.tick()
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query(MachinePanel))
+        await pilot.press("g")
+        await until(pilot, lambda: isinstance(app.screen, GpusScreen))
+        await until(pilot, lambda: screen_text(app).startswith(" lab@gpu2   AMD EPYC 9354"))
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, ProcessesScreen))
+        await until(pilot, lambda: "╭─ Processes 1 on lab@gpu2 ─" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, HostScreen))
+
+
 @pytest.fixture
 def connecting(app_of, clock):
     """Return a context in which a session was chosen, and its host has still to answer."""
@@ -616,12 +684,13 @@ def listed(app_of, clock):
     """Return a context in which the sessions of a host are listed."""
 
     @asynccontextmanager
-    async def begin(*sessions):
+    async def begin(*sessions, sweeps=()):
         app, hosts = app_of("gpu1")
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await until(pilot, lambda: hosts["gpu1"].link.is_started)
             live(hosts["gpu1"], clock)
             hosts["gpu1"].link.answers["sessions"] = sessions
+            hosts["gpu1"].link.answers["sweeps"] = sweeps
             app.screen.tick()
             await pilot.pause()
             await pilot.press("r")
@@ -662,6 +731,39 @@ async def test_what_was_recorded_on_a_host_is_listed_and_opened(listed):
         await until(pilot, lambda: isinstance(app.screen, HostSessionsScreen))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, HostsScreen))
+
+
+def swept_there(sweep, *runs):
+    """Return what a host says of a sweep of two batch sizes of which these runs were begun."""
+    header = replace(new_header(plan_of({"batch_size": [32, 64]}), 1, 1_795_186_000.0), id=sweep)
+    records = [
+        record
+        for number, run in enumerate(runs)
+        for record in (
+            Began(Slot(number, 0), run, 1.0),
+            Ended(Slot(number, 0), completed(0.5), 2.0),
+        )
+    ]
+    said = {"sweep": sweep, "status": "interrupted", "name": None, "note": None}
+    sent = (json.loads(encode(record)) for record in (header, *records))
+    return [said, *({"sweep": sweep, "record": record} for record in sent)]
+
+
+async def test_a_sweep_of_a_host_is_listed_with_its_runs_below_it(listed):
+    sweeps = [*swept_there("a-sweep", "first"), {"sweep": "nonsense", "status": "running"}]
+    async with listed(recorded_there("first"), sweeps=sweeps) as (app, pilot, _):
+        await until(pilot, lambda: "2 recorded" in screen_text(app))
+        rows = screen_text(app).splitlines()
+        of_sweep = next(number for number, row in enumerate(rows) if "interrupted" in row)
+        assert "╰" in rows[of_sweep + 1]
+        assert "batch 32" in rows[of_sweep + 1]
+        # It can't be opened from here.
+        await pilot.press("up")
+        await until(pilot, lambda: "dlmon sweep --resume on gpu1 goes on" in screen_text(app))
+        assert "its log is on gpu1" in screen_text(app)
+        assert "Show" not in screen_text(app).splitlines()[-1]
+        await pilot.press("enter")
+        assert isinstance(app.screen, HostSessionsScreen)
 
 
 async def test_a_host_where_nothing_is_recorded_says_how_to_change_that(listed):

@@ -4,9 +4,11 @@ import json
 
 import pytest
 from fakes.recorded import recorded_session
+from fakes.sweeps import completed, plan_of
 
-from dlmon.records import Status, encode
-from dlmon.remote.listing import listed_sessions
+from dlmon.records import Began, Ended, Slot, Status, encode
+from dlmon.remote.listing import listed_sessions, listed_sweeps
+from dlmon.sweep.log import new_header
 
 HEADER, *_, RESULT = recorded_session()
 
@@ -104,3 +106,59 @@ async def test_a_log_may_have_gone_on_in_another_file(file):
 async def test_what_is_no_session_is_passed_over_among_others(changed):
     found = await listed_sessions(Asked(answer(**changed), answer(session="good")))
     assert [listed.session for listed in found] == ["good"]
+
+
+SWEEP = new_header(plan_of({"batch_size": [32, 64]}), 1, 1_795_186_000.0)
+RUNS = [Began(Slot(0, 0), "run-1", 1.0), Ended(Slot(0, 0), completed(0.5), 2.0)]
+
+
+def said(sweep="a-sweep", **changed):
+    fields = {"sweep": sweep, "status": "interrupted", "name": "grid", "note": None}
+    return {**fields, **changed}
+
+
+def sent(*records, sweep="a-sweep"):
+    return [{"sweep": sweep, "record": json.loads(encode(record))} for record in records]
+
+
+async def test_a_sweep_is_listed_with_what_its_log_says():
+    host = Asked(said(), *sent(SWEEP, *RUNS))
+    (listed,) = await listed_sweeps(host, "/logs")
+    assert host.asked == ("sweeps", {"log_dir": "/logs"})
+    assert (listed.sweep, listed.status, listed.label.name) == (
+        "a-sweep",
+        Status.INTERRUPTED,
+        "grid",
+    )
+    assert (listed.header, listed.records) == (SWEEP, tuple(RUNS))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [said()],
+        sent(SWEEP),
+        [said(sweep="../etc"), *sent(SWEEP, sweep="../etc")],
+        [said(sweep=["a"]), *sent(SWEEP, sweep=["a"])],
+        [said(), *sent(HEADER)],
+        [said(), *sent(*RUNS)],
+        [said(), {"sweep": "a-sweep", "record": {"type": "sweep"}}],
+        [said(), {"sweep": "a-sweep", "record": "x" * 9}],
+        [said(), {"sweep": "a-sweep"}],
+        [{}],
+    ],
+)
+async def test_what_is_no_sweep_is_left_out(answers):
+    assert await listed_sweeps(Asked(*answers)) == []
+
+
+async def test_a_host_that_lists_without_an_end_is_kept_to_what_there_can_be(monkeypatch):
+    monkeypatch.setattr("dlmon.remote.listing.MOST_SWEEPS", 3)
+    monkeypatch.setattr("dlmon.remote.listing.MOST_RECORDS", 5)
+    answers = []
+    for number in range(9):
+        name = f"sweep-{number}"
+        answers += [said(sweep=name), *sent(SWEEP, *RUNS * 9, sweep=name)]
+    listed = await listed_sweeps(Asked(*answers))
+    assert len(listed) == 3
+    assert {len(each.records) for each in listed} == {4}

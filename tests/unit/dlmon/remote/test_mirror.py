@@ -12,7 +12,7 @@ from dlmon.log.index import Place, place_after
 from dlmon.records import Status
 from dlmon.remote.connection import RefusedRequest
 from dlmon.remote.listing import ListedSession
-from dlmon.remote.mirror import Mirror, mirror_directory
+from dlmon.remote.mirror import MOST_FILES, Mirror, mirror_directory
 from dlmon.remote.ssh import SshError
 
 LOG = b"".join(b'{"line": %d}\n' % number for number in range(200))
@@ -28,9 +28,11 @@ class FakeLink:
 
     def __init__(self):
         self.standing = []
+        self.added = []
         self.sent = []
 
     def add(self, standing):
+        self.added.append(standing)
         self.standing.append(standing)
 
     def remove(self, standing):
@@ -192,6 +194,51 @@ def test_a_log_that_goes_on_in_another_file_does_so_here(make):
     assert (standing.fields()["file"], standing.fields()["offset"]) == ("session-2.jsonl", 5)
 
 
+def test_a_log_that_is_larger_than_any_is_refused_before_any_of_it_is_sent(make):
+    mirror = make()
+    answer(mirror, {"file": "session.jsonl", "at": 0, "size": 9 << 30})
+    assert mirror.problem == (
+        "the log of run-1 on box has 9.0 GiB, and no more than 8.0 GiB of a log are copied: "
+        "replay or report it there"
+    )
+    assert mirror.share is None
+    assert not mirror.link.standing
+
+
+def test_what_a_host_sends_beyond_what_it_announced_is_not_written(make, monkeypatch):
+    monkeypatch.setattr("dlmon.remote.allowance.SLACK_BYTES", 100)
+    monkeypatch.setattr("dlmon.remote.allowance.GROWTH_BYTES_S", 0)
+    mirror = make()
+    (standing,) = mirror.link.standing
+    for each in ({"file": "session.jsonl", "at": 0, "size": 1000}, *texts(LOG, 0)):
+        standing.take(each)
+    assert 0 < mirror.path.stat().st_size <= 1100
+    assert "more than any log can have grown to" in mirror.problem
+    assert not mirror.link.standing
+
+
+def test_a_log_that_goes_on_in_file_after_file_counts_as_one(make, monkeypatch):
+    monkeypatch.setattr("dlmon.remote.allowance.LARGEST_LOG_BYTES", 3 * len(LOG))
+    mirror = make()
+    (standing,) = mirror.link.standing
+    for number in range(2, 100):
+        name = f"session-{number}.jsonl"
+        for each in ({"file": name, "at": 0, "size": len(LOG)}, *texts(LOG, 0)):
+            standing.take(each)
+    assert "no more than" in mirror.problem
+    copied = sum(path.stat().st_size for path in mirror.path.parent.iterdir())
+    assert copied <= 3 * len(LOG)
+    assert len(list(mirror.path.parent.iterdir())) <= 5
+
+
+def test_no_more_files_are_made_than_a_log_can_have_gone_on_in(make):
+    mirror = make()
+    for number in range(2, 1000):
+        answer(mirror, {"file": f"session-{number}.jsonl", "at": 0, "size": 0})
+    assert mirror.problem == "box sent no log that can be copied"
+    assert len(list(mirror.path.parent.iterdir())) == MOST_FILES
+
+
 REFUSED = [
     {"file": "../session.jsonl", "at": 0, "size": 1},
     {"file": "/session.jsonl", "at": 0, "size": 1},
@@ -340,7 +387,7 @@ def test_whatever_answers_come_the_copy_has_no_hole_and_nothing_else_is_written(
         mirror = Mirror(FakeLink(), listed())
         mirror.start()
         answer(mirror, *sent)
-        (standing,) = mirror.link.standing
+        (standing,) = mirror.link.added
         assert 0 <= standing.fields()["offset"] <= mirror.path.stat().st_size
         assert mirror.share is None or 0 <= mirror.share <= 1
         mirror.close()

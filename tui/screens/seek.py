@@ -11,9 +11,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
-from tui.live.transport_line import HOW_TO_SAY, read_moment
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.text_field import TextField
+from tui.widgets.transport_line import HOW_TO_SAY, read_moment
 
 
 class SeekScreen(ModalScreen[float]):

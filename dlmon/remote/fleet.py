@@ -1,0 +1,321 @@
+"""Hosts as they were recorded: the recordings of several machines, played on one time axis."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dlmon.log.folder import LogError, id_of
+from dlmon.remote.host import HostSnapshot, HostState, age_of, late_after_s
+from dlmon.session.follower import PAUSE_S
+from dlmon.session.marks import Mark
+from dlmon.session.replay import MOST_AT_ONCE_NS, PLAYING_S, SPEEDS, ReplaySource
+
+# So many samples of each host are read at once: all hosts show the same moment after that.
+_SAMPLES_AT_ONCE = 10
+_LATEST_WALL = 1e11
+
+
+class RecordedHost:
+    """A host as it was recorded, at the moment that the fleet shows.
+
+    Args:
+        name: what it is called on the screen.
+        source: its recording.
+    """
+
+    def __init__(self, name: str, source: ReplaySource) -> None:
+        self.name = name
+        self.source = source
+        source.host = name
+        source.stop_clock()
+        header = source.session.header
+        self._wall_ns = int(header.wall * 1e9) - header.t
+
+    @property
+    def start_ns(self) -> int:
+        """When its recording begins, by the time of day."""
+        return self.time_of_day(self.source.start_ns)
+
+    @property
+    def end_ns(self) -> int:
+        """When its recording ends, by the time of day."""
+        return self.time_of_day(self.source.end_ns)
+
+    @property
+    def position_ns(self) -> int:
+        """The moment of it that is shown, by the time of day."""
+        return self.time_of_day(self.source.position_ns)
+
+    def time_of_day(self, t: int) -> int:
+        """Return when a moment of the recording was."""
+        return t + self._wall_ns
+
+    def own_time(self, wall_ns: int) -> int:
+        """Return a time of day on the clock of the recording."""
+        return wall_ns - self._wall_ns
+
+    def snapshot_at(self, wall_ns: int) -> HostSnapshot:
+        """Return what was known of it at a time of day."""
+        machine = self.source.session.machine
+        latest = machine.latest
+        silent_s = late_after_s(machine.interval_s)
+        edge_ns = None
+        state, age = HostState.RECORDED, None
+        if wall_ns < self.start_ns:
+            state, edge_ns, latest = HostState.NOT_BEGUN, self.start_ns, None
+        elif wall_ns > self.end_ns + silent_s * 1e9 and not self.source.is_growing:
+            state, edge_ns = HostState.ENDED, self.end_ns
+        elif latest is not None:
+            age = age_of((self.own_time(wall_ns) - latest.t) / 1e9, machine.interval_s)
+        return HostSnapshot(
+            name=self.name,
+            state=state,
+            problem=self.source.problem,
+            facts=self.source.session.facts,
+            machine=latest,
+            history=machine,
+            interval_s=machine.interval_s,
+            age=age,
+            sample_wall=None if latest is None else self.time_of_day(latest.t) / 1e9,
+            edge_wall=None if edge_ns is None else edge_ns / 1e9,
+        )
+
+
+class Fleet:
+    """Several machines as they were at one moment, the same for all; a `Player`.
+
+    Its time is the time of day in nanoseconds, as the clock of each machine had it when its
+    recording began.
+
+    Args:
+        logs: the recordings, each of a machine without a workload.
+        names: what the hosts are called, one for each log; None for what they call themselves.
+        clock: CLOCK_MONOTONIC in nanoseconds.
+
+    Raises:
+        LogError: one of them can't be read or is of a training, or they are of different times.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[Path],
+        names: Sequence[str] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._clock = clock
+        self.hosts: list[RecordedHost] = []
+        sources: list[ReplaySource] = []
+        try:
+            for log in logs:
+                sources.append(ReplaySource(log, clock))
+                _refuse_unfit(sources[-1])
+            called = names or [source.session.header.host for source in sources]
+            self.hosts = [
+                RecordedHost(name, source)
+                for name, source in zip(_each_once(called), sources, strict=True)
+            ]
+            _refuse_apart(self.hosts)
+        except BaseException:
+            for source in sources:
+                source.close()
+            raise
+        self.speed = 1.0
+        self.is_playing = True
+        self._position_ns = self.start_ns
+        self._clock_ns = clock()
+        self._lent: RecordedHost | None = None
+        self._lent_at_ns = 0
+
+    # ---- where it is ----
+
+    @property
+    def start_ns(self) -> int:
+        return min(host.start_ns for host in self.hosts)
+
+    @property
+    def end_ns(self) -> int:
+        return max(host.end_ns for host in self.hosts)
+
+    def now(self) -> int:
+        return self._position_ns
+
+    @property
+    def is_growing(self) -> bool:
+        return any(host.source.is_growing for host in self.hosts)
+
+    @property
+    def read_share(self) -> float | None:
+        shares = [host.source.read_share for host in self.hosts]
+        return _mean(shares) if any(share is not None for share in shares) else None
+
+    @property
+    def ahead_share(self) -> float | None:
+        shares = [host.source.ahead_share for host in self.hosts]
+        return _mean(shares) if any(share is not None for share in shares) else None
+
+    def snapshots(self) -> list[HostSnapshot]:
+        """Return all hosts as they were at the moment that is shown."""
+        return [host.snapshot_at(self._position_ns) for host in self.hosts]
+
+    def second(self) -> int:
+        """Return a number that changes as often as a screen should be painted."""
+        per_second = 1 if self.speed <= 1 else 4
+        return self._clock() * per_second // 10**9
+
+    # ---- what a person does with it ----
+
+    def play(self) -> None:
+        if self._position_ns >= self.end_ns and not self.is_growing:
+            self.seek(self.start_ns)
+        self._clock_ns = self._clock()
+        self.is_playing = True
+
+    def stop_clock(self) -> None:
+        self.is_playing = False
+
+    def change_speed(self, steps: int) -> None:
+        place = min(max(0, SPEEDS.index(self.speed) + steps), len(SPEEDS) - 1)
+        self.speed = SPEEDS[place]
+
+    def seek(self, t: int, max_s: float | None = None) -> None:
+        self._position_ns = min(max(t, self.start_ns), self.end_ns)
+        self._clock_ns = self._clock()
+        share_s = None if max_s is None else max_s / len(self.hosts)
+        for host in self.hosts:
+            host.source.seek(host.own_time(self._position_ns), share_s)
+
+    def seek_mark(self, forward: bool, max_s: float | None = None) -> tuple[str, Mark] | None:
+        """Show the next mark of any host, or the one before; return it and the host's name."""
+        found = []
+        for host in self.hosts:
+            mark = host.source.mark_beside(host.own_time(self._position_ns), forward)
+            if mark is not None:
+                found.append((host.time_of_day(mark.t), host.name, mark))
+        if not found:
+            return None
+        pick = min if forward else max
+        wall_ns, name, mark = pick(found, key=lambda each: each[0])
+        self.seek(wall_ns, max_s)
+        return name, mark
+
+    # ---- time that passes ----
+
+    def poll(self, max_s: float = PLAYING_S) -> None:
+        """Show what was recorded until now: as much as can be read within a time."""
+        if self._lent is not None:
+            return
+        if self.read_share is not None:
+            self._read_on(max_s)
+            return
+        now_ns = self._clock()
+        passed_ns = min(now_ns - self._clock_ns, MOST_AT_ONCE_NS)
+        self._clock_ns = now_ns
+        if self.is_playing:
+            self._go_to(min(self._position_ns + int(passed_ns * self.speed), self.end_ns), max_s)
+
+    def _read_on(self, max_s: float) -> None:
+        """Read for the moment that was gone to, host by host."""
+        until = time.monotonic() + max_s
+        for host in self.hosts:
+            if host.source.read_share is not None:
+                host.source.poll(max_s)
+                if time.monotonic() >= until:
+                    break
+        self._clock_ns = self._clock()
+
+    def _go_to(self, wall_ns: int, max_s: float) -> None:
+        """Read on, all hosts to the same moment; what takes too long is played more slowly."""
+        until = time.monotonic() + max_s
+        interval_s = min(host.source.session.machine.interval_s for host in self.hosts)
+        step_ns = int(_SAMPLES_AT_ONCE * interval_s * 1e9)
+        while True:
+            self._position_ns = min(self._position_ns + step_ns, wall_ns)
+            for host in self.hosts:
+                host.source.move_to(host.own_time(self._position_ns))
+            if self._position_ns >= wall_ns or time.monotonic() >= until:
+                return
+
+    def read_ahead(self, max_s: float) -> None:
+        """Go through more of the logs for their marks, for so long."""
+        unread = [host for host in self.hosts if host.source.ahead_share is not None]
+        for host in unread or self.hosts:
+            host.source.read_ahead(max_s / len(unread or self.hosts))
+
+    async def pause(self) -> None:
+        """Let other tasks run before more is read."""
+        await asyncio.sleep(PAUSE_S)
+
+    # ---- one of them alone ----
+
+    def lend(self, host: RecordedHost) -> ReplaySource:
+        """Return the recording of a host, which a person goes through alone until `take_back`."""
+        self._lent, source = host, host.source
+        source.speed, source.is_playing = self.speed, self.is_playing
+        source.go_on()
+        self._lent_at_ns = source.position_ns
+        return source
+
+    def take_back(self) -> None:
+        """Go on where the host that was lent was left, and as fast as that was played."""
+        if self._lent is None:
+            return
+        host, source = self._lent, self._lent.source
+        self._lent = None
+        self.speed, self.is_playing = source.speed, source.is_playing
+        source.stop_clock()
+        self._clock_ns = self._clock()
+        if source.position_ns != self._lent_at_ns:
+            self.seek(host.position_ns, PLAYING_S)
+
+    def close(self) -> None:
+        """Let go of the logs."""
+        for host in self.hosts:
+            host.source.close()
+
+
+def _mean(shares: Sequence[float | None]) -> float:
+    return sum(1.0 if share is None else share for share in shares) / len(shares)
+
+
+def _each_once(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are the same: the second tower is "tower (2)"."""
+    seen: Counter[str] = Counter()
+    found: list[str] = []
+    for name in names:
+        seen[name] += 1
+        while seen[name] > 1 and f"{name} ({seen[name]})" in names:
+            seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def _refuse_unfit(source: ReplaySource) -> None:
+    """Refuse what has no place among recordings of machines."""
+    header = source.session.header
+    if not header.is_machine_recording:
+        raise LogError(
+            f"{id_of(source.path)} is of a training, and several sessions are replayed together "
+            "only where each is of a machine alone: replay it by itself"
+        )
+    # A foreign log may name any time.
+    if not 0 <= header.wall < _LATEST_WALL:
+        raise LogError(
+            f"{id_of(source.path)} does not say when it was recorded: replay it by itself"
+        )
+
+
+def _refuse_apart(hosts: Sequence[RecordedHost]) -> None:
+    """Refuse recordings between which nothing was recorded."""
+    in_sequence = sorted(hosts, key=lambda host: host.start_ns)
+    end_ns = in_sequence[0].end_ns
+    for host in in_sequence[1:]:
+        if host.start_ns > end_ns:
+            raise LogError(
+                f"{id_of(host.source.path)} was begun when the others were over: replay it by "
+                "itself, or name only recordings of the same time"
+            )
+        end_ns = max(end_ns, host.end_ns)

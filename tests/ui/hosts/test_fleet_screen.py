@@ -1,0 +1,282 @@
+"""The cards of machines that are played from their recordings: their keys, and one in full."""
+
+import re
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from fakes.recorded import recorded_host, recorded_session, write_log
+from fakes.screens import Clock, OneScreen, dlmon_app_with, screen_text, until
+from rich.cells import cell_len
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from dlmon.remote.fleet import Fleet
+from dlmon.session.replay import ReplaySource
+from tui.hosts.fleet_screen import FleetScreen
+from tui.live.replay_screen import ReplayScreen
+from tui.navigation import Sources
+from tui.sessions.screen import SessionsScreen
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.fixture
+def clock():
+    return Clock(10**12)
+
+
+def write_fleet(log_dir, count, **more):
+    """Write recordings of so many hosts, each begun two seconds after the one before."""
+    kinds = (2, 8, 0, 1)
+    return [
+        recorded_host(
+            log_dir, f"gpu{number + 1}", begin_s=2 * number, gpus=kinds[number % 4], **more
+        )
+        for number in range(count)
+    ]
+
+
+class Played:
+    def __init__(self, app, screen, fleet, clock, pilot):
+        self.app, self.screen, self.fleet, self.clock = app, screen, fleet, clock
+        self.pilot = pilot
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def settle(self):
+        await until(self.pilot, lambda: self.fleet.read_share is None)
+        for _ in range(2):
+            self.screen.tick()
+            await self.pilot.pause()
+
+    async def pass_s(self, seconds):
+        self.clock.advance(seconds)
+        await self.settle()
+
+    @property
+    def text(self):
+        return screen_text(self.app)
+
+    @property
+    def line(self):
+        return self.text.splitlines()[-2]
+
+    @property
+    def footer(self):
+        return self.text.splitlines()[-1]
+
+
+@pytest.fixture
+def play(tmp_path, clock):
+    @asynccontextmanager
+    async def begin(hosts=4, size=(120, 40), ascii=False, **more):
+        fleet = Fleet(write_fleet(tmp_path, hosts, **more), clock=clock)
+        screen = FleetScreen(fleet)
+        app = OneScreen(screen, ascii)
+        async with app.run_test(size=size) as pilot:
+            await until(pilot, lambda: fleet.ahead_share is None)
+            played = Played(app, screen, fleet, clock, pilot)
+            await played.settle()
+            yield played
+
+    return begin
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """A text file for each test."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+
+@pytest.mark.parametrize("ascii", [False, True], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("count", [2, 4, 32])
+async def test_it_looks_right(play, snapshot, count, ascii):
+    pictures = []
+    async with play(count, SIZES[0], ascii, seconds=20) as played:
+        await played.press("space", "colon", "2", "3", "enter")
+        for size in SIZES:
+            await played.pilot.resize_terminal(*size)
+            await played.settle()
+            title = f" {count} hosts, {size[0]}×{size[1]} "
+            pictures.append(f"{title:═^{size[0]}}\n{played.text}\n")
+    assert "".join(pictures) == snapshot(extension_class=TextFile)
+
+
+@pytest.mark.parametrize("size", [*SIZES, (60, 16), (77, 19)])
+async def test_no_row_is_wider_than_its_room_whatever_was_recorded(play, size):
+    async with play(3, size, foreign=True) as played:
+        for key in ("n", "end", "home"):
+            await played.press("space", key)
+            for row in played.text.splitlines():
+                assert cell_len(row) <= size[0]
+
+
+async def test_the_lines_say_when_it_was_and_how_far_it_is(play):
+    async with play() as played:
+        assert played.text.splitlines()[0].endswith("2026-11-20 14:56:00")
+        assert played.line.split()[:3] == ["replay", "1×", "00:00"]
+        await played.press("right_square_bracket", "right_square_bracket")
+        await played.pass_s(2)
+        assert played.text.splitlines()[0].endswith("2026-11-20 14:56:10")
+        assert played.line.split()[:3] == ["replay", "5×", "00:10"]
+        await played.press("space")
+        await played.pass_s(2)
+        assert played.line.split()[:3] == ["replay", "paused", "00:10"]
+
+
+async def test_nothing_moves_when_a_recording_begins_or_ends(play):
+    async with play(4, seconds=20) as played:
+        await played.press("space")
+        frames, states = set(), set()
+        for moment in ("1", "12", "24"):
+            await played.press("colon", *moment, "enter")
+            cards = played.text.splitlines()[1:-4]
+            frames.add("\n".join(re.sub(r"[^╭╮╰╯│]", " ", row).rstrip() for row in cards))
+            states |= set(re.findall(r"begins|ended|recorded", played.text))
+        assert states == {"begins", "ended", "recorded"}
+        assert len(frames) == 1
+
+
+async def test_what_is_not_begun_is_said(play):
+    async with play(2, seconds=10) as played:
+        await played.press("space")
+        assert "gpu2 ───" in played.text
+        assert "begins at 14:56:02" in played.text
+        assert "1 not begun" in played.text.splitlines()[0]
+        await played.press("end")
+        assert "begin" not in played.text
+
+
+async def test_marks_are_gone_to_and_named_with_their_host(play):
+    async with play(2) as played:
+        await played.press("space", "n")
+        assert re.search(r"gpu[12]: GPU \d is throttled", played.line)
+        await played.press("p", "p")
+        assert played.line.rstrip().endswith("no mark before this one")
+
+
+async def test_arrows_move_the_highlight_and_home_and_end_the_moment(play):
+    async with play(4) as played:
+        await played.press("space", "right", "down", "end")
+        assert played.screen.table.chosen_host == "gpu4"
+        assert played.fleet.now() == played.fleet.end_ns
+        await played.press("home")
+        assert played.screen.table.chosen_host == "gpu4"
+        assert played.fleet.now() == played.fleet.start_ns
+        await played.press("ctrl+home")
+        assert played.screen.table.chosen_host == "gpu1"
+
+
+async def test_nothing_is_offered_that_a_connection_alone_can_do(play):
+    async with play(2, size=(200, 40)) as played:
+        offered = {active.binding.action for active in played.screen.active_bindings.values()}
+        assert not offered & {"retry", "sessions", "session(1)"}
+        for word in ("Pause", "Speed", "Mark", "Go to", "Open", "Filter", "Quit"):
+            assert word in played.footer
+
+
+async def test_the_filter_takes_letters_and_gives_the_keys_back(play):
+    async with play(4) as played:
+        await played.press("space", "slash", *"gpu2", "enter")
+        assert re.findall(r"╭─ (\S+) ", played.text) == ["gpu2"]
+        before = played.fleet.now()
+        await played.press("n")
+        assert played.fleet.now() != before
+
+
+async def test_leaving_lets_go_of_the_logs(play):
+    async with play(2) as played:
+        await played.press("q")
+        (left,) = played.app.asked
+        assert isinstance(left, FleetScreen.Left)
+
+
+# ---- in the app ----
+
+
+@pytest.fixture
+def app_of(tmp_path, clock):
+    """Return what makes the app whose replays are played by the clock of the test."""
+    sources = Sources(
+        replay=partial(ReplaySource, clock=clock),
+        fleet=lambda logs, names: Fleet(logs, names, clock),
+    )
+    return lambda **more: dlmon_app_with(sources)(tmp_path, **more)
+
+
+async def test_a_host_opens_in_full_at_that_moment_and_the_cards_go_on_where_it_was_left(
+    app_of, tmp_path
+):
+    app = app_of(replayed=tuple(write_fleet(tmp_path, 2)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, FleetScreen))
+        cards = app.screen
+        await pilot.press("space", "colon", "1", "2", "enter")
+        await until(pilot, lambda: "00:12" in screen_text(app).splitlines()[-2])
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        # It was begun two seconds later.
+        await until(pilot, lambda: "replay paused 00:10" in screen_text(app))
+        assert "gpu2" in screen_text(app).splitlines()[0]
+        await pilot.press("g")
+        await until(pilot, lambda: screen_text(app).startswith(" gpu2   Intel i7-9700K"))
+        await pilot.press("g")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        await pilot.press("colon", "2", "0", "enter")
+        await until(pilot, lambda: "replay paused 00:20" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: app.screen is cards)
+        await until(pilot, lambda: "replay paused 00:22" in screen_text(app))
+        await pilot.press("left", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        await until(pilot, lambda: "replay paused 00:22" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: app.screen is cards)
+        await pilot.press("q")
+    assert app.return_code == 0
+
+
+async def test_one_recording_alone_is_played_in_full_and_names_its_host(app_of, tmp_path):
+    log = recorded_host(tmp_path, "tower")
+    app = app_of(replayed=(log,), replayed_hosts=("lab@gpu1",))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
+        await until(pilot, lambda: "lab@gpu1" in screen_text(app).splitlines()[0])
+
+
+async def test_marked_recordings_are_played_together_from_the_sessions(app_of, tmp_path):
+    write_fleet(tmp_path, 2)
+    app = app_of()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "2 recorded" in screen_text(app))
+        await pilot.press("space", "space", "v")
+        await until(pilot, lambda: isinstance(app.screen, FleetScreen))
+        await until(pilot, lambda: "2 hosts" in screen_text(app))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+
+
+async def test_a_training_among_the_marked_is_refused_with_what_to_do(app_of, tmp_path):
+    recorded_host(tmp_path, "gpu1")
+    write_log(tmp_path, recorded_session())
+    app = app_of()
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "2 recorded" in screen_text(app))
+        await pilot.press("space", "space", "v")
+        await until(pilot, lambda: app._notifications)
+        (said,) = app._notifications
+        assert "is of a training" in said.message
+        assert said.message.endswith("replay it by itself")
+        assert isinstance(app.screen, SessionsScreen)

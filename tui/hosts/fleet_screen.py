@@ -1,0 +1,173 @@
+"""The cards of several machines, played from the recordings of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.worker import Worker
+
+from dlmon.remote.fleet import Fleet, RecordedHost
+from dlmon.session.replay import SEEKING_S
+from dlmon.session.source import SLICE_S
+from tui.formatting import units
+from tui.formatting.reading import reading_text
+from tui.hosts.cards_screen import MOVES, CardsScreen
+from tui.hosts.screen import HOSTS_TOPICS
+from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, BaseScreen, hidden
+from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
+from tui.widgets import transport_line
+from tui.widgets.transport_line import TransportLine, mark_text
+
+_KEPT_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
+_TOPICS: tuple[tuple[str, str], ...] = (
+    (
+        "Hosts",
+        "A card for each machine that was recorded, all at the same moment: the time of day in the "
+        "first line, as each machine's own clock had it. Where there are many, each has a row. "
+        "Enter opens the highlighted one in full, at that moment; the cards then go on where that "
+        "was left.",
+    ),
+    *transport_line.HELP,
+    (
+        "begins at, ended at",
+        "The moment that is shown is no part of the machine's recording; after its end, its last "
+        "figures stay, muted.",
+    ),
+)
+
+
+class FleetScreen(CardsScreen, TransportControls):
+    """Several machines as they were at any moment.
+
+    Args:
+        fleet: what is played.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *TRANSPORT_KEYS,
+        Binding("enter", "open", "Open", tooltip="Show the highlighted host in full"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Show only matching hosts"),
+        Binding("escape", "clear_filter", "Clear", tooltip="Clear the filter"),
+        Binding(
+            "o,greater_than_sign", "sort(1)", "Sort", tooltip="Sort in another way; < goes back"
+        ),
+        HELP,
+        Binding("q", "leave", "Quit", tooltip="Leave the replay"),
+        hidden("escape", "leave", "Quit"),
+        SESSIONS,
+        Binding("t,f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
+        PALETTE,
+        QUIT,
+        *MOVES,
+        hidden("ctrl+home", "move_to(0, -1000000)", "First host"),
+        hidden("ctrl+end", "move_to(0, 1000000)", "Last host"),
+    ]
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        *_TOPICS,
+        *(topic for topic in HOSTS_TOPICS if topic[0] in _KEPT_TOPICS),
+    )
+
+    @dataclass
+    class HostRequested(Message):
+        """A host is to be played in full."""
+
+        fleet: Fleet
+        host: RecordedHost
+
+    class Left(BaseScreen.Left):
+        """The person wants to leave."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Take the recordings; nothing is played before the screen is shown."""
+        super().__init__()
+        self._fleet = fleet
+        self._second = -1
+        self._catching_up: Worker[None] | None = None
+
+    @property
+    def player(self) -> Fleet:
+        return self._fleet
+
+    def compose_parts(self) -> ComposeResult:
+        yield from super().compose_parts()
+        yield TransportLine()
+
+    def on_mount(self) -> None:
+        """Begin to play, and go through the logs behind the screen."""
+        self.tick()
+        self.set_interval(FAST_REFRESH_S, self._on_timer)
+        self.run_worker(self._read_ahead())
+
+    def on_unmount(self) -> None:
+        """Let go of the logs."""
+        self._fleet.close()
+
+    async def _read_ahead(self) -> None:
+        """Go through what is recorded for its marks."""
+        while self.is_attached and self._fleet.ahead_share is not None:
+            self._fleet.read_ahead(SLICE_S)
+            await self._fleet.pause()
+
+    def _on_timer(self) -> None:
+        second = self._fleet.second()
+        if second != self._second:
+            self._second = second
+            self.tick()
+
+    def on_screen_resume(self) -> None:
+        """Go on, after a host in full where that was left."""
+        self._fleet.take_back()
+        self.call_after_refresh(self.tick)
+
+    def tick(self) -> None:
+        """Read what was recorded until now, and show it where it can be seen."""
+        if not self.is_attached:
+            return
+        if self._fleet.ahead_share is None:
+            self._fleet.read_ahead(SLICE_S)
+        self._fleet.poll()
+        if self._fleet.read_share is not None:
+            self._catch_up()
+        if self.is_showing and not self.is_brief_seek:
+            self.show_hosts(self._fleet.snapshots())
+            self.paint_transport()
+
+    def _catch_up(self) -> None:
+        """Read on between the ticks for the moment that was gone to."""
+        if self._catching_up is None or self._catching_up.is_finished:
+            self._catching_up = self.run_worker(self._read_on())
+
+    async def _read_on(self) -> None:
+        while self.is_attached and self._fleet.read_share is not None:
+            await self._fleet.pause()
+            self._fleet.poll(SLICE_S)
+        self.tick()
+
+    @property
+    def remark(self) -> str:
+        """The day and time that are shown, and what the hosts are sorted by."""
+        at = units.day_and_second(self._fleet.now() / 1e9)
+        parts = (self.table.order, reading_text(self._fleet.read_share), at)
+        return "   ".join(part for part in parts if part)
+
+    def show_moment(self) -> None:
+        self.refresh_bindings()
+        self.tick()
+
+    def go_to_mark(self, forward: bool) -> str | None:
+        found = self._fleet.seek_mark(forward, SEEKING_S)
+        if found is None:
+            return None
+        host, mark = found
+        return f"{host}: {mark_text(mark)}"
+
+    def action_open(self) -> None:
+        """Ask for the highlighted host in full."""
+        name = self.table.chosen_host
+        host = next((host for host in self._fleet.hosts if host.name == name), None)
+        if host is not None:
+            self.post_message(self.HostRequested(self._fleet, host))

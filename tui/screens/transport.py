@@ -1,0 +1,150 @@
+"""The keys that go through something recorded: pause, slower and faster, marks, a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from textual.binding import Binding
+
+from dlmon.session.replay import SEEKING_S, SPEEDS
+from dlmon.session.source import Player
+from tui.screens.base import BaseScreen, hidden
+from tui.screens.seek import SeekScreen
+from tui.widgets.transport_line import Transport, TransportLine
+
+FAST_REFRESH_S = 0.25
+# A person doesn't wait for less than this, so a seek is not shown as reading.
+BRIEF_S = 0.2
+_TRANSPORT = Binding.Group("Mark", compact=True)
+_SPEED = Binding.Group("Speed", compact=True)
+
+# With priority, each is done before the next one: what is typed after : is part of the time.
+TRANSPORT_KEYS = [
+    replace(binding, priority=True)
+    for binding in (
+        Binding("space", "pause", "Pause", tooltip="Pause the replay, or go on with it"),
+        Binding(
+            "left_square_bracket",
+            "change_speed(-1)",
+            "Slower",
+            key_display="[",
+            tooltip=f"Play slower, down to {SPEEDS[0]:g} times",
+            group=_SPEED,
+        ),
+        Binding(
+            "right_square_bracket",
+            "change_speed(1)",
+            "Faster",
+            key_display="]",
+            tooltip=f"Play faster, up to {SPEEDS[-1]:g} times",
+            group=_SPEED,
+        ),
+        Binding(
+            "n",
+            "seek_mark(1)",
+            "Next mark",
+            tooltip="Go to the next epoch, stall, throttling or notice",
+            group=_TRANSPORT,
+        ),
+        Binding(
+            "p",
+            "seek_mark(-1)",
+            "Previous mark",
+            tooltip="Go to the previous epoch, stall, throttling or notice",
+            group=_TRANSPORT,
+        ),
+        Binding("colon", "seek", "Go to", key_display=":", tooltip="Go to a time, such as 12m30s"),
+        hidden("home", "seek_start", "Go to start", "Replay from the start"),
+        hidden("end", "seek_end", "Go to end", "Show how the session ended"),
+    )
+]
+
+
+class TransportControls(BaseScreen):
+    """A screen of something recorded, which says in a line where that is and how fast it plays."""
+
+    _note = ""
+    _sought_s = 0.0
+
+    @property
+    def player(self) -> Player:
+        """What is played."""
+        raise NotImplementedError
+
+    def go_to_mark(self, forward: bool) -> str | None:
+        """Show the next mark, or the one before, and say what it is; None where there is none."""
+        raise NotImplementedError
+
+    def show_moment(self) -> None:
+        """Show what is played where it has been moved to."""
+        raise NotImplementedError
+
+    @property
+    def is_brief_seek(self) -> bool:
+        """Whether a moment is still read for that was gone to just now."""
+        return self.player.read_share is not None and time.monotonic() < self._sought_s + BRIEF_S
+
+    def paint_transport(self) -> None:
+        """Show where it is."""
+        player = self.player
+        self.query_one(TransportLine).show(
+            Transport(
+                position_s=(player.now() - player.start_ns) / 1e9,
+                length_s=(player.end_ns - player.start_ns) / 1e9,
+                speed=player.speed,
+                is_playing=player.is_playing,
+                is_growing=player.is_growing,
+                note=self._note,
+                ahead_share=player.ahead_share,
+            )
+        )
+
+    def action_pause(self) -> None:
+        """Pause the replay, or go on with it."""
+        if self.player.is_playing:
+            self.player.stop_clock()
+        else:
+            self.player.play()
+        self._show("")
+
+    def action_change_speed(self, steps: int) -> None:
+        """Play faster or slower."""
+        self.player.change_speed(steps)
+        if not self.player.is_playing:
+            self.player.play()
+        self._show("")
+
+    def action_seek_mark(self, direction: int) -> None:
+        """Go to the next mark, or to the one before."""
+        forward = direction > 0
+        text = self.go_to_mark(forward)
+        if text is None:
+            where = "after" if forward else "before"
+            unread = forward and self.player.ahead_share is not None
+            text = f"no mark {where} this one{' was found yet' if unread else ''}"
+        self._show(text)
+
+    def action_seek_start(self) -> None:
+        """Show how it began."""
+        self.player.seek(self.player.start_ns, SEEKING_S)
+        self._show("")
+
+    def action_seek_end(self) -> None:
+        """Show how it ended."""
+        self.player.seek(self.player.end_ns, SEEKING_S)
+        self._show("")
+
+    async def action_seek(self) -> None:
+        """Ask for a time, and let no other key come before that is done."""
+        await self.app.push_screen(SeekScreen(), self._seek_s)
+
+    def _seek_s(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self.player.seek(self.player.start_ns + int(seconds * 1e9), SEEKING_S)
+            self._show("")
+
+    def _show(self, note: str) -> None:
+        self._note = note
+        self._sought_s = time.monotonic()
+        self.show_moment()

@@ -22,3 +22,14 @@ INTERRUPTED_BY_USER = 130
 
 READER_LEFT = 141
 """Nobody reads our output any more; a shell reports 128 + SIGPIPE for that."""
+
+
+def code_of_script(returned: int | None) -> int:
+    """Return the exit code of a script's process as a shell gives it: 128 + n for signal n.
+
+    Args:
+        returned: what became of the process, negative for a signal; None where it isn't known.
+    """
+    if returned is None:
+        return NOT_STARTED
+    return 128 - returned if returned < 0 else returned

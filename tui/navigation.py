@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
 from dlmon.log.folder import LogError, log_directory
 from dlmon.records.record import record
 from dlmon.session.source import SLICE_S, MachineSource, read_to_end
@@ -757,6 +757,9 @@ def _exit_code(shown: ShownSession) -> int:
     """Return what leaving dlmon from a session amounts to."""
     from dlmon.records import Status
 
+    result = shown.follower.result
+    if shown.launch is not None and shown.follower.session.header.is_script and result is not None:
+        return code_of_script(result.exit_code)
     if shown.screen.stop_requested:
         return INTERRUPTED_BY_USER
     if shown.follower.why_result_unwritten is not None:

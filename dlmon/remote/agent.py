@@ -367,8 +367,17 @@ def _runs(pid: int | None) -> bool:
 
 async def _launch(job: dict[str, Any]) -> Answers:
     """Start a session, which goes on without us; yield its id and log, or why there is none."""
-    asked = Job(**{**job, "command": ()})
-    if asked.workload:
+    asked = Job(**{**job, "command": (), "stdin_fd": None, "copy_fds": None, "process": None})
+    if asked.script:
+        terminal = None if asked.terminal is None else (asked.terminal[0], asked.terminal[1])
+        place = asked.directory or "."
+        asked = replace(
+            asked,
+            command=tuple(job["command"]),
+            terminal=terminal,
+            directory=str(Path.home() / place),
+        )
+    elif asked.workload:
         if asked.options.get("python") is None and importlib.util.find_spec("keras") is None:
             raise RequestError(
                 f"{sys.executable} on {host_name()} has no Keras: name a Python there that has it, "

@@ -152,11 +152,13 @@ class Script:
 
 
 def check_script(job: Job) -> None:
-    """See that a script can be started.
+    """See that a script can be started, and entered.
 
     Raises:
+        BundleError: what enters it can't be written.
         ScriptError: its command isn't there or can't be run, or its directory isn't there.
     """
+    script_folder()
     name, directory = job.command[0], Path(job.directory or ".")
     if not directory.is_dir():
         raise ScriptError(f"the directory {directory} is not there")
@@ -178,11 +180,6 @@ def check_script(job: Job) -> None:
         if name.endswith(".py") and local.is_file():
             raise ScriptError(f"there is no command {name}: for a Python script, say python {name}")
         raise ScriptError(f"there is no command {name}")
-
-
-def exit_code_of(returned: int) -> int:
-    """Return the exit code that a shell gives for a process; 128 + n for signal n."""
-    return 128 - returned if returned < 0 else returned
 
 
 def _closing_option(command: tuple[str, ...]) -> str | None:

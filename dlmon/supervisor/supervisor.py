@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import dlmon
-from dlmon.exit_codes import FAILED, WRONG_ARGUMENTS
+from dlmon.exit_codes import FAILED, NOT_STARTED, WRONG_ARGUMENTS
 from dlmon.host import boot_id, host_name
 from dlmon.launch.bundle import BundleError, bundle_folder
 from dlmon.launch.children import command_of_folders, end_group, end_process
@@ -140,7 +140,8 @@ class Supervisor:
                     launch = self._prepare(interpreter, facts)
                 self._open_log(facts, interpreter)
             except (DeviceError, InterpreterError, BundleError, LogError, ScriptError) as error:
-                self._answer(Refused(str(error), WRONG_ARGUMENTS, permanent=_is_permanent(error)))
+                code = NOT_STARTED if self._job.script else WRONG_ARGUMENTS
+                self._answer(Refused(str(error), code, permanent=_is_permanent(error)))
                 return
             await self._supervise(launch)
         finally:

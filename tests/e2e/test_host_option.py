@@ -14,7 +14,7 @@ from fakes.sshd import Laptop, Network, lacks_sshd
 from fakes.sweeps import completed, plan_of
 from fakes.terminal import PseudoTerminal
 
-from dlmon.exit_codes import DONE, FAILED, UNREACHABLE, WRONG_ARGUMENTS
+from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, UNREACHABLE, WRONG_ARGUMENTS
 from dlmon.log.directory import list_sessions
 from dlmon.records import Began, Closed, Ended, Slot, Status
 from dlmon.sweep.log import SweepWriter, new_header
@@ -144,6 +144,20 @@ def test_a_run_on_a_host_outlives_its_screen_and_is_stopped_from_here(laptop, bo
     again = laptop.dlmon("stop", "--host", "box", running)
     assert again.returncode == WRONG_ARGUMENTS
     assert again.stderr == f"dlmon: box: {running} is not running: it is stopped\n"
+
+
+def test_a_script_runs_on_a_host_in_a_directory_of_its_own(laptop, box):
+    (box.home / "work").mkdir(exist_ok=True)
+    script = "import os; print(os.getcwd()); open('left', 'w').close(); raise SystemExit(7)"
+    command = ["--plain", "--directory", "work", "--name", "there", "--", sys.executable]
+    ran = laptop.dlmon("exec", "--host", "box", *command, "-c", script)
+    assert ran.returncode == 7, ran.stderr
+    assert (box.home / "work" / "left").exists()
+    again = laptop.dlmon("attach", "--host", "box", "there", "--plain")
+    assert "the script ended with exit code 7" in again.stderr
+    gone = laptop.dlmon("exec", "--host", "box", "--plain", "--", "no-such-command")
+    assert (gone.returncode, gone.stdout) == (NOT_STARTED, "")
+    assert gone.stderr == "dlmon: box: there is no command no-such-command\n"
 
 
 def test_a_session_of_a_host_gets_a_name_there(laptop, box, running):

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from dlmon.comparison.compare import missing_part
-from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
+from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, code_of_script
 from dlmon.launch.lifeline import Lifeline
 from dlmon.log.label import read_label
 from dlmon.records import (
@@ -93,6 +93,8 @@ async def _follow_on_host(start: RemoteStart, as_json: bool) -> int:
         with ReadingProgress() as on_read:
             follower = await follow_remote(link, meant, start.log_dir, on_read)
         code = await _follow(follower, None, as_json)
+        if start.job is not None and start.job.script and not follower.running:
+            code = code_of_script(None if follower.result is None else follower.result.exit_code)
         if follower.running and start.job is not None:
             where = f"--host {start.host} {meant}"
             print(

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dlmon.exit_codes import NOT_STARTED
+from dlmon.exit_codes import code_of_script
 from dlmon.launch.job import Job, Refused
 from dlmon.launch.lifeline import Lifeline, launch
 from dlmon.launch.spool import free_beginning, make_spool
@@ -77,10 +77,7 @@ def run_script(job: Job, as_json: bool) -> int:
 
 def script_exit_code(follower: SessionFollower) -> int:
     """Return the exit code of a script that has ended, as a shell gives it."""
-    result = follower.result
-    if result is None or result.exit_code is None:
-        return NOT_STARTED
-    return 128 - result.exit_code if result.exit_code < 0 else result.exit_code
+    return code_of_script(None if follower.result is None else follower.result.exit_code)
 
 
 class _Stream:

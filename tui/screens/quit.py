@@ -89,3 +89,14 @@ class QuitScreen(QuestionScreen):
         Binding("d", "answer('leave')", "Leave it running"),
         Binding("escape", "answer('stay')", "Stay"),
     ]
+
+
+class QuitScriptScreen(QuitScreen):
+    """Answers `stop`, `leave` or `stay`, of a script of a person's own."""
+
+    QUESTION = "The script is still running."
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "interrupted as by Ctrl-C; ended after 5 s more"),
+        ("Leave", "the script goes on; dlmon attach shows it again"),
+        ("Stay", "nothing changes"),
+    )

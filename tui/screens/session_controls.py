@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from dlmon.session.source import SessionSource
 from tui.screens.base import BaseScreen
-from tui.screens.quit import QuitScreen
-from tui.screens.stop import StopScreen
+from tui.screens.quit import QuitScreen, QuitScriptScreen
+from tui.screens.stop import StopScreen, StopScriptScreen
 
 
 class SessionControls(BaseScreen):
@@ -44,7 +44,9 @@ class SessionControls(BaseScreen):
 
     def action_stop(self) -> None:
         """Ask whether the session is to stop."""
-        self.ask(self.STOP_QUESTION(), self._take_stop_answer)
+        is_script = self.shown_session.session.header.is_script
+        question = StopScriptScreen if is_script else self.STOP_QUESTION
+        self.ask(question(), self._take_stop_answer)
 
     def _take_stop_answer(self, answer: str) -> None:
         if answer == "stop" and self.shown_session.running:
@@ -78,7 +80,9 @@ class SessionControls(BaseScreen):
         elif self.stop_requested:
             self._leave_when_stopped = True
         else:
-            self.ask(self.LEAVE_QUESTION(), self._take_leave_answer)
+            is_script = self.shown_session.session.header.is_script
+            question = QuitScriptScreen if is_script else self.LEAVE_QUESTION
+            self.ask(question(), self._take_leave_answer)
 
     def _take_leave_answer(self, answer: str) -> None:
         if not self.shown_session.running:

@@ -28,6 +28,16 @@ class StopScreen(QuestionScreen):
     ]
 
 
+class StopScriptScreen(StopScreen):
+    """Answers `stop` or `stay`, of a script of a person's own."""
+
+    QUESTION = "Stop this script?"
+    CONSEQUENCES: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("Stop", "interrupted as by Ctrl-C; ended after 5 s more"),
+        ("Go on", "nothing changes"),
+    )
+
+
 class AgainScreen(QuestionScreen):
     """Answers `again` or `stay`."""
 

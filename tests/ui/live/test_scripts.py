@@ -1,0 +1,53 @@
+"""The live screen of a person's own script: what it says in each of its states."""
+
+import pytest
+from fakes.scripts import script_session
+
+from tui.screens.quit import QuitScriptScreen
+from tui.screens.stop import StopScriptScreen
+
+WIDE, NARROW = (120, 40), (80, 24)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_script_that_has_not_trained_yet_says_so(show_session, size):
+    async with show_session(script_session(seconds=0), size=size) as shown:
+        assert "train.py" in shown.rows("TopLine")[0]
+        assert shown.rows("TopLine")[0].endswith("outside training  00:00")
+        assert shown.rows("ProgressLine")[0].startswith("no training was seen yet: the script runs")
+        assert "no training was seen yet" in "\n".join(shown.rows("EpochHeadline"))
+
+
+async def test_what_counts_its_batches_is_named_and_an_open_end_has_no_total(show_session):
+    async with show_session(script_session(), size=WIDE) as shown:
+        top = shown.rows("TopLine")[0]
+        assert "PyTorch 2.13.0  batch 64" in top
+        assert "training  epoch 11  " in top
+        assert shown.rows("ProgressLine")[0].startswith("step 0 of 100")
+
+
+async def test_processes_that_train_together_are_counted_in_the_first_line(show_session):
+    async with show_session(script_session(trainers=4), size=WIDE) as shown:
+        assert "4 processes  PyTorch 2.13.0" in shown.rows("TopLine")[0]
+
+
+async def test_a_loop_whose_batches_have_no_size_is_in_steps(show_session):
+    records = script_session(samples=None, steps=None)
+    async with show_session(records, size=WIDE) as shown:
+        assert "steps/s" in str(shown.titles("#throughput"))
+        assert "samples/s" not in str(shown.titles("#throughput"))
+        assert shown.rows("ProgressLine")[0].startswith("training  step 1,000")
+
+
+async def test_the_wait_for_data_is_named_where_the_time_went(show_session):
+    async with show_session(script_session(), size=WIDE) as shown:
+        assert "waiting for data" in "\n".join(shown.rows("AccountLine"))
+
+
+async def test_to_stop_it_means_to_interrupt_it(show_session):
+    async with show_session(script_session(), size=WIDE) as shown:
+        await shown.press("s")
+        assert isinstance(shown.app.screen, StopScriptScreen)
+        await shown.press("escape")
+        await shown.press("q")
+        assert isinstance(shown.app.screen, QuitScriptScreen)

@@ -1,0 +1,111 @@
+"""What a session of a person's own script comes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_machine
+from fakes.scripts import SECOND, script_header, script_session
+
+from dlmon.records import AccountPart, Doubt, Epoch, Machine, Model
+from dlmon.session.limits import find_limit
+from dlmon.session.session import NO_LENGTH, NOTHING_SEEN
+
+
+def test_before_anything_trains_nothing_is_claimed():
+    session = folded(script_session(seconds=0))
+    snapshot = session.snapshot(session.header.t + 5 * SECOND)
+    assert snapshot.model is snapshot.progress is snapshot.samples_per_second is None
+    assert snapshot.why["seconds_per_epoch"] == NOTHING_SEEN
+    assert snapshot.account[AccountPart.SCRIPT] == pytest.approx(4.99)
+    # What a script does before its first loop is no gap in its training.
+    assert snapshot.gaps == ()
+
+
+def test_the_wait_for_data_is_a_part_of_the_time_and_the_parts_add_up():
+    session = folded(script_session(seconds=20))
+    snapshot = session.snapshot()
+    waited = snapshot.account[AccountPart.DATA_WAIT]
+    assert waited == pytest.approx(8.0, rel=0.02)
+    assert sum(snapshot.account.values()) == pytest.approx(snapshot.elapsed_s)
+
+
+def test_without_a_measured_wait_there_is_no_such_part():
+    snapshot = folded(script_session(wait_ms=None)).snapshot()
+    assert AccountPart.DATA_WAIT not in snapshot.account
+
+
+def test_processes_that_train_together_are_summed_and_their_spread_is_known():
+    alone = folded(script_session()).snapshot()
+    session = folded(script_session(trainers=2))
+    snapshot = session.snapshot()
+    rates = [one.samples_per_second for one in snapshot.trainers]
+    assert rates == [pytest.approx(64 / 0.020), pytest.approx(64 / 0.021)]
+    assert alone.samples_per_second.mean == pytest.approx(rates[0])
+    assert snapshot.samples_per_second.mean == pytest.approx(sum(rates))
+    # On the chart too, and an epoch holds the samples of both.
+    assert session.throughput.mean == pytest.approx(sum(rates), rel=0.02)
+    assert [epoch.samples for epoch in snapshot.epochs][:2] == [12_800, 12_800]
+    assert snapshot.batches == alone.batches
+
+
+def test_throughput_is_in_steps_where_no_batch_has_a_size():
+    snapshot = folded(script_session(samples=None, steps=None)).snapshot()
+    assert snapshot.counts_steps
+    assert snapshot.samples_per_second.mean == pytest.approx(50)
+    assert (snapshot.progress.steps, snapshot.progress.epochs) == (None, None)
+    assert snapshot.progress.step > 0
+    assert snapshot.seconds_per_epoch is None
+    assert snapshot.why["seconds_per_epoch"] == NO_LENGTH
+
+
+def test_an_epoch_is_projected_from_the_loaders_length_before_one_has_ended():
+    snapshot = folded(script_session(seconds=20, steps=5000)).snapshot()
+    assert snapshot.seconds_per_epoch.projected
+    assert snapshot.seconds_per_epoch.value == pytest.approx(100, rel=0.01)
+    assert (snapshot.progress.steps, snapshot.progress.run_left_s) == (5000, None)
+
+
+def test_an_epoch_that_is_written_again_with_its_validation_counts_once():
+    before = folded(script_session(seconds=6)).snapshot()
+    snapshot = folded(script_session(seconds=6, validated=True)).snapshot()
+    assert len(snapshot.epochs) == len(before.epochs) == 3
+    assert all(epoch.validation is not None for epoch in snapshot.epochs)
+    assert snapshot.seconds_per_epoch.epochs == before.seconds_per_epoch.epochs
+    assert snapshot.seconds_per_epoch.value == pytest.approx(before.seconds_per_epoch.value + 0.1)
+
+
+def test_inferred_samples_speak_against_the_figures():
+    records = [
+        _inferred(record) if isinstance(record, Model) else record for record in script_session()
+    ]
+    validity = folded(records).snapshot().validity
+    assert validity.against[Doubt.INFERRED_SAMPLES] == "samples were inferred: the first tensor"
+
+
+def _inferred(model):
+    return replace(model, inferred="the first tensor")
+
+
+def test_waiting_for_data_is_what_limits_it_and_idle_cores_are_named():
+    machine = [record for record in recorded_machine() if isinstance(record, Machine)]
+    assert machine
+    limit = find_limit(machine, script_header().machine, None, waited_share=0.41, workers=2)
+    assert limit.rule == "data-wait"
+    assert limit.text.startswith("Waiting for data: 41 % of the time in the loader")
+
+
+@pytest.mark.parametrize("share", [None, 0.0, 0.09])
+def test_a_little_waiting_limits_nothing(share):
+    machine = [record for record in recorded_machine() if isinstance(record, Machine)]
+    limit = find_limit(machine, script_header().machine, None, waited_share=share, workers=2)
+    assert limit.rule != "data-wait"
+
+
+def test_the_epochs_of_others_are_not_shown_beside_those_of_the_first():
+    records = script_session(trainers=3)
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    shown = folded(records).snapshot().epochs
+    assert len(shown) < len(epochs)
+    assert [epoch.epoch for epoch in shown] == list(range(len(shown)))

@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast ui e2e gpu-wheels clean help
+.PHONY: run test setup lint fast ui e2e frameworks gpu-wheels clean help
 
 run: setup ## train mnist-mlp-small and show it
 	@$(BIN)/dlmon run mnist-mlp-small
@@ -44,6 +44,20 @@ fast: setup ## unit tests
 ui: setup ## the screens, without a terminal
 	$(BIN)/pytest -n $$((2 * $(CORES))) --dist loadgroup tests/ui
 
+# Without it, the tests of scripts that train with these are skipped.
+FRAMEWORKS ?= .frameworks
+frameworks: $(FRAMEWORKS)/installed ## set up PyTorch, Lightning, Transformers, Keras and JAX for tests
+
+$(FRAMEWORKS)/installed: pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["frameworks"], sep="\n")' \
+		| $(FRAMEWORKS)/bin/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+ifneq ($(wildcard $(FRAMEWORKS)/installed),)
+export DLMON_TEST_FRAMEWORKS ?= $(abspath $(FRAMEWORKS))/bin/python
+endif
+
 # A third of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
 	$(BIN)/pytest -n $$(($(CORES) + 1)) tests/e2e
@@ -59,7 +73,7 @@ gpu-wheels: setup ## download what a machine with a GPU and no package index lac
 	@du -sh .wheels
 
 clean: ## remove .venv and what the tools left
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

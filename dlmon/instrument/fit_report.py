@@ -21,8 +21,8 @@ from dlmon.instrument.collector import (
 from dlmon.instrument.fit_watch import Activity, FitWatch
 from dlmon.instrument.keras_data import Data, HandedData, claim_latest
 from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
-from dlmon.instrument.passes import PipelineTeardowns, TimedPass
 from dlmon.instrument.reporter import guarded
+from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite
 
 

@@ -48,19 +48,15 @@ class Data:
     """Whether the sizes are those of the batches themselves."""
 
     def __init__(self, iterator: Any, continues: bool = False) -> None:
-        self._iterator = weakref.ref(iterator)
+        # Keras says too many once an epoch of unknown length has ended.
+        batches = getattr(iterator, "num_batches", None) or getattr(
+            iterator, "inferred_steps", None
+        )
+        self.batches = int(batches) if batches else None
+        """How many batches an epoch, or a pass, has; None where that is not known."""
         self.continues = continues
         self.claimed = False
         """Whether somebody asks for the sizes of its batches."""
-
-    @property
-    def batches(self) -> int | None:
-        """How many batches an epoch, or a pass, has."""
-        iterator = self._iterator()
-        if iterator is None:
-            return None
-        known = getattr(iterator, "num_batches", None) or getattr(iterator, "inferred_steps", None)
-        return int(known) if known else None
 
     @property
     def batch_size(self) -> int | None:
@@ -100,7 +96,8 @@ class PlannedData(Data):
 
     def __init__(self, iterator: Any, plan: BatchPlan, continues: bool = False) -> None:
         super().__init__(iterator, continues)
-        self.plan = plan
+        self.plan = self._first_plan = plan
+        self._has_learnt = False
         self._position = 0
         self._stride = 1
 
@@ -158,8 +155,12 @@ class PlannedData(Data):
         return steps, self.plan.samples(0, steps)
 
     def learn(self, samples: int) -> None:
-        if not self.continues and self.plan.batches is None and self.batches is not None:
-            self.plan = self.plan.with_total(self.batches, samples)
+        if self.continues or self.plan.samples(0, self.plan.batches or 0) == samples:
+            return
+        # What an epoch held the next may not: what was learnt first is forgotten for good then.
+        learns = self.plan is self._first_plan and not self._has_learnt
+        self.plan = self._first_plan.with_total(samples) if learns else self._first_plan
+        self._has_learnt = True
 
 
 class StreamedData(Data):

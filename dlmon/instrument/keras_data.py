@@ -24,6 +24,15 @@ from dlmon.instrument.reporter import Reporter, guarded
 
 def leading_size(batch: Any) -> int | None:
     """Return how many samples a batch holds: the leading size of its first array."""
+    try:
+        # The usual batch, for which there is little time.
+        size = batch[0].shape[0] if type(batch) is tuple else None
+    except (AttributeError, IndexError, TypeError):
+        size = None
+    return size if type(size) is int else _size_of_first(batch)
+
+
+def _size_of_first(batch: Any) -> int | None:
     while isinstance(batch, (tuple, list, Mapping)):
         parts = batch.values() if isinstance(batch, Mapping) else batch
         batch = next((part for part in parts if part is not None), None)
@@ -79,8 +88,13 @@ class Data:
     def end(self) -> None:
         """End an even epoch, whose batches nobody took one by one."""
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
-        """Return the sizes of the batches that ended, of so many at most."""
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
+        """Return the sizes of the batches that ended, the last with an index.
+
+        Args:
+            index: of the last.
+            count: how many they are at most.
+        """
         return None
 
     def read(self, steps: int) -> tuple[int, int | None]:
@@ -138,7 +152,7 @@ class PlannedData(Data):
         if self.continues:
             self._position += self._steps or 0
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
         start = self._position
         if count == 1:
             self._position += 1
@@ -207,7 +221,7 @@ class StreamedData(Data):
                 note(batch)
             yield batch
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
         sizes = self._sizes
         if count == 1:
             return sizes.popleft() if sizes else None
@@ -236,7 +250,8 @@ class HandedData(Data):
         super().__init__(iterator, continues)
         self._plan, self._clock = plan, clock
         self._first: int | None = None
-        self._handed: dict[int, tuple[int | None, int, int]] = {}
+        self.handed: dict[int, tuple[int | None, int, int]] = {}
+        """For each batch of an epoch, its size, and when the wait for it began and ended."""
         self._keep = False
         self._count = 0
         self._samples: int | None = 0
@@ -253,29 +268,26 @@ class HandedData(Data):
         return self._plan.samples(0, steps)
 
     def begin(self, stride: int, keep: bool = True) -> None:
-        self._handed, self._keep = {}, keep
+        self.handed, self._keep = {}, keep
         self._count, self._samples = 0, 0
 
     def note(self, batch: Any, begin: int) -> None:
         """Note a batch that was waited for from `begin` on."""
         now = self._clock()
         size = leading_size(batch)
-        if not self.claimed:
+        if self._keep:
+            self.handed[self._count] = size, begin, now
+        elif not self.claimed:
             self._first = size
             return
-        if self._keep:
-            self._handed[self._count] = size, begin, now
+        elif size is None or self._samples is None:
+            self._samples = None
+        else:
+            self._samples += size
         self._count += 1
-        known = self._samples is not None and size is not None
-        self._samples = self._samples + size if known else None  # type: ignore[operator]
 
-    def handed(self, index: int) -> tuple[int | None, int, int] | None:
-        """Return a batch's size, and when the wait for it began and ended; None for no such one."""
-        return self._handed.pop(index, None)
-
-    def sizes(self, index: int, count: int) -> tuple[int, ...] | None:
-        """Return the sizes of those that ended with one: fewer than so many if there were fewer."""
-        found = [self._handed.pop(number, None) for number in range(index + 1 - count, index + 1)]
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
+        found = [self.handed.pop(number, None) for number in range(index + 1 - count, index + 1)]
         sizes = [batch[0] for batch in found if batch is not None]
         known = tuple(size for size in sizes if size is not None)
         return known if known and len(known) == len(sizes) else None

@@ -109,11 +109,9 @@ class Reporter:
             # A script may have made SIGPIPE end it again.
             return connection.send(data, socket.MSG_NOSIGNAL)
 
-        self._emitter = Emitter(
-            connection.fileno(), write=write, close_fd=lambda fd: connection.close()
-        )
-        self.batch_ended = self._emitter.batch_ended
-        self._emitter.send(
+        emitter = Emitter(connection.fileno(), write=write, close_fd=lambda fd: connection.close())
+        self.attach(emitter)
+        emitter.send(
             Trainer(
                 t=time.monotonic_ns(),
                 number=0,
@@ -129,6 +127,10 @@ class Reporter:
         atexit.register(self.close)
         _flush_before_hard_exit(self)
         return True
+
+    def attach(self, emitter: Emitter) -> None:
+        """Report through an emitter."""
+        self._emitter, self.batch_ended = emitter, emitter.batch_ended
 
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark."""

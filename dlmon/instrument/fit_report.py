@@ -12,6 +12,7 @@ from typing import Any
 
 from dlmon.instrument.batch_ends import BatchEnds
 from dlmon.instrument.collector import (
+    MIN_PAUSE_NS,
     EpochEnd,
     EpochOpened,
     EpochStart,
@@ -147,7 +148,7 @@ class FitReport(Activity):
     def _start_epoch(self) -> None:
         """Send where an epoch begins, and choose how its batches are counted."""
         ends = self._ends = BatchEnds(self._reporter, self._clock, self._data, self._stride)
-        self.batch_ended = ends.ended
+        self.batch_ended = ends.ended if self.has_batches else self._first_batch_ended
         steps = ends.steps
         if steps is None and self._stride == 1:
             # A loop of a person's own may say it.
@@ -163,6 +164,12 @@ class FitReport(Activity):
                 steps=None if steps is None else int(steps),
             )
         )
+
+    def _first_batch_ended(self, batch: int) -> None:
+        """End compiling with the first batch."""
+        self.has_batches = True
+        self.batch_ended = self._ends.ended
+        self.batch_ended(batch)
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
@@ -181,7 +188,6 @@ class FitReport(Activity):
 
     def _has_trained(self) -> None:
         """Take note that the model has trained a batch by now, and so is built and compiled."""
-        self.has_batches = True
         self._watch.has_trained(self.model, self._compiled_size())
         if not self._is_described:
             self._is_described = True
@@ -361,15 +367,22 @@ class FitReport(Activity):
             if mode == "fit":
                 self._reporter.end_loop()
             else:
-                self._reporter.send(Pause(now, SCRIPT_PHASE))
+                self._go_on(SCRIPT_PHASE, now)
         elif outer.in_epoch:
             self._reporter.send(Interruption(self._begin, now))
-            self._reporter.send(Pause(now, "training" if outer.has_batches else "compiling"))
+            self._go_on("training" if outer.has_batches else "compiling", now)
         else:
             if mode == "fit" and isinstance(outer, FitReport):
                 # Its next epochs are not of the loop that began last.
                 outer._has_loop = False
             self._reporter.send(Pause(now, "closing"))
+
+    def _go_on(self, phase: str, now: int) -> None:
+        """Enter the phase that this was a pause of, unless it was too short to be one."""
+        if now - self._begin >= MIN_PAUSE_NS:
+            self._reporter.enter(phase, now)
+        else:
+            self._reporter.send(Pause(now, phase))
 
     def abandon(self) -> None:
         """End what was left by an exception."""

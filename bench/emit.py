@@ -1,4 +1,4 @@
-"""Cost of a batch in dlmon's Keras callback, on top of a callback that does nothing.
+"""Cost of a batch in dlmon's Keras callbacks, on top of a callback that does nothing.
 
 Measured: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
 by Keras's own CallbackList as `fit` does, and of the end-of-batch hook called
@@ -8,6 +8,10 @@ in random order within each pair; the figure is the median over the pairs of the
 difference of the means per call. The emitter's side thread runs all the while,
 so what it takes from the training thread is in the figures; its calls come
 hundreds of times faster than real batches do, so that it has as much more to do.
+
+The callback that `dlmon exec` puts into people's own scripts is measured in the same way: as it
+is for arrays on TensorFlow, and as it is where batches pass through Python, which is on JAX and
+Torch; there, what notes a batch as it is handed on counts too.
 
 As context: the CPU time of the whole emitter (training thread and side thread)
 for a batch, at a rate that a real training run could have.
@@ -52,18 +56,25 @@ def main() -> None:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     model = _model()
     emitter, reader = _emitter()
-    dlmon, empty = _callbacks(model, emitter)
     # Each side's batches are numbered through: the emitter takes one only after the one before.
     ours, ignored = itertools.count(), itertools.count()
-    for what, dlmon_block, empty_block in (
-        ("through CallbackList", _list_block(dlmon, ours), _list_block(empty, ignored)),
-        ("end-of-batch hook alone", _hook_block(dlmon, ours), _hook_block(empty, ignored)),
-    ):
+    dlmon, empty = _callbacks(model, emitter)
+
+    def compared() -> Iterator[tuple[str, Block, Block]]:
+        yield "through CallbackList", _list_block(dlmon, ours), _list_block(empty, ignored)
+        yield "end-of-batch hook alone", _hook_block(dlmon, ours), _hook_block(empty, ignored)
+        # An epoch ends where another begins, so each is made when it is measured.
+        yield "a script's arrays", *_script_blocks(model, emitter, handed=False)
+        yield "a script's batches in Python", *_script_blocks(model, emitter, handed=True)
+
+    for what, dlmon_block, empty_block in compared():
         dlmon_us, empty_us = _alternate(dlmon_block, empty_block, pairs, arguments)
         differences = [one - other for one, other in zip(dlmon_us, empty_us, strict=True)]
         print(f"{what + ': dlmon':<44} {spread(dlmon_us)} µs a batch")
         print(f"{what + ': empty callback':<44} {spread(empty_us)} µs a batch")
         print(verdict(f"{what}: difference", estimate_median(differences), BAR_US, "µs"))
+    dlmon, empty = _callbacks(model, emitter)
+    ours = itertools.count()
     paced_us = [
         _paced_cpu_us(dlmon, ours) - _paced_cpu_us(empty, ignored) for _ in range(paced_pairs)
     ]
@@ -110,9 +121,14 @@ def _emitter() -> tuple[Emitter, subprocess.Popen[bytes]]:
 
 def _callbacks(model: Any, emitter: Any) -> tuple[Any, Any]:
     """Return both sides, each as Keras's list of callbacks within its first epoch."""
-    import keras
-
     from dlmon.instrument.keras import TrainingCallback
+
+    callback = TrainingCallback(emitter, batch_size=32, samples_per_epoch=32 * BATCHES_AN_EPOCH)
+    return _within_an_epoch(callback, model), _within_an_epoch(_empty_callback(), model)
+
+
+def _empty_callback() -> Any:
+    import keras
 
     class Empty(keras.callbacks.Callback):  # type: ignore[misc]
         """Does nothing at the end of a batch."""
@@ -122,18 +138,58 @@ def _callbacks(model: Any, emitter: Any) -> tuple[Any, Any]:
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             """Do nothing."""
 
-    callback = TrainingCallback(emitter, batch_size=32, samples_per_epoch=32 * BATCHES_AN_EPOCH)
-    lists = []
-    for one in (callback, Empty()):
-        callbacks = keras.callbacks.CallbackList([one], add_history=True, model=model)
-        callbacks.on_train_begin()
-        callbacks.on_epoch_begin(0)
-        lists.append(callbacks)
-    return lists[0], lists[1]
+    return Empty()
 
 
-def _list_block(callbacks: Any, numbers: Iterator[int]) -> Block:
-    """Return a block that calls a list's hooks as `fit` does."""
+def _within_an_epoch(callback: Any, model: Any) -> Any:
+    """Return Keras's list of callbacks, within its first epoch."""
+    import keras
+
+    callbacks = keras.callbacks.CallbackList([callback], add_history=True, model=model)
+    callbacks.on_train_begin()
+    callbacks.on_epoch_begin(0)
+    return callbacks
+
+
+class _EpochIterator:
+    """Stands for Keras's own, of so many batches."""
+
+    num_batches = BATCHES_AN_EPOCH
+
+
+def _script_blocks(model: Any, emitter: Any, handed: bool) -> tuple[Block, Block]:
+    """Return both sides for a person's script: its callback and the empty one."""
+    import keras
+    import numpy as np
+
+    from dlmon.instrument.batch_plan import plan_of_arrays
+    from dlmon.instrument.fits import callback_class
+    from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
+    from dlmon.instrument.keras_iterators import HandingIterator
+    from dlmon.instrument.reporter import Reporter
+
+    reporter = Reporter("the pipe of this benchmark")
+    reporter.attach(emitter)
+    batches = itertools.repeat((np.zeros((32, 8)), np.zeros(32)))
+    iterator = _EpochIterator()
+    plan = plan_of_arrays(32, BATCHES_AN_EPOCH, None)
+    data = HandedData(iterator, plan) if handed else PlannedData(iterator, plan)
+    keep_data(iterator, data)
+    ours = _within_an_epoch(callback_class(keras.callbacks.Callback, reporter)(), model)
+    empty = _within_an_epoch(_empty_callback(), model)
+    if not isinstance(data, HandedData):
+        return _list_block(ours, itertools.count()), _list_block(empty, itertools.count())
+    noting = HandingIterator(batches, data, reporter)
+    return (
+        _list_block(ours, itertools.count(), noting),
+        _list_block(empty, itertools.count(), batches),
+    )
+
+
+def _list_block(
+    callbacks: Any, numbers: Iterator[int], batches: Iterator[Any] | None = None
+) -> Block:
+    """Return a block that calls a list's hooks as `fit` does, and may read batches."""
     begin, end = callbacks.on_train_batch_begin, callbacks.on_train_batch_end
 
     def block(calls: int) -> float:
@@ -143,7 +199,16 @@ def _list_block(callbacks: Any, numbers: Iterator[int]) -> Block:
             end(batch, LOGS)
         return (time.perf_counter_ns() - started) / calls / 1000
 
-    return block
+    def reading_block(calls: int) -> float:
+        assert batches is not None
+        started = time.perf_counter_ns()
+        for batch in itertools.islice(numbers, calls):
+            next(batches)
+            begin(batch)
+            end(batch, LOGS)
+        return (time.perf_counter_ns() - started) / calls / 1000
+
+    return block if batches is None else reading_block
 
 
 def _hook_block(callbacks: Any, numbers: Iterator[int]) -> Block:

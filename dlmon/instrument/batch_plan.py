@@ -73,12 +73,13 @@ class BatchPlan:
             return False
         return count is None or (start + count) // self.period > start // self.period
 
-    def with_total(self, batches: int, samples: int) -> BatchPlan:
-        """Return the plan with the end that it turned out to have, if that can be."""
-        last = samples - (batches - 1) * self.batch_size
-        if self.last is not None or not 0 < last <= self.batch_size:
+    def with_total(self, samples: int) -> BatchPlan:
+        """Return the plan with the end that so many samples give it, if that was not known."""
+        batches = -(-samples // self.batch_size)
+        if self.last is not None or self.batches not in (None, batches):
             return self
-        return replace(self, last=last, period=batches, batches=batches, inferred=_OF_BATCH_STEP)
+        last = samples - (batches - 1) * self.batch_size
+        return replace(self, last=last, period=batches, batches=batches)
 
 
 def plan_of_arrays(batch_size: int, batches: int, last: int | None) -> BatchPlan:

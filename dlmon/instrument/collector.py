@@ -442,16 +442,25 @@ class BatchCollector:
 
     def _measure(self, batch: MeasuredBatch, count: int) -> None:
         """Keep what is known of the batches that were appended last."""
-        sizes = batch.samples if isinstance(batch.samples, tuple) else (batch.samples,) * count
-        for samples in sizes:
+        samples = batch.samples
+        if count == 1 and not isinstance(samples, tuple):
             self._sizes.append(samples)
-            known = self._epoch_samples is not None and samples is not None
-            self._epoch_samples = self._epoch_samples + samples if known else None  # type: ignore[operator]
-        rest = [0] * (count - 1)
+        else:
+            sizes = samples if isinstance(samples, tuple) else (samples,) * count
+            self._sizes += sizes
+            samples = None if samples is None else sum(size or 0 for size in sizes)
+        if samples is None or self._epoch_samples is None:
+            self._epoch_samples = None
+        else:
+            self._epoch_samples += samples
         if batch.wait_ns is not None:
-            self._waits_us += [batch.wait_ns // 1000, *rest]
+            self._waits_us.append(batch.wait_ns // 1000)
+            if count > 1:
+                self._waits_us += [0] * (count - 1)
         if batch.updates is not None:
-            self._updates += [batch.updates, *rest]
+            self._updates.append(batch.updates)
+            if count > 1:
+                self._updates += [0] * (count - 1)
             self._epoch_updates = (self._epoch_updates or 0) + batch.updates
 
     def _samples_so_far(self, epoch: EpochStart, batches: int) -> int | None:

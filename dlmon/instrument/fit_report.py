@@ -10,19 +10,20 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dlmon.instrument.batch_ends import BatchEnds
 from dlmon.instrument.collector import (
+    MIN_PAUSE_NS,
     EpochEnd,
     EpochOpened,
     EpochStart,
     Interruption,
-    MeasuredBatch,
     Pause,
 )
 from dlmon.instrument.fit_watch import Activity, FitWatch
-from dlmon.instrument.keras_data import Data, HandedData, claim_latest
+from dlmon.instrument.keras_data import Data, claim_latest
 from dlmon.instrument.keras_facts import count_of_samples, framework_of, parameters_of, qualities_of
-from dlmon.instrument.keras_passes import PipelineTeardowns, TimedPass
 from dlmon.instrument.reporter import guarded
+from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import SCRIPT_PHASE, Evaluation, Notice, finite
 
 
@@ -65,14 +66,13 @@ class FitReport(Activity):
         self._stride = 1
         self._epoch = 0
         self._epoch_start = 0
-        self._asks_keras = False
         self._has_loop = self._is_described = self._follows = False
         self._validation: Any = None
         self._validation_compiled = False
         self._samples: int | None = None
         self._on_tensorflow = False
         self._teardowns: PipelineTeardowns | None = None
-        self._last_index, self._last_end = -1, 0
+        self._ends = BatchEnds(self._reporter, self._clock, None, 1)
 
     def belong_to(self, callbacks: Any) -> None:
         """Belong to a list of callbacks that has just been made: with it, its fit is gone."""
@@ -120,14 +120,13 @@ class FitReport(Activity):
             self._begin_loop(epoch)
         self._epoch, self._epoch_start = self._reporter.next_epoch(), self._clock()
         self._validation = self._samples = None
-        self._last_index, self._last_end = -1, 0
         if self._follows and self._teardowns is not None:
             self._teardowns.mark_start()
         self._start_epoch()
         self.in_epoch = self.is_due = True
 
     def _begin_loop(self, epoch: int) -> None:
-        data, params = self._data or Data(self), self.params
+        data, params = self._data or Data(None), self.params
         parameters = parameters_of(self.model)
         self._is_described = parameters is not None
         data.begin(self._stride)
@@ -148,45 +147,36 @@ class FitReport(Activity):
 
     def _start_epoch(self) -> None:
         """Send where an epoch begins, and choose how its batches are counted."""
-        data = self._data
-        even = batch_size = samples = None
-        if data is not None:
-            data.begin(self._stride)
-            even = not data.counts_itself and data.is_even
-        if data is None or (data.batch_size is None and not data.counts_itself):
-            self.batch_ended = self._unsized_ended
-        elif even:
-            self.batch_ended = self._even_ended
-            batch_size, samples = data.batch_size, data.samples_per_epoch
-        elif isinstance(data, HandedData):
-            self.batch_ended = self._handed_ended if self._stride == 1 else self._several_ended
-        else:
-            self.batch_ended = self._sized_ended
-        says_exactly = data is not None and (
-            data.counts_itself or (data.inferred is None and data.batch_size is not None)
-        )
-        self._asks_keras = self._on_tensorflow and not says_exactly
-        # With steps_per_execution, Keras may run more batches than were asked for.
-        steps = self.params.get("steps") if self._stride == 1 else None
-        if steps is None and data is not None and not data.continues:
-            steps = data.batches
+        ends = self._ends = BatchEnds(self._reporter, self._clock, self._data, self._stride)
+        self.batch_ended = ends.ended if self.has_batches else self._first_batch_ended
+        steps = ends.steps
+        if steps is None and self._stride == 1:
+            # A loop of a person's own may say it.
+            steps = self.params.get("steps")
         self._reporter.send(
             EpochStart(
                 epoch=self._epoch,
                 t=self._epoch_start,
-                batch_size=batch_size,
-                samples=samples,
+                batch_size=ends.batch_size,
+                samples=ends.samples,
                 stride=self._stride,
                 follows=self._follows,
-                steps=None if steps is None or samples is not None else int(steps),
+                steps=None if steps is None else int(steps),
             )
         )
+
+    def _first_batch_ended(self, batch: int) -> None:
+        """End compiling with the first batch."""
+        self.has_batches = True
+        self.batch_ended = self._ends.ended
+        self.batch_ended(batch)
 
     def batch_began(self, batch: int) -> None:
         """Time the opening of a later epoch, and describe a model that its first batch built."""
         if batch < self._stride and self._follows:
             self.is_due = False
-            now = self._last_end = self._clock()
+            now = self._clock()
+            self._ends.opened(now)
             self._reporter.send(EpochOpened(now))
             if self._teardowns is not None:
                 text = self._teardowns.explain(self._epoch, now - self._epoch_start)
@@ -198,47 +188,12 @@ class FitReport(Activity):
 
     def _has_trained(self) -> None:
         """Take note that the model has trained a batch by now, and so is built and compiled."""
-        self.has_batches = True
         self._watch.has_trained(self.model, self._compiled_size())
         if not self._is_described:
             self._is_described = True
             parameters = parameters_of(self.model)
             if parameters is not None:
                 self._reporter.describe_loop(parameters=parameters)
-
-    def _even_ended(self, batch: int) -> None:
-        self._reporter.batch_ended((batch, self._clock()))
-
-    def _unsized_ended(self, batch: int) -> None:
-        self._reporter.batch_ended(MeasuredBatch(batch, self._clock()))
-
-    def _sized_ended(self, batch: int) -> None:
-        now = self._clock()
-        self._reporter.batch_ended(MeasuredBatch(batch, now, self._data.take(self._stride)))  # type: ignore[union-attr]
-
-    def _several_ended(self, batch: int) -> None:
-        now = self._clock()
-        sizes = self._data.sizes(batch, self._stride)  # type: ignore[union-attr]
-        self._reporter.batch_ended(MeasuredBatch(batch, now, sizes))
-
-    def _handed_ended(self, batch: int) -> None:
-        """Report how long nothing could be computed, for want of data.
-
-        The host may run ahead of the device: only what it waited after the batch before had ended
-        is lost. Hooks run on a thread pool; one that comes before that of the batch before has
-        found the device busy.
-        """
-        now = self._clock()
-        handed = self._data.handed(batch)  # type: ignore[union-attr]
-        if handed is None:
-            self._reporter.batch_ended(MeasuredBatch(batch, now))
-            return
-        size, begin, end = handed
-        last = self._last_end if self._last_index == batch - 1 else now
-        self._last_index, self._last_end = batch, now
-        since = begin if begin > last else last
-        wait = end - since if end > since else 0
-        self._reporter.batch_ended(MeasuredBatch(batch, now, size, wait))
 
     def epoch_ended(self, logs: Any) -> None:
         """Report the epoch; Keras has run all its batch hooks by now."""
@@ -256,11 +211,7 @@ class FitReport(Activity):
         self.is_due, self._follows = False, True
         if self._validation is None and not cut:
             self._count_samples()
-        if self._data is not None:
-            if self.batch_ended == self._even_ended:
-                self._data.end()
-            if self._samples is not None and not cut:
-                self._data.learn(self._samples)
+        self._ends.finish(None if cut else self._samples)
         self.batch_ended = _nothing
         metrics, why = finite(logs)
         steps = self._test_data.batches if self._test_data is not None else None
@@ -281,7 +232,7 @@ class FitReport(Activity):
 
     def _count_samples(self) -> None:
         """Ask Keras for the samples of the epoch's training, where the data doesn't say them."""
-        if self._asks_keras:
+        if self._on_tensorflow and not self._ends.are_exact:
             self._samples = count_of_samples(self.model)
 
     def train_ended(self) -> None:
@@ -416,15 +367,22 @@ class FitReport(Activity):
             if mode == "fit":
                 self._reporter.end_loop()
             else:
-                self._reporter.send(Pause(now, SCRIPT_PHASE))
+                self._go_on(SCRIPT_PHASE, now)
         elif outer.in_epoch:
             self._reporter.send(Interruption(self._begin, now))
-            self._reporter.send(Pause(now, "training" if outer.has_batches else "compiling"))
+            self._go_on("training" if outer.has_batches else "compiling", now)
         else:
             if mode == "fit" and isinstance(outer, FitReport):
                 # Its next epochs are not of the loop that began last.
                 outer._has_loop = False
             self._reporter.send(Pause(now, "closing"))
+
+    def _go_on(self, phase: str, now: int) -> None:
+        """Enter the phase that this was a pause of, unless it was too short to be one."""
+        if now - self._begin >= MIN_PAUSE_NS:
+            self._reporter.enter(phase, now)
+        else:
+            self._reporter.send(Pause(now, phase))
 
     def abandon(self) -> None:
         """End what was left by an exception."""

@@ -19,8 +19,8 @@ import keras
 
 from dlmon.instrument.collector import EpochEnd, EpochOpened, EpochStart, Pause
 from dlmon.instrument.emitter import Emitter
-from dlmon.instrument.keras_passes import PipelineTeardowns, TimedPass
 from dlmon.instrument.minimum_time import MinimumTime
+from dlmon.instrument.timed_pass import PipelineTeardowns, TimedPass
 from dlmon.records import Evaluation, Notice, Phase, Validation, finite
 
 

@@ -24,6 +24,15 @@ from dlmon.instrument.reporter import Reporter, guarded
 
 def leading_size(batch: Any) -> int | None:
     """Return how many samples a batch holds: the leading size of its first array."""
+    try:
+        # The usual batch, for which there is little time.
+        size = batch[0].shape[0] if type(batch) is tuple else None
+    except (AttributeError, IndexError, TypeError):
+        size = None
+    return size if type(size) is int else _size_of_first(batch)
+
+
+def _size_of_first(batch: Any) -> int | None:
     while isinstance(batch, (tuple, list, Mapping)):
         parts = batch.values() if isinstance(batch, Mapping) else batch
         batch = next((part for part in parts if part is not None), None)
@@ -48,19 +57,15 @@ class Data:
     """Whether the sizes are those of the batches themselves."""
 
     def __init__(self, iterator: Any, continues: bool = False) -> None:
-        self._iterator = weakref.ref(iterator)
+        # Keras says too many once an epoch of unknown length has ended.
+        batches = getattr(iterator, "num_batches", None) or getattr(
+            iterator, "inferred_steps", None
+        )
+        self.batches = int(batches) if batches else None
+        """How many batches an epoch, or a pass, has; None where that is not known."""
         self.continues = continues
         self.claimed = False
         """Whether somebody asks for the sizes of its batches."""
-
-    @property
-    def batches(self) -> int | None:
-        """How many batches an epoch, or a pass, has."""
-        iterator = self._iterator()
-        if iterator is None:
-            return None
-        known = getattr(iterator, "num_batches", None) or getattr(iterator, "inferred_steps", None)
-        return int(known) if known else None
 
     @property
     def batch_size(self) -> int | None:
@@ -83,8 +88,13 @@ class Data:
     def end(self) -> None:
         """End an even epoch, whose batches nobody took one by one."""
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
-        """Return the sizes of the batches that ended, of so many at most."""
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
+        """Return the sizes of the batches that ended, the last with an index.
+
+        Args:
+            index: of the last.
+            count: how many they are at most.
+        """
         return None
 
     def read(self, steps: int) -> tuple[int, int | None]:
@@ -100,7 +110,8 @@ class PlannedData(Data):
 
     def __init__(self, iterator: Any, plan: BatchPlan, continues: bool = False) -> None:
         super().__init__(iterator, continues)
-        self.plan = plan
+        self.plan = self._first_plan = plan
+        self._has_learnt = False
         self._position = 0
         self._stride = 1
 
@@ -141,7 +152,7 @@ class PlannedData(Data):
         if self.continues:
             self._position += self._steps or 0
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
         start = self._position
         if count == 1:
             self._position += 1
@@ -158,8 +169,12 @@ class PlannedData(Data):
         return steps, self.plan.samples(0, steps)
 
     def learn(self, samples: int) -> None:
-        if not self.continues and self.plan.batches is None and self.batches is not None:
-            self.plan = self.plan.with_total(self.batches, samples)
+        if self.continues or self.plan.samples(0, self.plan.batches or 0) == samples:
+            return
+        # What an epoch held the next may not: what was learnt first is forgotten for good then.
+        learns = self.plan is self._first_plan and not self._has_learnt
+        self.plan = self._first_plan.with_total(samples) if learns else self._first_plan
+        self._has_learnt = True
 
 
 class StreamedData(Data):
@@ -206,7 +221,7 @@ class StreamedData(Data):
                 note(batch)
             yield batch
 
-    def take(self, count: int) -> int | tuple[int, ...] | None:
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
         sizes = self._sizes
         if count == 1:
             return sizes.popleft() if sizes else None
@@ -235,7 +250,8 @@ class HandedData(Data):
         super().__init__(iterator, continues)
         self._plan, self._clock = plan, clock
         self._first: int | None = None
-        self._handed: dict[int, tuple[int | None, int, int]] = {}
+        self.handed: dict[int, tuple[int | None, int, int]] = {}
+        """For each batch of an epoch, its size, and when the wait for it began and ended."""
         self._keep = False
         self._count = 0
         self._samples: int | None = 0
@@ -252,29 +268,26 @@ class HandedData(Data):
         return self._plan.samples(0, steps)
 
     def begin(self, stride: int, keep: bool = True) -> None:
-        self._handed, self._keep = {}, keep
+        self.handed, self._keep = {}, keep
         self._count, self._samples = 0, 0
 
     def note(self, batch: Any, begin: int) -> None:
         """Note a batch that was waited for from `begin` on."""
         now = self._clock()
         size = leading_size(batch)
-        if not self.claimed:
+        if self._keep:
+            self.handed[self._count] = size, begin, now
+        elif not self.claimed:
             self._first = size
             return
-        if self._keep:
-            self._handed[self._count] = size, begin, now
+        elif size is None or self._samples is None:
+            self._samples = None
+        else:
+            self._samples += size
         self._count += 1
-        known = self._samples is not None and size is not None
-        self._samples = self._samples + size if known else None  # type: ignore[operator]
 
-    def handed(self, index: int) -> tuple[int | None, int, int] | None:
-        """Return a batch's size, and when the wait for it began and ended; None for no such one."""
-        return self._handed.pop(index, None)
-
-    def sizes(self, index: int, count: int) -> tuple[int, ...] | None:
-        """Return the sizes of those that ended with one: fewer than so many if there were fewer."""
-        found = [self._handed.pop(number, None) for number in range(index + 1 - count, index + 1)]
+    def take(self, index: int, count: int) -> int | tuple[int, ...] | None:
+        found = [self.handed.pop(number, None) for number in range(index + 1 - count, index + 1)]
         sizes = [batch[0] for batch in found if batch is not None]
         known = tuple(size for size in sizes if size is not None)
         return known if known and len(known) == len(sizes) else None

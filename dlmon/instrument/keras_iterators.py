@@ -83,13 +83,15 @@ class _Handing:
         self._data, self._reporter = data, reporter
 
     def __iter__(self) -> Iterator[Any]:
-        return _HandingIterator(iter(self._batches), self._data, self._reporter)
+        return HandingIterator(iter(self._batches), self._data, self._reporter)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batches, name)
 
 
-class _HandingIterator:
+class HandingIterator:
+    """Yields batches, and lets data note each as it comes."""
+
     def __init__(self, batches: Iterator[Any], data: HandedData, reporter: Reporter) -> None:
         self._batches = batches
         self._note, self._reporter = data.note, reporter

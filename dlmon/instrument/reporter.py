@@ -121,14 +121,14 @@ class Reporter:
             # A script may have made SIGPIPE end it again.
             return connection.send(data, socket.MSG_NOSIGNAL)
 
-        self._emitter = Emitter(
+        emitter = Emitter(
             connection.fileno(),
             write=write,
             close_fd=lambda fd: connection.close(),
             on_error=self.turn_off,
         )
-        self.batch_ended = self._emitter.batch_ended
-        self._emitter.send(
+        self.attach(emitter)
+        emitter.send(
             Trainer(
                 t=time.monotonic_ns(),
                 number=0,
@@ -144,6 +144,10 @@ class Reporter:
         atexit.register(self.close)
         _flush_before_hard_exit(self)
         return True
+
+    def attach(self, emitter: Emitter) -> None:
+        """Report through an emitter."""
+        self._emitter, self.batch_ended = emitter, emitter.batch_ended
 
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark."""

@@ -587,3 +587,56 @@ def test_the_record_of_an_epoch_is_written_again_with_what_is_known_later():
 
 def test_nothing_is_known_later_of_an_epoch_that_is_not_there():
     assert collect([EpochChanged(0, updates=1)]) == []
+
+
+def test_batches_of_several_sizes_may_end_together():
+    start = EpochStart(0, BEGIN, batch_size=None, samples=None, stride=4, steps=6)
+    queue = [
+        start,
+        MeasuredBatch(3, BEGIN + 40 * MS, (8, 8, 8, 5), 7 * MS),
+        # The hook claims four, and two came.
+        MeasuredBatch(7, BEGIN + 60 * MS, (8, 3), 1 * MS),
+        end(),
+    ]
+    batches, epoch = collect(queue)
+    assert batches.samples == (8, 8, 8, 5, 8, 3)
+    assert batches.dt_us == (10_000,) * 6
+    assert (batches.wait_us, batches.per_execution) == (8_000, 4)
+    assert (epoch.samples, epoch.steps, epoch.whole) == (40, 6, True)
+
+
+def test_sizes_say_how_many_batches_ended_even_if_more_than_were_asked_for():
+    start = EpochStart(0, BEGIN, batch_size=None, samples=None, stride=4, steps=6)
+    _, epoch = collect(
+        [start, *[MeasuredBatch(i, BEGIN + i * MS, (2,) * 4) for i in (3, 7)], end()]
+    )
+    assert (epoch.samples, epoch.steps) == (16, 8)
+
+
+def test_an_epoch_without_sizes_may_say_how_many_batches_it_has():
+    start = EpochStart(0, BEGIN, batch_size=None, samples=None, steps=3)
+    batches = [MeasuredBatch(i, BEGIN + (i + 1) * MS) for i in range(3)]
+    *_, whole = collect([start, *batches, end()])
+    *_, cut = collect([start, *batches[:2], end()])
+    assert [whole.whole, cut.whole] == [True, False]
+    assert whole.samples is None
+
+
+def test_what_the_framework_counted_is_what_the_epoch_held():
+    *_, epoch = collect([begin(samples=None), *ends(3), end(samples=27)])
+    assert (epoch.samples, epoch.steps) == (27, 3)
+
+
+def test_a_pause_for_what_goes_on_anyway_is_no_phase():
+    collector = BatchCollector()
+    queue = deque([Phase(BEGIN, "outside training")])
+    t = BEGIN
+    for _ in range(3):
+        # Something short, again and again, with long stretches of the same phase between.
+        queue.append(Pause(t + 600 * MS, "predicting"))
+        queue.append(Pause(t + 610 * MS, "outside training"))
+        t += 1_000 * MS
+    queue.append(Pause(t, "evaluating"))
+    collector.take(queue, finish=True, now=t + 300 * MS)
+    names = [record.name for record in collector.records(finish=True)]
+    assert names == ["outside training", "evaluating"]

@@ -1,0 +1,241 @@
+"""People's own Keras scripts, unchanged, under the hooks: what they counted is what is reported."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes.listener import Listener
+
+from dlmon.instrument.reporter import SOCKET
+from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Trainer
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+SCRIPT, HOOKS = HERE / "keras_script.py", HERE / "with_hooks.py"
+CALLBACK_SCRIPT = HERE / "callback_script.py"
+FRAMEWORKS = os.environ.get("DLMON_TEST_FRAMEWORKS")
+
+COMMON = [
+    "arrays",
+    "arrays_in_parts",
+    "stopped_early",
+    "stopped_within_an_epoch",
+    "from_an_epoch_on",
+    "evaluated_and_predicted",
+    "dataset_in_python",
+    "dataset_with_workers",
+    "generator",
+    "one_by_one",
+    "own_step",
+    "broken_off",
+    "one_within_the_other",
+    "own_loop",
+]
+ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_length"]
+# Each case begins with the same random numbers, so the others need not run as well.
+ALONE = ["arrays", "dataset_with_workers", "generator", "one_by_one", "one_within_the_other"]
+FLAVOURS = {
+    "tensorflow": [*COMMON, *ON_TENSORFLOW],
+    "tf_keras": [*COMMON, *ON_TENSORFLOW],
+    "jax": [*COMMON, "several_steps_at_once", "torch_loader"],
+    "torch": [*COMMON, "torch_loader"],
+}
+
+
+def interpreter(flavour):
+    """Return the interpreter that has a flavour of Keras, or skip the test."""
+    if flavour in ("jax", "torch"):
+        if not FRAMEWORKS:
+            pytest.skip("DLMON_TEST_FRAMEWORKS names no interpreter with Keras on JAX and Torch")
+        return FRAMEWORKS
+    if importlib.util.find_spec(flavour) is None:
+        pytest.skip(f"{flavour} is not installed")
+    return sys.executable
+
+
+def start(flavour, environment, *arguments):
+    backend = "tensorflow" if flavour == "tf_keras" else flavour
+    environment = {
+        **environment,
+        "FLAVOUR": flavour,
+        "KERAS_BACKEND": backend,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [interpreter(flavour), *map(str, arguments)]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def without_monitor():
+    return {name: value for name, value in os.environ.items() if name != SOCKET}
+
+
+def output_of(process):
+    printed, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    return printed
+
+
+class Run:
+    """A script's output alone and watched, and what was reported."""
+
+    def __init__(self, flavour):
+        with Listener() as listener:
+            cases = FLAVOURS[flavour]
+            watched = start(flavour, listener.environment(), HOOKS, SCRIPT, *cases)
+            alone = start(flavour, without_monitor(), SCRIPT, *ALONE)
+            self.printed, self.printed_alone = output_of(watched), output_of(alone)
+            connections = listener.records()
+        assert len(connections) == 1
+        self.records = connections[0]
+        self.cases = [json.loads(line) for line in self.printed.splitlines()]
+
+    def of(self, kind):
+        return [record for record in self.records if isinstance(record, kind)]
+
+    def epochs_by_case(self):
+        """Yield each case with the epochs that were reported in it."""
+        epochs = iter(self.of(Epoch))
+        for case in self.cases:
+            yield case, [next(epochs) for _ in case["epochs"]]
+        assert not list(epochs)
+
+
+def untimed(printed):
+    return re.sub(r"\d+m?s\b", "TIME", printed)
+
+
+def test_a_callback_that_the_script_names_counts_nothing_twice():
+    # One after the other would take twice as long.
+    with Listener() as named, Listener() as watched:
+        processes = [
+            start("tensorflow", named.environment(), CALLBACK_SCRIPT),
+            start("tensorflow", watched.environment(), HOOKS, CALLBACK_SCRIPT),
+            start("tensorflow", without_monitor(), CALLBACK_SCRIPT),
+        ]
+        printed = [untimed(output_of(process)) for process in processes]
+        (by_callback,), (by_both,) = named.records(), watched.records()
+    assert printed[0] == printed[1] == printed[2]
+    assert "Epoch 2/2" in printed[0]
+    for records, fits in ((by_callback, 1), (by_both, 2)):
+        epochs = [record for record in records if isinstance(record, Epoch)]
+        assert [(e.epoch, e.samples, e.steps) for e in epochs] == [
+            (number, 25, 3) for number in range(2 * fits)
+        ]
+
+
+def the_script_prints_what_it_prints_alone(run):
+    printed = {json.loads(line)["case"]: line for line in run.printed.splitlines()}
+    assert [printed[case] for case in ALONE] == run.printed_alone.splitlines()
+
+
+def nothing_went_wrong(run):
+    assert [notice.text for notice in run.of(Notice) if "stopped watching" in notice.text] == []
+
+
+def epochs_hold_the_samples_and_batches_that_the_script_counted(run):
+    for case, epochs in run.epochs_by_case():
+        found = [[epoch.samples, epoch.steps] for epoch in epochs]
+        assert found == case["epochs"], case["case"]
+
+
+def batches_add_up_to_their_epochs(run):
+    unknown = {"datasets_of_unknown_length", "own_loop"}
+    for case, epochs in run.epochs_by_case():
+        for epoch in epochs:
+            batches = [record for record in run.of(Batches) if record.epoch == epoch.epoch]
+            assert sum(len(record.dt_us) for record in batches) == epoch.steps
+            if case["case"] not in unknown:
+                samples = [record.counted for record in batches]
+                assert sum(map(sum, samples)) == epoch.samples, case["case"]
+
+
+def each_fit_is_a_loop_and_its_epochs_count_on(run):
+    models = {model.loop: model for model in run.of(Model)}
+    assert len(models) == sum(case["loops"] for case in run.cases)
+    assert list(models) == list(range(len(models)))
+    assert [epoch.epoch for epoch in run.of(Epoch)] == list(range(len(run.of(Epoch))))
+    first_epochs = [model.first_epoch for model in models.values()]
+    assert first_epochs == sorted(first_epochs)
+
+
+def losses_of_epochs_are_those_of_the_script(run):
+    for case, epochs in run.epochs_by_case():
+        reported = [epoch.metrics["loss"] for epoch in epochs if "loss" in epoch.metrics]
+        if case["case"] in ("arrays", "datasets", "generator", "own_step", "dataset_in_python"):
+            assert reported == case["losses"]
+
+
+def validation_belongs_to_its_epoch(run):
+    for case, epochs in run.epochs_by_case():
+        steps = [epoch.validation.steps for epoch in epochs if epoch.validation is not None]
+        assert steps == case["validations"], case["case"]
+
+
+def evaluations_hold_what_the_script_counted(run):
+    counted = [evaluation for case in run.cases for evaluation in case["evaluations"]]
+    assert [[one.samples, one.steps] for one in run.of(Evaluation)] == counted
+
+
+def whole_epochs_and_those_that_were_cut_are_told_apart(run):
+    cut = {"stopped_within_an_epoch": [False], "one_by_one": [False]}
+    cut["broken_off"] = [False, True, False, True]
+    for case, epochs in run.epochs_by_case():
+        expected = cut.get(case["case"], [True] * len(epochs))
+        assert [epoch.whole for epoch in epochs] == expected, case["case"]
+
+
+def waiting_for_data_is_measured_where_batches_pass_through_python(run):
+    measured = run.of(Trainer)[0].backend in ("jax", "torch")
+    for case, epochs in run.epochs_by_case():
+        numbers = {epoch.epoch for epoch in epochs}
+        for record in run.of(Batches):
+            if record.epoch in numbers and case["case"] not in ("one_by_one", "own_loop"):
+                known = measured and record.per_execution is None
+                assert (record.wait_us is not None) == known, case["case"]
+                assert (record.wait_us or 0) <= sum(record.dt_us) + len(record.dt_us)
+
+
+def the_last_phase_is_outside_training(run):
+    assert run.of(Phase)[-1].name == "outside training"
+    assert run.of(Phase)[0].name == "compiling"
+
+
+def what_the_model_is_gets_reported(run):
+    trainer, models = run.of(Trainer)[0], {model.loop: model for model in run.of(Model)}
+    first = models[0]
+    assert (first.parameters, first.batch_size, first.samples_per_epoch) == (19, 10, 82)
+    assert (first.steps_per_epoch, first.epochs, first.precision) == (9, 3, "float32")
+    assert (first.validation_steps, first.validation_samples) == (3, 21)
+    assert first.network == "sequential"
+    assert first.backend == trainer.backend
+    assert first.keras_version == trainer.framework_version
+    # Nothing ever builds the model of the script's own loop.
+    assert [model.parameters for model in models.values()].count(None) == 1
+
+
+@pytest.mark.parametrize("flavour", list(FLAVOURS))
+def test_what_scripts_count_is_what_is_reported(flavour):
+    # One test, for starting the script anew for each of them would take minutes.
+    run = Run(flavour)
+    the_script_prints_what_it_prints_alone(run)
+    nothing_went_wrong(run)
+    epochs_hold_the_samples_and_batches_that_the_script_counted(run)
+    batches_add_up_to_their_epochs(run)
+    each_fit_is_a_loop_and_its_epochs_count_on(run)
+    losses_of_epochs_are_those_of_the_script(run)
+    validation_belongs_to_its_epoch(run)
+    evaluations_hold_what_the_script_counted(run)
+    whole_epochs_and_those_that_were_cut_are_told_apart(run)
+    waiting_for_data_is_measured_where_batches_pass_through_python(run)
+    the_last_phase_is_outside_training(run)
+    what_the_model_is_gets_reported(run)

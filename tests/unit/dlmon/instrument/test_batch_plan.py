@@ -1,0 +1,121 @@
+"""The sizes of batches, by arrays and by datasets that are made as those of tf.data are."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.instrument.batch_plan import BatchPlan, plan_of_arrays, plan_of_dataset
+
+INFINITE, UNKNOWN = -1, -2
+
+
+class Shape(tuple):
+    @property
+    def rank(self):
+        return len(self)
+
+
+class Dataset:
+    """Stands for tf.data's: what made it, its inputs, and how many elements it has."""
+
+    def __init__(self, elements, source=None, size=None):
+        self.elements, self._source = elements, source
+        self.element_spec = (SimpleNamespace(shape=Shape((size, 4))), None)
+
+    def _inputs(self):
+        return [self._source]
+
+    def cardinality(self):
+        return self.elements
+
+
+def made(name, elements, source=None, **attributes):
+    dataset = type(name, (Dataset,), {})(elements, source)
+    vars(dataset).update(attributes)
+    return dataset
+
+
+def batched(samples, size=32, drop=False):
+    source = made("_TensorSliceDataset", samples)
+    full, rest = divmod(samples, size)
+    batches = samples if samples < 0 else full + bool(rest and not drop)
+    return made("_BatchDataset", batches, source, _batch_size=size, _drop_remainder=drop)
+
+
+def sizes(plan, count):
+    return [plan.size(position) for position in range(count)]
+
+
+@given(st.integers(1, 200), st.integers(1, 50), st.integers(0, 60), st.integers(0, 60))
+def test_samples_are_the_sum_of_the_sizes(samples, size, start, count):
+    batches = -(-samples // size)
+    plan = plan_of_arrays(size, batches, samples % size or None)
+    found = [plan.size(position) for position in range(start, start + count)]
+    assert plan.samples(start, count) == sum(found)
+    assert plan.is_short_within(start, count) == any(one < size for one in found)
+    assert plan.samples(0, batches) == samples
+
+
+def test_a_dataset_says_the_size_of_its_short_last_batch():
+    plan = plan_of_dataset(made("_PrefetchDataset", 4, made("_MapDataset", 4, batched(100))))
+    assert sizes(plan, 4) == [32, 32, 32, 4]
+    assert (plan.batches, plan.samples(0, 4)) == (4, 100)
+    assert "batch() step" in plan.inferred
+
+
+def test_a_size_that_tensorflow_guarantees_is_not_inferred():
+    dataset = batched(100, drop=True)
+    dataset.element_spec = {"x": SimpleNamespace(shape=Shape((32, 4)))}
+    plan = plan_of_dataset(dataset)
+    assert (plan.batch_size, plan.last, plan.batches, plan.inferred) == (32, 32, 3, None)
+
+
+def test_repeated_batches_are_short_in_the_middle():
+    plan = plan_of_dataset(made("_RepeatDataset", INFINITE, batched(70)))
+    assert sizes(plan, 7) == [32, 32, 6, 32, 32, 6, 32]
+    assert plan.batches is None
+    assert plan.is_short_within(0, None)
+    assert not plan.is_short_within(3, 2)
+
+
+def test_batches_of_repeated_samples_are_all_whole():
+    plan = plan_of_dataset(batched(INFINITE))
+    assert (plan.size(1000), plan.last, plan.is_short_within(0, None)) == (32, 32, False)
+
+
+def test_what_is_taken_before_the_short_batch_is_whole():
+    taken = made("_TakeDataset", 2, batched(70))
+    assert plan_of_dataset(taken).samples(0, 2) == 64
+    repeated = plan_of_dataset(made("_RepeatDataset", INFINITE, taken))
+    assert sizes(repeated, 6) == [32] * 6
+
+
+def test_skipped_batches_move_the_short_one():
+    plan = plan_of_dataset(made("_SkipDataset", 2, batched(70)))
+    assert sizes(plan, 2) == [32, 6]
+
+
+@pytest.mark.parametrize("name", ["_ShuffleDataset", "_FilterDataset", "_ShardDataset"])
+def test_where_a_short_batch_may_be_anywhere_the_last_is_not_known(name):
+    plan = plan_of_dataset(made(name, UNKNOWN, batched(70)))
+    assert (plan.batch_size, plan.last, plan.samples(0, 3)) == (32, None, None)
+    assert "may be smaller" in plan.inferred
+
+
+def test_a_dataset_of_unknown_length_learns_its_end():
+    plan = plan_of_dataset(batched(UNKNOWN))
+    assert (plan.batch_size, plan.last, plan.batches) == (32, None, None)
+    learnt = plan.with_total(100)
+    assert (sizes(learnt, 4), learnt.batches) == ([32, 32, 32, 4], 4)
+    assert learnt.with_total(50) is learnt
+
+
+def test_nothing_is_said_of_batches_that_were_made_in_another_way():
+    assert plan_of_dataset(made("_GroupByWindowDataset", UNKNOWN)) is None
+    assert plan_of_dataset(made("_MapDataset", 3, made("_FlatMapDataset", UNKNOWN))) is None
+
+
+def test_a_plan_without_a_period_never_ends():
+    assert BatchPlan(10, 10).samples(5, 7) == 70

@@ -1,0 +1,424 @@
+"""What is reported of people's own fits, with lists of callbacks that Keras would make.
+
+The order of calls is that of keras/src/backend/tensorflow/trainer.py (Keras 3.15). What real Keras
+does with it is tested end to end.
+"""
+
+import copy
+import gc
+from collections import deque
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from dlmon.instrument.batch_plan import plan_of_arrays
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.fits import callback_class, watch_fits
+from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
+from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.single_batches import watch_single_batches
+from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase
+
+MS = 1_000_000
+
+
+class Callback:
+    """Keras's base class, as far as it matters."""
+
+    def __init__(self):
+        self._model = self.params = None
+
+    def set_model(self, model):
+        self._model = model
+
+    def set_params(self, params):
+        self.params = params
+
+    @property
+    def model(self):
+        raise AssertionError("the callback asked for the model while training")
+
+
+CALLBACK_LIST = """
+class CallbackList:
+    def __init__(self, callbacks=None, model=None, **params):
+        self.callbacks = list(callbacks or [])
+        self._model, self.params = model, params
+
+    def __getattr__(self, hook):
+        if not hook.startswith("on_"):
+            raise AttributeError(hook)
+
+        def call(*arguments, **named):
+            for callback in self.callbacks:
+                if hasattr(callback, hook):
+                    getattr(callback, hook)(*arguments, **named)
+
+        return call
+"""
+
+
+class Trainer:
+    """A model that trains as Keras does."""
+
+    name, built, stop_training, stop_evaluating = "net", True, False, False
+    steps_per_execution = 1
+
+    def __init__(self):
+        self.train_function = lambda data: None
+
+    def count_params(self):
+        return 19
+
+    def train_on_batch(self, x, y=None):
+        return {"loss": 0.5}
+
+
+class Emitter:
+    """Keeps what is sent."""
+
+    def __init__(self, queue):
+        self.send = self.batch_ended = self.abandon = queue.append
+
+    def close(self, wait_s):
+        """Nobody waits for it."""
+
+
+class EpochIterator:
+    def __init__(self, batches):
+        self.num_batches = batches
+
+
+class Keras:
+    """Keras's modules under watch, with a clock that only the script moves."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1_000 * MS
+        monkeypatch.setattr("time.monotonic_ns", lambda: self.now)
+        self.reporter = Reporter("somewhere")
+        self.queue = deque()
+        self.reporter.attach(Emitter(self.queue))
+        self.reporter.start = lambda *about: self.reporter.is_on
+        from dlmon.instrument import fit_watch
+
+        watch = fit_watch.FitWatch(self.reporter, clock=lambda: self.now)
+        monkeypatch.setattr("dlmon.instrument.fits.watch_of", lambda reporter: watch)
+        monkeypatch.setattr("dlmon.instrument.single_batches.watch_of", lambda reporter: watch)
+        self.running = watch.running
+        self.lists = ModuleType("keras.src.callbacks.callback_list")
+        self.lists.Callback = type("Callback", (Callback,), {"__module__": self.lists.__name__})
+        # What Keras's modules call is told from what a script's own loop calls.
+        exec(CALLBACK_LIST, vars(self.lists))
+        watch_fits(self.lists, self.reporter)
+        self.trainers = ModuleType("keras.src.backend.tensorflow.trainer")
+        body = {**vars(Trainer), "__module__": self.trainers.__name__}
+        self.trainers.TensorFlowTrainer = type("TensorFlowTrainer", (Trainer,), body)
+        watch_single_batches(self.trainers, self.reporter)
+        exec(FIT, vars(self.trainers))
+
+    def pass_time(self, ms):
+        self.now += ms * MS
+
+    def model(self):
+        return self.trainers.TensorFlowTrainer()
+
+    def fit(self, model, samples=25, callbacks=None, **how):
+        iterator = EpochIterator(-(-samples // 10))
+        plan = plan_of_arrays(10, iterator.num_batches, samples % 10 or None)
+        keep_data(iterator, PlannedData(iterator, plan))
+        made = self.lists.CallbackList
+        return self.trainers.fit(made, model, iterator, callbacks, self.pass_time, **how)
+
+    def evaluate(self, model, batches=3, callbacks=None):
+        iterator = EpochIterator(batches)
+        keep_data(iterator, PlannedData(iterator, plan_of_arrays(10, batches, 5)))
+        if callbacks is None:
+            callbacks = self.lists.CallbackList(model=model, steps=batches)
+        self.trainers.evaluate(callbacks, batches, self.pass_time)
+
+    def records(self):
+        collector = BatchCollector()
+        collector.take(self.queue, finish=True, now=self.now)
+        return list(collector.records(finish=True))
+
+    def of(self, *kinds):
+        return [record for record in self.records() if isinstance(record, kinds)]
+
+
+FIT = """
+def fit(made, model, iterator, callbacks, pass_time, epochs=2, initial_epoch=0, validate=None):
+    callbacks = made(callbacks, model=model, epochs=epochs, steps=iterator.num_batches)
+    callbacks.on_train_begin()
+    for epoch in range(initial_epoch, epochs):
+        callbacks.on_epoch_begin(epoch)
+        for batch in range(iterator.num_batches):
+            callbacks.on_train_batch_begin(batch)
+            pass_time(10)
+            callbacks.on_train_batch_end(batch, {"loss": 1.0})
+            if model.stop_training:
+                break
+        if validate is not None:
+            validate(callbacks)
+        callbacks.on_epoch_end(epoch, {"loss": 0.5})
+        if model.stop_training:
+            break
+    callbacks.on_train_end()
+
+def evaluate(callbacks, batches, pass_time):
+    callbacks.on_test_begin()
+    for batch in range(batches):
+        callbacks.on_test_batch_begin(batch)
+        pass_time(200)
+        callbacks.on_test_batch_end(batch)
+    callbacks.on_test_end({"loss": 0.25})
+"""
+
+
+@pytest.fixture
+def keras(monkeypatch):
+    return Keras(monkeypatch)
+
+
+class Hooks:
+    """A callback of the script's own."""
+
+    def __init__(self, **hooks):
+        self.__dict__.update(hooks)
+
+
+def counted(epochs):
+    return [(epoch.epoch, epoch.samples, epoch.steps, epoch.whole) for epoch in epochs]
+
+
+def test_a_fit_is_a_loop_of_epochs(keras):
+    keras.fit(keras.model(), epochs=5, initial_epoch=3)
+    records = keras.records()
+    (model,) = [record for record in records if isinstance(record, Model)]
+    assert (model.loop, model.first_epoch, model.epochs, model.steps_per_epoch) == (0, 0, 2, 3)
+    assert (model.parameters, model.network, model.backend) == (19, "net", "tensorflow")
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert counted(epochs) == [(0, 25, 3, True), (1, 25, 3, True)]
+    assert [epoch.metrics for epoch in epochs] == [{"loss": 0.5}] * 2
+    batches = [record for record in records if isinstance(record, Batches)]
+    assert [record.samples for record in batches] == [(10, 10, 5)] * 2
+    phases = [record.name for record in records if isinstance(record, Phase)]
+    assert phases == ["compiling", "training", "training", "outside training"]
+    assert keras.running == []
+
+
+def test_a_model_that_has_trained_is_not_compiled_again(keras):
+    model = keras.model()
+    keras.fit(model, epochs=1)
+    keras.fit(model, epochs=1)
+    keras.fit(keras.model(), epochs=1)
+    assert [phase.name for phase in keras.of(Phase)].count("compiling") == 2
+
+
+def test_a_persons_list_of_callbacks_stays_as_it_is(keras):
+    callbacks = [Hooks()]
+    made = keras.lists.CallbackList(callbacks, model=keras.model())
+    assert len(callbacks) == 1
+    assert len(made.callbacks) == 2
+    assert made.callbacks[1] is callbacks[0]
+
+
+def test_nothing_is_added_where_no_monitor_listens(keras):
+    keras.reporter.close()
+    assert keras.lists.CallbackList([], model=keras.model()).callbacks == []
+
+
+def test_a_callback_of_the_scripts_own_that_reports_is_the_only_one(keras):
+    one = callback_class(keras.lists.Callback, keras.reporter)()
+    one.set_model(keras.model())
+    made = keras.lists.CallbackList([Hooks(), one, copy.deepcopy(one)], model=one._model)
+    assert made.callbacks[0] is one
+    assert len(made.callbacks) == 2
+
+
+def test_loops_say_where_their_epochs_begin(keras):
+    for epochs in (1, 2, 1):
+        keras.fit(keras.model(), epochs=epochs)
+    assert [(m.loop, m.first_epoch, m.epochs) for m in keras.of(Model)] == [
+        (0, 0, 1),
+        (1, 1, 3),
+        (2, 3, 4),
+    ]
+
+
+def test_validation_belongs_to_its_epoch(keras):
+    model = keras.model()
+    keras.fit(model, validate=lambda callbacks: keras.evaluate(model, callbacks=callbacks))
+    records = keras.records()
+    assert [r.validation.steps for r in records if isinstance(r, Epoch)] == [3, 3]
+    assert not [record for record in records if isinstance(record, Evaluation)]
+    described = [record for record in records if isinstance(record, Model)][-1]
+    assert (described.validation_steps, described.validation_samples) == (3, 25)
+
+
+def test_an_evaluation_has_the_samples_of_its_data(keras):
+    keras.evaluate(keras.model())
+    (evaluation,) = keras.of(Evaluation)
+    assert (evaluation.samples, evaluation.steps, evaluation.whole) == (25, 3, True)
+    assert evaluation.metrics == {"loss": 0.25}
+
+
+def test_a_fit_that_an_exception_ended_lets_go(keras):
+    def fail(batch, logs=None):
+        if batch == 1:
+            raise KeyboardInterrupt
+
+    try:
+        keras.fit(keras.model(), callbacks=[Hooks(on_train_batch_end=fail)])
+    except KeyboardInterrupt as error:
+        # Its traceback holds the list of callbacks.
+        kept = error
+    assert len(keras.running) == 1
+    assert kept.__traceback__ is not None
+    keras.fit(keras.model(), epochs=1)
+    assert keras.running == []
+    assert counted(keras.of(Epoch)) == [(0, 20, 2, False), (1, 25, 3, True)]
+
+
+def test_a_fit_goes_with_its_list_of_callbacks(keras):
+    def fail(epoch, logs=None):
+        raise ValueError
+
+    gc.disable()
+    try:
+        try:
+            keras.fit(keras.model(), callbacks=[Hooks(on_epoch_end=fail)])
+        except ValueError:
+            pass
+        else:
+            pytest.fail("the script's error was lost")
+        assert keras.running == []
+        assert keras.reporter.take("torch")
+    finally:
+        gc.enable()
+
+
+def test_a_fit_between_the_epochs_of_another_is_a_loop_of_its_own(keras):
+    outer, inner = keras.model(), keras.model()
+
+    def nest(epoch, logs=None):
+        if epoch == 0:
+            keras.fit(inner, samples=7, epochs=1)
+
+    keras.fit(outer, callbacks=[Hooks(on_epoch_end=nest)])
+    records = keras.records()
+    loops = [(m.loop, m.first_epoch) for m in records if isinstance(m, Model)]
+    assert loops == [(0, 0), (1, 1), (2, 2)]
+    epochs = [record for record in records if isinstance(record, Epoch)]
+    assert [(epoch.samples, epoch.whole) for epoch in epochs] == [(25, True), (7, True), (25, True)]
+
+
+def test_what_runs_within_a_batch_takes_nothing_of_its_time(keras):
+    model = keras.model()
+
+    def nest(batch, logs=None):
+        if batch == 0:
+            keras.evaluate(model)
+            keras.fit(keras.model(), epochs=1)
+
+    keras.fit(model, epochs=1, callbacks=[Hooks(on_train_batch_end=nest)])
+    records = keras.records()
+    (epoch,) = [record for record in records if isinstance(record, Epoch)]
+    assert (epoch.samples, epoch.steps, epoch.whole) == (25, 3, True)
+    took = [dt for record in records if isinstance(record, Batches) for dt in record.dt_us]
+    assert took == [10_000] * 3
+    assert "a fit within a batch is not counted" in [
+        record.text for record in records if isinstance(record, Notice)
+    ]
+    phases = [record.name for record in records if isinstance(record, Phase)]
+    assert phases == ["compiling", "training", "evaluating", "training", "outside training"]
+
+
+def test_a_loop_of_the_scripts_own_has_steps(keras):
+    callbacks = keras.lists.CallbackList([], model=keras.model())
+    for epoch in range(2):
+        callbacks.on_epoch_begin(epoch)
+        for batch in range(4):
+            callbacks.on_train_batch_begin(batch)
+            keras.pass_time(10)
+            callbacks.on_train_batch_end(batch)
+        # An evaluation within it does not end it.
+        keras.evaluate(keras.model())
+        callbacks.on_epoch_end(epoch, {"loss": 0.5})
+    assert counted(keras.of(Epoch)) == [(0, None, 4, True), (1, None, 4, True)]
+
+
+def test_batches_that_are_trained_one_by_one_are_one_loop(keras):
+    model = keras.model()
+    for size in (7, 7, 9):
+        assert model.train_on_batch(SimpleNamespace(shape=(size, 4)), None) == {"loss": 0.5}
+        keras.pass_time(10)
+    keras.evaluate(model)
+    model.train_on_batch(x=SimpleNamespace(shape=(2,)))
+    keras.fit(model, epochs=1)
+    epochs = keras.of(Epoch)
+    assert counted(epochs) == [(0, 25, 4, False), (1, 25, 3, True)]
+
+
+def test_batches_one_by_one_end_when_something_else_trains(keras):
+    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    assert keras.reporter.take("torch")
+    assert keras.running == []
+    # What another counts is not counted twice.
+    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    keras.reporter.let_go("torch")
+    assert counted(keras.of(Epoch)) == [(0, 7, 1, False)]
+
+
+def test_a_batch_that_fails_is_not_counted(keras):
+    model = keras.model()
+    model.train_on_batch(SimpleNamespace(shape=(7,)))
+    with pytest.raises(TypeError):
+        model.train_on_batch()
+    keras.fit(model, epochs=1)
+    assert counted(keras.of(Epoch))[0] == (0, 7, 1, False)
+
+
+def test_an_error_of_ours_never_reaches_the_script(keras, monkeypatch):
+    model = keras.model()
+    monkeypatch.setattr("dlmon.instrument.fit_report.parameters_of", lambda model: {}["not there"])
+    keras.fit(model)
+    assert not keras.reporter.is_on
+    assert "stopped watching" in keras.of(Notice)[0].text
+
+
+def test_only_the_wait_after_the_batch_before_is_lost(keras):
+    """The host runs ahead: while the device computes, it waits for nothing that is missed."""
+    model, iterator = keras.model(), EpochIterator(3)
+    data = HandedData(iterator, None, clock=lambda: keras.now)
+    keep_data(iterator, data)
+    callbacks = keras.lists.CallbackList(model=model, epochs=1, steps=3)
+    batch = (SimpleNamespace(shape=(4,)),)
+
+    def fetch(ms):
+        begin = keras.now
+        keras.pass_time(ms)
+        data.note(batch, begin)
+
+    callbacks.on_train_begin()
+    callbacks.on_epoch_begin(0)
+    fetch(5)
+    fetch(30)
+    keras.pass_time(10)
+    callbacks.on_train_batch_end(0)
+    keras.pass_time(10)
+    callbacks.on_train_batch_end(1)
+    fetch(7)
+    keras.pass_time(1)
+    callbacks.on_train_batch_end(2)
+    callbacks.on_epoch_end(0)
+    callbacks.on_train_end()
+    (batches,) = keras.of(Batches)
+    # All of the first, nothing of the second, which came while the device computed, and the third.
+    assert batches.wait_us == 5_000 + 0 + 7_000
+    assert batches.samples == 4
+
+
+def test_modules_of_keras_are_watched_once(keras):
+    before = keras.lists.CallbackList.__init__
+    watch_fits(keras.lists, keras.reporter)
+    assert keras.lists.CallbackList.__init__ is before

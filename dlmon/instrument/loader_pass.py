@@ -52,8 +52,8 @@ class Pass:
         "held",
         "idle",
         "in_hand",
+        "last_active",
         "last_end",
-        "last_step",
         "late",
         "loader",
         "metrics",
@@ -61,6 +61,7 @@ class Pass:
         "number",
         "opened",
         "optimizer",
+        "phase",
         "size",
         "sizes",
         "source",
@@ -88,6 +89,7 @@ class Pass:
         self.fetched_after = 0
         self.with_gradients = True
         self.epoch = 0
+        self.phase = ""
         self.held: list[MeasuredBatch | Interruption] | None = []
         self.clipped = False
         self.metrics: dict[str, float | None] = {}
@@ -102,7 +104,7 @@ class Pass:
         self.updates = self.updates_in_all = self.given = self.stepped = self.late = 0
         self.most = 1
         self.foreign: deque[int] = deque()
-        self.first_end = self.last_end = self.last_step = created
+        self.first_end = self.last_end = self.last_active = created
 
     @property
     def has_all(self) -> bool:

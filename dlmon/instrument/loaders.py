@@ -7,7 +7,7 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -40,6 +40,16 @@ class Loader:
     may_vary: bool = False
     inferred: str | None = None
     why: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def limited(self, steps: int) -> Loader:
+        """Return what a pass of so many batches is; a whole one if there are no more."""
+        if self.steps is not None and self.steps <= steps:
+            return self
+        samples = self.samples
+        if samples is not None and self.batch_size is not None:
+            samples = min(samples, steps * self.batch_size)
+        why = {name: reason for name, reason in self.why.items() if name != "steps_per_epoch"}
+        return replace(self, samples=samples, steps=steps, why=why)
 
 
 def describe(loader: Any) -> Loader:

@@ -46,6 +46,8 @@ class PassReports:
         self._reporter = reporter
         self._version, self._clock = version, clock
         self._asked: dict[str, Any] = {}
+        self.phase = "validating"
+        """What passes without a step are."""
         self.forget()
 
     def forget(self) -> None:
@@ -116,7 +118,7 @@ class PassReports:
         (read, ended), self._undecided = self._undecided, None
         assert read.thread is not None
         if self._claim(read.thread):
-            self._reporter.enter("validating", read.begin)
+            self._reporter.enter(read.phase, read.begin)
             self._report_validation(read, ended)
             self._release(read.thread)
 
@@ -178,7 +180,7 @@ class PassReports:
             self.drop(read)
             return
         read.state = VALIDATING
-        self._reporter.enter("validating", read.begin)
+        self._reporter.enter(read.phase, read.begin)
 
     def train(self, read: Pass) -> None:
         """Begin an epoch with a pass, and send what was held back of it."""
@@ -219,6 +221,7 @@ class PassReports:
                 **loader.why,
             }
             asked, self._asked = self._asked, {}
+            why |= asked.pop("why", {})
             known = {
                 "batch_size": loader.batch_size,
                 "samples_per_epoch": loader.samples,
@@ -269,7 +272,7 @@ class PassReports:
         """
         read.waits = False
         while read.foreign:
-            read.last_step = read.foreign.popleft()
+            read.last_active = read.foreign.popleft()
             read.updates += 1
             read.updates_in_all += 1
         assert read.thread is not None
@@ -323,13 +326,13 @@ class PassReports:
             if read.state != TRAINING and inner.updates_in_all:
                 read.updates += inner.updates_in_all
                 read.updates_in_all += inner.updates_in_all
-                read.last_step = inner.last_step
+                read.last_active = inner.last_active
                 self.train(read)
 
     def _finish(self, read: Pass, now: int, whole: bool, end: int | None) -> None:
         state = read.state
         if read.in_hand and read.updates:
-            self.end_batch(read, max(read.last_step, read.asked))
+            self.end_batch(read, max(read.last_active, read.asked))
         elif read.in_hand and (whole or state != TRAINING):
             self.end_batch(read, now)
         read.state = OVER
@@ -359,11 +362,12 @@ class PassReports:
                 return
             if not self._claim(read.thread):
                 return
-            self._reporter.enter("validating", read.begin)
+            self._reporter.enter(read.phase, read.begin)
         if not stack:
             self._report_validation(read, now)
             return
         self._send(stack[-1], Interruption(read.begin, now))
+        stack[-1].last_active = now
         if stack[-1].state == TRAINING:
             self._reporter.enter("training", now)
         else:
@@ -371,8 +375,8 @@ class PassReports:
 
     def _report_validation(self, read: Pass, end: int) -> None:
         """Report a pass as the validation of the epoch before it, if it is the first one since."""
-        if self._unvalidated is not None and read.number:
+        if self._unvalidated is not None and read.number and read.phase == "validating":
             steps = Validation(read.begin, read.first_end, read.last_end, end, read.number)
             self._reporter.send(EpochChanged(self._unvalidated.epoch, validation=steps))
-        self._unvalidated = None
+            self._unvalidated = None
         self._reporter.send(Pause(end, SCRIPT_PHASE))

@@ -72,6 +72,7 @@ class Passes:
         self._clock = clock
         self._local = threading.local()
         self._events = 0
+        self._limit: int | None = None
         # Of a script that drops an iterator, Python may say so in the middle of a hook.
         self._busy = False
         self._dropped: deque[Pass] = deque()
@@ -176,7 +177,7 @@ class Passes:
         stack = thread.stack
         if stack:
             top = stack[-1]
-            top.last_step = self._clock()
+            top.last_active = self._clock()
             top.updates += 1
             top.updates_in_all += 1
             if top.state != TRAINING:
@@ -191,11 +192,21 @@ class Passes:
 
     # What knows more than the loader's clock does.
 
+    def limit(self, steps: int | None) -> None:
+        """Say how many batches the pass that begins will have, where its loader has more."""
+        self._limit = steps
+
     def validates(self) -> None:
         """Say that the pass that was begun last validates, though gradients are on."""
         stack = self.thread().stack
         if stack and stack[-1].state == HELD and not stack[-1].updates_in_all:
             self.reports.validate(stack[-1])
+
+    def validated(self) -> None:
+        """Say that validation is over, whether its loader was asked to the end or not."""
+        stack = self.thread().stack
+        if stack and stack[-1].state == VALIDATING:
+            self.reports.abandon(stack[-1])
 
     # Where a pass belongs.
 
@@ -243,10 +254,12 @@ class Passes:
         assert thread is not None
         stack = thread.stack
         is_direct = read.created_after == self._events and read.state == NEW
-        if stack and stack[-1].last_step > read.created:
+        if stack and stack[-1].last_active > read.created:
             is_direct = False
         read.begin, read.opened = (read.created if is_direct else now), now
-        read.with_gradients = with_gradients
+        read.with_gradients, read.phase = with_gradients, self.reports.phase
+        if with_gradients and self._limit is not None:
+            read.loader, self._limit = read.loader.limited(self._limit), None
         read.state, read.held = HELD, []
         read.number = read.idle = read.updates = read.updates_in_all = 0
         if not stack:
@@ -281,7 +294,7 @@ class Passes:
             top.given += 1
             below.updates += 1
             below.updates_in_all += 1
-            below.last_step = top.last_step
+            below.last_active = top.last_active
 
     def _step_without_loader(self, thread: Thread, optimizer: Any) -> None:
         """Take a step outside of any pass as the beginning of a batch, if it is the first's."""

@@ -16,6 +16,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
+from dlmon.instrument.around import hide_this_frame
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
 from dlmon.instrument.loaders import describe, leading_size
 from dlmon.instrument.passes import Passes
@@ -101,7 +102,7 @@ def _opening(
         try:
             iterator = following(self)
         except BaseException as error:
-            _hide_this_frame(error)
+            hide_this_frame(error)
             raise
         finally:
             thread.inside = False
@@ -153,7 +154,7 @@ def _fetching(
             raise
         except BaseException as error:
             thread.inside = False
-            _hide_this_frame(error)
+            hide_this_frame(error)
             raise
         thread.inside = False
         try:
@@ -202,7 +203,7 @@ def _handing_on(
                         exhausted(read)
                     return
                 except BaseException as error:
-                    _hide_this_frame(error)
+                    hide_this_frame(error)
                     raise
                 finally:
                     thread.inside = inside
@@ -217,10 +218,12 @@ def _handing_on(
     return __iter__
 
 
-def _hide_this_frame(error: BaseException) -> None:
-    """Let what a script prints of its own error be the same as without us."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
+def parameters_of(network: Any) -> int | None:
+    """Return how many weights and biases a network has, once they have a size."""
+    try:
+        return sum(int(parameter.numel()) for parameter in network.parameters())
+    except (ValueError, RuntimeError):
+        return None
 
 
 def _has_gradients() -> bool:

@@ -1,0 +1,73 @@
+"""Add what a Lightning trainer knows to what the loader's clock shows.
+
+Its callbacks are called by one function, which is watched; none is added to them, so checkpoints,
+and what a script finds in `trainer.callbacks`, stay as they are.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.around import after
+from dlmon.instrument.pytorch import parameters_of, passes_of
+from dlmon.instrument.reporter import Reporter, guarded
+
+PHASES = {
+    "on_validation_start": "validating",
+    "on_test_start": "evaluating",
+    "on_predict_start": "predicting",
+}
+"""What passes without gradients are from each of Lightning's events on."""
+ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
+
+
+def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
+    """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
+    if not reporter.is_on:
+        return
+    passes = passes_of(reporter)
+
+    @guarded(reporter)
+    def called(trainer: Any, event: str, *arguments: Any, **named: Any) -> None:
+        if event in PHASES:
+            passes.reports.phase = PHASES[event]
+        elif event in ENDS:
+            passes.validated()
+            passes.reports.phase = "validating"
+        elif event == "on_train_start":
+            passes.reports.expect(
+                epochs=_epochs(trainer),
+                why={"epochs": f"it was asked for {trainer.max_steps} steps"},
+                network=type(trainer.lightning_module).__name__,
+                parameters=parameters_of(trainer.lightning_module),
+            )
+        elif event == "on_train_epoch_start":
+            passes.reports.add_metrics(_metrics(trainer))
+            steps = trainer.num_training_batches
+            passes.limit(steps if isinstance(steps, int) else None)
+        elif event == "on_train_end":
+            passes.reports.add_metrics(_metrics(trainer))
+
+    call: Any = module
+    call._call_callback_hooks = after(called, call._call_callback_hooks)
+
+
+def _epochs(trainer: Any) -> int | None:
+    """Return how many epochs are to come; those of a checkpoint are over."""
+    asked = trainer.max_epochs
+    return None if asked is None or asked < 0 else max(0, asked - trainer.current_epoch)
+
+
+def _metrics(trainer: Any) -> dict[str, Any]:
+    """Return the metrics that Lightning has computed; to ask it for them would compute more."""
+    connector = getattr(trainer, "_logger_connector", None)
+    metrics = dict(getattr(connector, "_callback_metrics", {}))
+    for name in list(metrics):
+        # Those of the last batch; and again those of the epoch.
+        base = name.removesuffix("_step").removesuffix("_epoch")
+        if base != name and base in metrics:
+            del metrics[name]
+    return metrics

@@ -1,0 +1,57 @@
+"""Add what a Trainer of transformers knows to what the loader's clock shows.
+
+Its callbacks are called by one function, which is watched; none is added to them.
+
+Runs in the trained interpreter: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from dlmon.instrument.around import after
+from dlmon.instrument.pytorch import parameters_of, passes_of
+from dlmon.instrument.reporter import Reporter, guarded
+
+# What it logs beside metrics: where it is, and how fast it was.
+NO_METRICS = ("epoch", "_runtime", "_per_second", "_preparation_time", "total_flos")
+# An epoch's number when its end is only known in steps.
+MANY = 1_000_000
+
+
+def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
+    """Watch Trainers; `module` is transformers.trainer_callback."""
+    if not reporter.is_on:
+        return
+    passes = passes_of(reporter)
+
+    @guarded(reporter)
+    def called(
+        handler: Any, event: str, arguments: Any, state: Any, control: Any, **named: Any
+    ) -> None:
+        if event == "on_prediction_step":
+            passes.validates()
+        elif event == "on_log":
+            passes.reports.add_metrics(_metrics(named.get("logs") or {}))
+        elif event == "on_train_begin":
+            asked = state.num_train_epochs
+            passes.reports.expect(
+                epochs=asked if isinstance(asked, int) and asked < MANY else None,
+                why={"epochs": f"it was asked for {state.max_steps} steps"},
+                network=type(handler.model).__name__,
+                parameters=parameters_of(handler.model),
+            )
+
+    kind: Any = module.CallbackHandler
+    kind.call_event = after(called, kind.call_event)
+
+
+def _metrics(logs: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in logs.items()
+        if isinstance(value, (int, float))
+        and not name.endswith(NO_METRICS)
+        and not name.startswith("train_")
+    }

@@ -1,0 +1,37 @@
+"""Data-parallel training over gloo, started by torchrun."""
+
+import json
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(101, 4), torch.randn(101, 1))
+sampler = DistributedSampler(data)
+loader = DataLoader(data, batch_size=8, sampler=sampler)
+model = DistributedDataParallel(nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+samples = steps = 0
+losses = []
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    for a, b in loader:
+        optimizer.zero_grad()
+        error = ((model(a) - b) ** 2).mean()
+        error.backward()
+        optimizer.step()
+        samples, steps = samples + len(a), steps + 1
+        losses.append(error.item())
+counts = {"samples": samples, "steps": steps, "updates": steps, "epochs": 2}
+# In one write, so that the lines of two processes can't mix.
+line = json.dumps({"rank": dist.get_rank(), "losses": losses, "pid": os.getpid(), **counts})
+sys.stdout.write(line + "\n")
+sys.stdout.flush()
+dist.destroy_process_group()

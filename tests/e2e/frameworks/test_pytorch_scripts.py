@@ -1,0 +1,233 @@
+"""Scripts that count for themselves: the records say the same, and they print what they print."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dlmon.records import Batches, Epoch, Model, Notice
+
+
+def check(ran):
+    """Compare what a script that succeeded printed and counted with what was recorded of it."""
+    assert ran.alone.returncode == 0, ran.alone.stderr
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    assert ran.watched.stdout == ran.alone.stdout
+    counted = json.loads(ran.watched.stdout.splitlines()[0])
+    compare(ran.process, counted)
+    return ran.process
+
+
+def compare(process, counted):
+    assert process.of(Notice) == []
+    assert process.steps == counted["steps"]
+    assert process.samples == counted["samples"]
+    epochs = process.epochs
+    assert len(epochs) == counted["epochs"]
+    if epochs:
+        assert sum(epoch.samples for epoch in epochs) == counted["samples"]
+        assert sum(epoch.steps for epoch in epochs) == counted["steps"]
+        assert sum(epoch.updates for epoch in epochs) == counted["updates"]
+    else:
+        assert process.updates == counted["updates"]
+    for batches in process.of(Batches):
+        assert min(batches.dt_us) >= 0
+        assert batches.wait_us is None or batches.wait_us <= sum(batches.dt_us)
+
+
+@pytest.mark.parametrize(
+    "workers", [("0", ""), ("2", ""), ("2", "persistent")], ids=lambda value: "-".join(value)
+)
+def test_a_loop_with_validation(run, workers):
+    ran = run("plain.py", *workers)
+    process = check(ran)
+    assert process.updates == process.steps
+    assert all(epoch.whole for epoch in process.epochs)
+    assert [epoch.validation.steps for epoch in process.epochs] == [3, 3, 3]
+    assert process.phases.count("validating") == 3
+    [model] = process.of(Model)
+    assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (16, 203, 13)
+    assert (model.loop, model.first_epoch, model.inferred) == (0, 0, None)
+    assert process.trainer.framework == "torch"
+    assert ran.watched.stderr == ran.alone.stderr
+
+
+def test_gradient_accumulation(run):
+    process = check(run("accumulation.py"))
+    # The step for what was left over comes after the last batch.
+    assert process.updates == 3 * 3
+    assert [epoch.updates for epoch in process.epochs] == [4, 4, 4]
+
+
+def test_two_optimisers(run):
+    process = check(run("gan.py"))
+    assert process.updates == 2 * process.steps
+    [model] = process.of(Model)
+    assert (model.samples_per_epoch, model.steps_per_epoch) == (120, 6)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_data_set_without_length(run, workers):
+    process = check(run("iterable.py", workers))
+    [model] = process.of(Model)
+    assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (8, None, None)
+    assert {"samples_per_epoch", "steps_per_epoch"} <= set(model.why)
+
+
+def test_a_compiled_model_and_a_compiled_step(run):
+    ran = run("compiled.py")
+    check(ran)
+    alone, watched = (output.stderr.count("Warning") for output in (ran.alone, ran.watched))
+    assert alone == watched
+
+
+def test_a_loop_without_a_loader(run):
+    process = check(run("without_loader.py"))
+    [model] = process.of(Model)
+    assert (model.batch_size, model.samples_per_epoch) == (None, None)
+    assert {"batch_size", "samples_per_epoch", "epochs"} <= set(model.why)
+    assert process.phases.count("validating") == 2
+
+
+@pytest.mark.parametrize("gradients", ["around", "within"])
+def test_validation_within_an_epoch(run, gradients):
+    process = check(run("nested.py", gradients))
+    assert process.phases.count("validating") == 4
+    # Each of the four takes 0.4 s.
+    assert sum(sum(batches.dt_us) for batches in process.of(Batches)) < 1_600_000
+
+
+def test_loaders_side_by_side_and_loops_that_are_left(run):
+    process = check(run("zipped.py"))
+    assert [epoch.samples for epoch in process.epochs[1:3]] == [90, 90]
+    assert [epoch.whole for epoch in process.epochs] == [False, True, True, False, False]
+
+
+def test_steps_that_a_gradient_scaler_leaves_out(run):
+    process = check(run("scaled.py"))
+    assert [epoch.updates for epoch in process.epochs] == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("script", "module"),
+    [
+        ("data_parallel.py", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")),
+        ("spawned.py", ()),
+    ],
+)
+def test_two_processes(run, script, module):
+    ran = run(script, module=module)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    alone, watched = (
+        {line["rank"]: line for line in map(json.loads, output.stdout.splitlines())}
+        for output in (ran.alone, ran.watched)
+    )
+    assert {rank: line["losses"] for rank, line in alone.items()} == {
+        rank: line["losses"] for rank, line in watched.items()
+    }
+    processes = {process.trainer.pid: process for process in ran.reported}
+    assert set(processes) == {line["pid"] for line in watched.values()}
+    for rank, line in watched.items():
+        process = processes[line["pid"]]
+        compare(process, line)
+        if module:
+            assert (process.trainer.rank, process.trainer.world_size) == (rank, 2)
+
+
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_epochs": 3},
+        {"max_epochs": 2, "accumulate_grad_batches": 4, "val_check_interval": 5},
+        {"max_epochs": 2, "limit_train_batches": 7},
+        {"max_epochs": 2, "stream": True},
+    ],
+    ids=["whole", "accumulates", "limited", "stream"],
+)
+def test_lightning(run, package, options):
+    process = check(run("lightning_fit.py", package, json.dumps(options)))
+    [model] = process.of(Model)
+    assert (model.epochs, model.network, model.parameters) == (options["max_epochs"], "Module", 9)
+    expected = None if "stream" in options else options.get("limit_train_batches", 13)
+    assert model.steps_per_epoch == expected
+    within = "val_check_interval" in options
+    for epoch in process.epochs:
+        assert epoch.whole
+        assert {"loss", "val_loss"} == set(epoch.metrics)
+        assert (epoch.validation is None) == within
+        assert within or epoch.validation.steps == 4
+    # Before training, and after each epoch, or twice within it.
+    assert process.phases.count("validating") == 1 + (4 if within else len(process.epochs))
+    # That of the sanity check, and that of the test.
+    assert process.phases[0] == "validating"
+    assert process.phases[-1] == "evaluating"
+
+
+def test_lightnings_losses_are_those_of_its_callbacks(run):
+    ran = run("lightning_fit.py", "lightning.pytorch", '{"max_epochs": 3}')
+    losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
+    assert [epoch.metrics["loss"] for epoch in ran.process.epochs] == losses
+
+
+def test_lightning_that_is_asked_for_steps(run):
+    process = check(run("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
+    [model] = process.of(Model)
+    assert model.epochs is None
+    assert model.why["epochs"] == "it was asked for 20 steps"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_train_epochs": 2, "eval_strategy": "epoch"},
+        {
+            "max_steps": 7,
+            "gradient_accumulation_steps": 3,
+            "eval_strategy": "steps",
+            "eval_steps": 2,
+        },
+    ],
+    ids=["epochs", "steps"],
+)
+def test_transformers(run, options):
+    # It logs how long it took, so the losses are what can be compared.
+    ran = run("transformers_trainer.py", json.dumps(options))
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    counts, *losses = ran.watched.stdout.splitlines()[-3:]
+    assert losses == ran.alone.stdout.splitlines()[-2:]
+    process = ran.process
+    compare(process, json.loads(counts))
+    [model] = process.of(Model)
+    assert (model.epochs, model.network, model.parameters) == (2, "Model", 27)
+    validations = process.phases.count("validating")
+    assert validations == (2 if "num_train_epochs" in options else 4)
+    assert all("eval_loss" in epoch.metrics for epoch in process.epochs)
+    assert "loss" in process.epochs[0].metrics
+
+
+@pytest.mark.parametrize("how", ["sharded", "dispatched"])
+def test_accelerate(run, how):
+    process = check(run("accelerated.py", how))
+    assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
+    # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
+    assert process.updates == 3 * 4
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_script_that_raises_prints_what_it_prints_alone(run, workers):
+    ran = run("raises.py", workers)
+    assert ran.watched.returncode == ran.alone.returncode == 1
+    assert ran.watched.stdout == ran.alone.stdout == "step\n" * 2
+    assert ran.watched.stderr == ran.alone.stderr
+    [epoch] = ran.process.epochs
+    assert (epoch.steps, epoch.whole) == (2, False)
+
+
+def test_what_else_a_script_does_with_loaders(run):
+    ran = run("peculiar.py")
+    assert (ran.watched.returncode, ran.watched.stderr) == (3, "")
+    assert ran.watched.stdout == ran.alone.stdout
+    compare(ran.process, json.loads(ran.watched.stdout.splitlines()[0]))
+    assert len(ran.process.of(Epoch)) >= 1

@@ -30,6 +30,7 @@ class Loader:
         samples: of a whole pass.
         steps: batches of a whole pass.
         may_vary: any batch may be short, not only the last one.
+        workers: processes that load its data, beside the script's own.
         inferred: how the samples of a batch are found, where the loader does not say them.
         why: reasons of what is None, by the names of `Model`.
     """
@@ -38,6 +39,7 @@ class Loader:
     samples: int | None = None
     steps: int | None = None
     may_vary: bool = False
+    workers: int | None = None
     inferred: str | None = None
     why: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -60,6 +62,7 @@ def describe(loader: Any) -> Loader:
     is_plain = type(batches).__module__ == "torch.utils.data.sampler"
     if batch_size is None and is_plain:
         batch_size, drop_last = batches.batch_size, bool(batches.drop_last)
+    workers = getattr(loader, "num_workers", None)
     is_iterated = getattr(loader, "_dataset_kind", 0) == _OF_A_DATASET
     steps: int | None
     samples: int | None = None
@@ -86,6 +89,7 @@ def describe(loader: Any) -> Loader:
         samples=samples,
         steps=steps,
         may_vary=is_iterated,
+        workers=workers if isinstance(workers, int) else None,
         inferred=None if batch_size is not None else "the first size of each batch's first array",
         why={name: reason for name, reason in reasons.items() if reason is not None},
     )

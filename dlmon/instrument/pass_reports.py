@@ -226,6 +226,7 @@ class PassReports:
                 "batch_size": loader.batch_size,
                 "samples_per_epoch": loader.samples,
                 "steps_per_epoch": loader.steps,
+                "workers": loader.workers,
                 "inferred": loader.inferred,
                 **asked,
             }

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fakes.listener import Listener, Reported
 
+from dlmon.launch.bundle import script_folder
+
 VARIABLE = "DLMON_TEST_FRAMEWORKS"
 SCRIPTS = Path(__file__).parent / "scripts"
-ROOT = Path(__file__).parents[3]
-HOOKS = ROOT / "tests/fakes/hooks"
 TIMEOUT_S = 240.0
 
 
@@ -39,7 +39,7 @@ class Ran:
 
 
 @pytest.fixture
-def run(interpreter, tmp_path):
+def run(interpreter, tmp_path, tmp_path_factory):
     """Return a function that runs a script alone and watched, and returns both."""
 
     def begin(script, *arguments, module=(), environment=None):
@@ -57,7 +57,8 @@ def run(interpreter, tmp_path):
             watching = {
                 **clean,
                 **listener.environment(),
-                "PYTHONPATH": os.pathsep.join((str(HOOKS), str(ROOT))),
+                # As `dlmon exec` enters a script's Python.
+                "PYTHONPATH": str(script_folder(tmp_path_factory.mktemp("entry")) / "entry"),
                 "OMP_NUM_THREADS": "1",
             }
             watching.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -49,6 +49,7 @@ def test_a_loop_with_validation(run, workers):
     [model] = process.of(Model)
     assert (model.batch_size, model.samples_per_epoch, model.steps_per_epoch) == (16, 203, 13)
     assert (model.loop, model.first_epoch, model.inferred) == (0, 0, None)
+    assert model.workers == int(workers[0])
     assert process.trainer.framework == "torch"
     assert ran.watched.stderr == ran.alone.stderr
 
@@ -135,16 +136,20 @@ def test_two_processes(run, script, module):
             assert (process.trainer.rank, process.trainer.world_size) == (rank, 2)
 
 
-@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 @pytest.mark.parametrize(
-    "options",
+    ("package", "options"),
     [
-        {"max_epochs": 3},
-        {"max_epochs": 2, "accumulate_grad_batches": 4, "val_check_interval": 5},
-        {"max_epochs": 2, "limit_train_batches": 7},
-        {"max_epochs": 2, "stream": True},
+        ("lightning.pytorch", {"max_epochs": 3}),
+        # The same under its older name: the path is one, so one case shows that it is watched.
+        ("pytorch_lightning", {"max_epochs": 3}),
+        (
+            "lightning.pytorch",
+            {"max_epochs": 2, "accumulate_grad_batches": 4, "val_check_interval": 5},
+        ),
+        ("lightning.pytorch", {"max_epochs": 2, "limit_train_batches": 7}),
+        ("lightning.pytorch", {"max_epochs": 2, "stream": True}),
     ],
-    ids=["whole", "accumulates", "limited", "stream"],
+    ids=["whole", "older-name", "accumulates", "limited", "stream"],
 )
 def test_lightning(run, package, options):
     process = check(run("lightning_fit.py", package, json.dumps(options)))

@@ -40,7 +40,7 @@ COMMON = [
 ]
 ON_TENSORFLOW = ["several_steps_at_once", "datasets", "datasets_of_unknown_length"]
 # Each case begins with the same random numbers, so the others need not run as well.
-ALONE = ["arrays", "dataset_with_workers", "generator", "one_by_one", "one_within_the_other"]
+ALONE = ["arrays", "dataset_in_python", "generator", "one_by_one", "one_within_the_other"]
 FLAVOURS = {
     "tensorflow": [*COMMON, *ON_TENSORFLOW],
     "tf_keras": [*COMMON, *ON_TENSORFLOW],

@@ -1,6 +1,6 @@
-"""Cost of a batch in dlmon's Keras callbacks, on top of a callback that does nothing.
+"""Cost of a batch in dlmon's hooks, on top of hooks that do nothing: Keras's, then PyTorch's.
 
-Measured: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
+Measured of Keras: the time of `on_train_batch_begin` plus `on_train_batch_end`, called
 by Keras's own CallbackList as `fit` does, and of the end-of-batch hook called
 directly; once with dlmon's callback, whose emitter feeds a pipe that another
 process drains, and once with an empty callback. Blocks of both sides alternate,
@@ -15,11 +15,16 @@ Torch; there, what notes a batch as it is handed on counts too.
 
 As context: the CPU time of the whole emitter (training thread and side thread)
 for a batch, at a rate that a real training run could have.
+
+Measured of PyTorch: fetching a batch and stepping, with a loader whose batches are there and an
+optimiser that does nothing, so that little but the hooks takes time; in the same way, with dlmon's
+hooks and with hooks that do nothing. What can't be imported here is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import itertools
 import os
 import random
@@ -31,12 +36,13 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
+import emit_torch
 import harness
 from estimate import estimate_median, spread, verdict
 
 from dlmon.instrument.emitter import FLUSH_S, Emitter
 
-BAR_US = 2.0
+BAR_US, TORCH_BAR_US = 2.0, 5.0
 BATCHES_AN_EPOCH = 1_000_000
 PACED_RATE, PACED_S = 1000, 2.0
 # Empties a pipe, and goes when nobody holds its other end any more.
@@ -50,6 +56,45 @@ Block = Callable[[int], float]
 def main() -> None:
     arguments = _arguments()
     pairs = 30 if arguments.quick else arguments.pairs
+    left_out = [
+        f"{what} is left out: it is not installed for this Python"
+        for what, measure in (
+            ("Keras on TensorFlow", _measure_keras),
+            ("PyTorch", _measure_torch),
+        )
+        if not measure(arguments, pairs)
+    ]
+    for sentence in left_out:
+        print(sentence)
+    if len(left_out) == 2:
+        raise harness.CannotRun("neither Keras on TensorFlow nor PyTorch is installed")
+
+
+def _measure_torch(arguments: argparse.Namespace, pairs: int) -> bool:
+    if not _has("torch"):
+        return False
+    with emit_torch.sides(time.perf_counter_ns) as (dlmon, empty):
+        _compare("loader and optimiser", dlmon, empty, TORCH_BAR_US, pairs, arguments)
+    return True
+
+
+def _has(*packages: str) -> bool:
+    return all(importlib.util.find_spec(package) is not None for package in packages)
+
+
+def _compare(
+    what: str, dlmon: Block, empty: Block, bar: float, pairs: int, arguments: argparse.Namespace
+) -> None:
+    dlmon_us, empty_us = _alternate(dlmon, empty, pairs, arguments)
+    differences = [one - other for one, other in zip(dlmon_us, empty_us, strict=True)]
+    print(f"{what + ': dlmon':<44} {spread(dlmon_us)} µs a batch")
+    print(f"{what + ': empty hooks':<44} {spread(empty_us)} µs a batch")
+    print(verdict(f"{what}: difference", estimate_median(differences), bar, "µs"))
+
+
+def _measure_keras(arguments: argparse.Namespace, pairs: int) -> bool:
+    if not _has("keras", "tensorflow"):
+        return False
     paced_pairs = 1 if arguments.quick else arguments.paced_pairs
     os.environ["KERAS_BACKEND"] = "tensorflow"
     # Not the warnings of a TensorFlow without a GPU.
@@ -68,11 +113,7 @@ def main() -> None:
         yield "a script's batches in Python", *_script_blocks(model, emitter, handed=True)
 
     for what, dlmon_block, empty_block in compared():
-        dlmon_us, empty_us = _alternate(dlmon_block, empty_block, pairs, arguments)
-        differences = [one - other for one, other in zip(dlmon_us, empty_us, strict=True)]
-        print(f"{what + ': dlmon':<44} {spread(dlmon_us)} µs a batch")
-        print(f"{what + ': empty callback':<44} {spread(empty_us)} µs a batch")
-        print(verdict(f"{what}: difference", estimate_median(differences), BAR_US, "µs"))
+        _compare(what, dlmon_block, empty_block, BAR_US, pairs, arguments)
     dlmon, empty = _callbacks(model, emitter)
     ours = itertools.count()
     paced_us = [
@@ -83,6 +124,7 @@ def main() -> None:
     print(f"{what:<44} {spread(paced_us)} µs a batch, {share_pct:.2f} % of a core (context)")
     emitter.close()
     reader.wait()
+    return True
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
+
+from dlmon.instrument.reporter import Reporter, guarded
+
+Watch = Callable[[ModuleType, Reporter], None]
 
 
 def hide_this_frame(error: BaseException) -> None:
@@ -32,3 +37,14 @@ def after(hook: Callable[..., None], following: Callable[..., Any]) -> Callable[
             raise
 
     return both
+
+
+def where_a_monitor_listens(watch: Watch) -> Watch:
+    """Return what watches a module only for a monitor, and gives up where it is not as expected."""
+
+    @wraps(watch)
+    def begin(module: ModuleType, reporter: Reporter) -> None:
+        if reporter.is_on:
+            guarded(reporter)(watch)(module, reporter)
+
+    return begin

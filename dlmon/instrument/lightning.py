@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import after
+from dlmon.instrument.around import after, where_a_monitor_listens
 from dlmon.instrument.pytorch import parameters_of, passes_of
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -24,10 +24,9 @@ PHASES = {
 ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
 
 
+@where_a_monitor_listens
 def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
     """Watch trainers; `module` is lightning.pytorch.trainer.call, or pytorch_lightning's."""
-    if not reporter.is_on:
-        return
     passes = passes_of(reporter)
 
     @guarded(reporter)

@@ -145,6 +145,11 @@ class Sizes:
 def leading_size(batch: Any) -> int | None:
     """Return the first size of the first array in a batch, whatever it is nested in."""
     try:
+        kind = type(batch)
+        first = batch[0] if (kind is list or kind is tuple) and batch else batch
+        if hasattr(type(first), "__array__") and first.shape:
+            # As nearly always.
+            return int(first.shape[0])
         return _first_size(batch, DEPTH)
     except Exception:  # noqa: BLE001 - what can't be looked at has no size
         return None

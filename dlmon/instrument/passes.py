@@ -105,36 +105,46 @@ class Passes:
 
     def fetch(self, read: Pass, with_gradients: bool = True) -> None:
         """Note that a pass is asked for its next batch."""
+        thread = read.thread
+        if thread is not None and thread.stepping:
+            # A step that raised, and whose optimiser was given up.
+            thread.stepping.clear()
+        if thread is not None and read.state == TRAINING and thread.stack[-1] is read:
+            # As nearly always.
+            now = read.asked = self._clock()
+            if read.in_hand:
+                self.reports.end_batch(read, now)
+            self._events = read.fetched_after = self._events + 1
+            return
         self._busy = True
         now = read.asked = self._clock()
-        if read.thread is None:
+        if thread is None:
             self._first_fetch(read, now, with_gradients)
         elif read.state == BESIDE:
-            if not read.thread.stack:
+            if not thread.stack:
                 self._begin(read, now, with_gradients)
         elif read.state != OVER:
-            if read.thread.stack[-1] is not read:
+            if thread.stack[-1] is not read:
                 self.reports.leave_inner(read, now)
             if read.in_hand:
                 self.reports.end_batch(read, now)
             if read.state == HELD:
                 self._look_again(read)
-        self._events += 1
-        read.fetched_after = self._events
+        self._events = read.fetched_after = self._events + 1
         self._done()
 
     def fetched(self, read: Pass, leading: int | None) -> None:
         """Note that it came; `leading` is the first size of its first array."""
-        now = self._clock()
+        wait_ns = self._clock() - read.asked
         if read.state == BESIDE:
             stack = read.thread.stack if read.thread is not None else []
             if stack:
-                stack[-1].wait_ns += now - read.asked
+                stack[-1].wait_ns += wait_ns
         elif read.state != OVER:
             read.in_hand = True
+            read.wait_ns = wait_ns
             whole = read.loader.batch_size
             read.size = leading if leading == whole else read.sizes.of(read.number, leading)
-            read.wait_ns = now - read.asked
 
     def exhausted(self, read: Pass) -> None:
         """Note that there is none any more."""
@@ -157,31 +167,41 @@ class Passes:
         """Note that an optimiser begins to step."""
         thread = self.thread()
         stepping, key = thread.stepping, id(optimizer)
-        if stepping and key in stepping:
-            # It raised the last time.
-            del stepping[stepping.index(key) :]
+        if stepping:
+            if key in stepping:
+                # It raised the last time.
+                del stepping[stepping.index(key) :]
+            if stepping:
+                stepping.append(key)
+                return
         stepping.append(key)
         stack = thread.stack
-        if len(stepping) == 1 and (not stack or stack[0].optimizer is not None):
+        if not stack or stack[0].optimizer is not None:
             self._step_without_loader(thread, optimizer)
 
     def step_ended(self, optimizer: Any) -> None:
         """Note that it stepped; one that another one calls does not count beside it."""
         thread = self.thread()
-        stepping, key = thread.stepping, id(optimizer)
-        if key in stepping:
-            del stepping[stepping.index(key) :]
-        if stepping:
-            return
-        self._busy = True
+        stepping = thread.stepping
+        if len(stepping) == 1:
+            stepping.clear()
+        else:
+            key = id(optimizer)
+            if key in stepping:
+                del stepping[stepping.index(key) :]
+            if stepping:
+                return
         stack = thread.stack
         if stack:
             top = stack[-1]
             top.last_active = self._clock()
             top.updates += 1
             top.updates_in_all += 1
-            if top.state != TRAINING:
-                self._stepped(top)
+            if top.state == TRAINING:
+                return
+        self._busy = True
+        if stack:
+            self._stepped(stack[-1])
         elif self.reports.may_step_yet(thread):
             self.reports.train_after_all()
         elif (other := self._elsewhere()) is not None:
@@ -212,6 +232,7 @@ class Passes:
 
     def _first_fetch(self, read: Pass, now: int, with_gradients: bool) -> None:
         thread = read.thread = self.thread()
+        thread.stepping.clear()
         if thread.inside or not self._reporter.may_take(OWNER) or self._in_worker():
             read.state = OVER
             return

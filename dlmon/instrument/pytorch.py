@@ -16,7 +16,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import hide_this_frame
+from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
 from dlmon.instrument.loaders import describe, leading_size
 from dlmon.instrument.passes import Passes
@@ -32,28 +32,34 @@ def passes_of(reporter: Reporter) -> Passes:
     return Passes(reporter, version=_version, in_worker=_in_worker)
 
 
+@where_a_monitor_listens
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every `DataLoader`; `module` is torch.utils.data.dataloader."""
-    if reporter.is_on:
-        passes = passes_of(reporter)
-        base: Any = module._BaseDataLoaderIter
-        module.DataLoader.__iter__ = _opening(module.DataLoader.__iter__, base, passes, reporter)
-        base.__next__ = _fetching(base.__next__, passes, reporter)
+    passes = passes_of(reporter)
+    loader, base = module.DataLoader, module._BaseDataLoaderIter
+    opening = _opening(loader.__iter__, base, passes, reporter)
+    base.__next__ = _fetching(base.__next__, passes, reporter)
+    loader.__iter__ = opening
 
 
+@where_a_monitor_listens
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
-    if not reporter.is_on:
-        return
     passes = passes_of(reporter)
+    step_began, step_ended = passes.step_began, passes.step_ended
 
-    @guarded(reporter)
+    # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
-        passes.step_began(optimizer)
+        try:
+            step_began(optimizer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            reporter.turn_off(error)
 
-    @guarded(reporter)
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
-        passes.step_ended(optimizer)
+        try:
+            step_ended(optimizer)
+        except Exception as error:  # noqa: BLE001 - as above
+            reporter.turn_off(error)
 
     for hook in (before_step, after_step):
         # `torch.compile` calls such a function as it is, without a word.
@@ -62,17 +68,15 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     module.register_optimizer_step_post_hook(after_step)
 
 
+@where_a_monitor_listens
 def watch_accelerate(module: ModuleType, reporter: Reporter) -> None:
     """Watch accelerate's own loaders; `module` is accelerate.data_loader.
 
     They read PyTorch's one batch ahead: what counts is when they hand it on.
     """
-    if reporter.is_on:
-        passes = passes_of(reporter)
-        for name in ("DataLoaderShard", "DataLoaderDispatcher"):
-            kind = getattr(module, name, None)
-            if kind is not None:
-                kind.__iter__ = _handing_on(kind.__iter__, passes, reporter)
+    passes = passes_of(reporter)
+    for kind in (module.DataLoaderShard, module.DataLoaderDispatcher):
+        kind.__iter__ = _handing_on(kind.__iter__, passes, reporter)
 
 
 def _opening(
@@ -222,7 +226,7 @@ def parameters_of(network: Any) -> int | None:
     """Return how many weights and biases a network has, once they have a size."""
     try:
         return sum(int(parameter.numel()) for parameter in network.parameters())
-    except (ValueError, RuntimeError):
+    except (AttributeError, RuntimeError, TypeError, ValueError):
         return None
 
 

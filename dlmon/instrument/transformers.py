@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from dlmon.instrument.around import after
+from dlmon.instrument.around import after, where_a_monitor_listens
 from dlmon.instrument.pytorch import parameters_of, passes_of
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -20,10 +20,9 @@ NO_METRICS = ("epoch", "_runtime", "_per_second", "_preparation_time", "total_fl
 MANY = 1_000_000
 
 
+@where_a_monitor_listens
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
-    if not reporter.is_on:
-        return
     passes = passes_of(reporter)
 
     @guarded(reporter)

@@ -61,6 +61,18 @@ def test_the_step_for_what_was_left_over_after_the_loop_belongs_to_its_epoch(scr
     assert script.reported().counts == [(100, 10, 3), (20, 2, 2)]
 
 
+def test_a_step_for_the_gradients_of_a_whole_pass_makes_it_training(script):
+    first, second, loader = Optimizer(), Optimizer(), script.loader(40, 10)
+    for _ in range(3):
+        for _ in loader:
+            script.took(1)
+        script.step(first)
+        script.step(second)
+    reported = script.reported()
+    assert reported.counts == [(40, 4, 2)] * 3
+    assert "validating" not in reported.phases
+
+
 def test_steps_of_all_optimisers_count_but_no_batch_twice(script):
     first, second = Optimizer(), Optimizer()
     for _ in script.loader(30, 10):
@@ -79,10 +91,13 @@ def test_an_optimiser_that_calls_another_steps_once(script):
 
 
 def test_a_step_that_raises_does_not_hide_the_next_ones(script):
-    optimizer = Optimizer()
+    optimizer, given_up = Optimizer(), Optimizer()
+    loader = script.loader(30, 10)
     script.passes.step_began(optimizer)
-    train(script, script.loader(30, 10), optimizer)
-    assert script.reported().counts == [(30, 3, 3)]
+    train(script, loader, optimizer)
+    script.passes.step_began(given_up)
+    train(script, loader, optimizer)
+    assert script.reported().counts == [(30, 3, 3)] * 2
 
 
 def test_an_epoch_is_written_when_it_ends_and_again_with_its_validation(script):

@@ -1,0 +1,267 @@
+"""The hooks on classes that look like PyTorch's; real ones are watched in tests/e2e/frameworks."""
+
+import sys
+import traceback
+from types import SimpleNamespace
+
+import pytest
+from fakes.loops import KeptReporter, Reported
+
+from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.lightning import watch_lightning
+from dlmon.instrument.pytorch import (
+    passes_of,
+    watch_accelerate,
+    watch_loaders,
+    watch_optimizers,
+)
+from dlmon.instrument.reporter import Reporter
+from dlmon.instrument.transformers import watch_transformers
+
+
+class Batch:
+    """An array, as far as its first size is asked for."""
+
+    __array__ = None
+
+    def __init__(self, size):
+        self.shape = (size, 2)
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """Return modules of a PyTorch whose loaders give two batches of three samples."""
+    state = SimpleNamespace(gradients=True, raises=None)
+    module = SimpleNamespace(__version__="2.0", is_grad_enabled=lambda: state.gradients)
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+    class _BaseDataLoaderIter:
+        def __init__(self, loader):
+            self.left = [3, 3]
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if state.raises:
+                raise state.raises
+            if not self.left:
+                raise StopIteration
+            return [Batch(self.left.pop())]
+
+    class DataLoader:
+        batch_size, drop_last = 3, False
+
+        def __init__(self):
+            self.batch_sampler = [[0, 1, 2], [3, 4, 5]]
+
+        def __iter__(self):
+            return _BaseDataLoaderIter(self)
+
+    hooks = SimpleNamespace(before=[], after=[])
+    return SimpleNamespace(
+        state=state,
+        loaders=SimpleNamespace(DataLoader=DataLoader, _BaseDataLoaderIter=_BaseDataLoaderIter),
+        hooks=hooks,
+        optimizers=SimpleNamespace(
+            register_optimizer_step_pre_hook=hooks.before.append,
+            register_optimizer_step_post_hook=hooks.after.append,
+        ),
+    )
+
+
+class Optimizer:
+    def __init__(self, hooks):
+        self.hooks = hooks
+
+    def step(self):
+        for hook in (*self.hooks.before, *self.hooks.after):
+            hook(self, (), {})
+
+
+@pytest.fixture
+def reporter():
+    return KeptReporter()
+
+
+@pytest.fixture
+def watched(torch, reporter):
+    watch_loaders(torch.loaders, reporter)
+    watch_optimizers(torch.optimizers, reporter)
+    return torch
+
+
+def reported(reporter):
+    reporter.close()
+    collector = BatchCollector()
+    collector.take(reporter.queue, finish=True)
+    return Reported(list(collector.records(finish=True)))
+
+
+def test_a_loop_is_counted(watched, reporter):
+    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
+    for _ in range(2):
+        for _ in loader:
+            optimizer.step()
+    assert reported(reporter).counts == [(6, 2, 2)] * 2
+
+
+def test_an_iterator_that_is_thrown_away_ends_its_pass_at_once(watched, reporter):
+    optimizer = Optimizer(watched.hooks)
+    for _ in watched.loaders.DataLoader():
+        optimizer.step()
+        break
+    assert [type(item).__name__ for item in reporter.queue][-2:] == ["EpochEnd", "Pause"]
+
+
+def test_methods_keep_their_names(watched):
+    assert watched.loaders.DataLoader.__iter__.__name__ == "__iter__"
+    assert watched.loaders._BaseDataLoaderIter.__next__.__qualname__.endswith("__next__")
+    assert all(hook._torchdynamo_disable for hook in watched.hooks.before + watched.hooks.after)
+
+
+def test_nothing_is_touched_where_no_monitor_listens(torch):
+    kept = dict(vars(torch.loaders.DataLoader))
+    watch_loaders(torch.loaders, Reporter(None))
+    watch_optimizers(torch.optimizers, Reporter(None))
+    assert dict(vars(torch.loaders.DataLoader)) == kept
+    assert torch.hooks.before == []
+
+
+def test_an_error_of_the_scripts_own_shows_no_frame_of_ours(watched):
+    batches = iter(watched.loaders.DataLoader())
+    watched.state.raises = ValueError("the sample can't be read")
+    with pytest.raises(ValueError, match="can't be read") as caught:
+        next(batches)
+    files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert files == [__file__, __file__]
+
+
+@pytest.mark.parametrize("method", ["fetch", "fetched", "step_began", "step_ended", "new"])
+def test_an_error_of_our_own_does_not_reach_the_script(torch, reporter, monkeypatch, method):
+    def fail(*arguments, **named):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(passes_of(reporter), method, fail)
+    watch_loaders(torch.loaders, reporter)
+    watch_optimizers(torch.optimizers, reporter)
+    optimizer = Optimizer(torch.hooks)
+    sizes = []
+    for batch in torch.loaders.DataLoader():
+        sizes.append(batch[0].shape[0])
+        optimizer.step()
+    assert sizes == [3, 3]
+    assert not reporter.is_on
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [watch_loaders, watch_optimizers, watch_accelerate, watch_lightning, watch_transformers],
+)
+def test_a_module_that_is_not_as_expected_is_left_alone(reporter, watch):
+    watch(SimpleNamespace(), reporter)
+    assert not reporter.is_on
+
+
+def test_a_loader_that_reads_another_counts_what_it_hands_on(watched, reporter):
+    closed = []
+
+    class DataLoaderShard(watched.loaders.DataLoader):
+        def __iter__(self):
+            batches = super().__iter__()
+            held = next(batches)
+            try:
+                for batch in batches:
+                    yield held
+                    held = batch
+                yield held
+            finally:
+                closed.append(True)
+
+    module = SimpleNamespace(DataLoaderShard=DataLoaderShard, DataLoaderDispatcher=DataLoaderShard)
+    module.DataLoaderDispatcher = type("DataLoaderDispatcher", (DataLoaderShard,), {})
+    module.DataLoaderDispatcher.__iter__ = lambda self: DataLoaderShard.__iter__(self)
+    watch_accelerate(module, reporter)
+    optimizer = Optimizer(watched.hooks)
+    for _ in DataLoaderShard():
+        optimizer.step()
+    for _ in DataLoaderShard():
+        optimizer.step()
+        break
+    assert closed == [True, True]
+    found = reported(reporter)
+    assert found.counts == [(6, 2, 2), (3, 1, 1)]
+    assert [batches.updates for batches in found.batches] == [None, None]
+
+
+class Network:
+    def parameters(self):
+        return [SimpleNamespace(numel=lambda: 5), SimpleNamespace(numel=lambda: 7)]
+
+
+def test_what_lightning_knows_is_added(watched, reporter):
+    called = []
+    module = SimpleNamespace(_call_callback_hooks=lambda trainer, event: called.append(event))
+    watch_lightning(module, reporter)
+    metrics = {"loss": 0.5, "loss_step": 0.4, "loss_epoch": 0.5, "one_epoch": 3}
+    trainer = SimpleNamespace(
+        max_epochs=5,
+        current_epoch=2,
+        max_steps=-1,
+        num_training_batches=1,
+        lightning_module=Network(),
+        _logger_connector=SimpleNamespace(_callback_metrics=metrics),
+    )
+    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
+    module._call_callback_hooks(trainer, "on_train_start")
+    module._call_callback_hooks(trainer, "on_train_epoch_start")
+    batches = iter(loader)
+    next(batches)
+    optimizer.step()
+    watched.state.gradients = False
+    check = iter(loader)
+    next(check)
+    module._call_callback_hooks(trainer, "on_validation_end")
+    watched.state.gradients = True
+    module._call_callback_hooks(trainer, "on_train_end")
+    assert called == [
+        "on_train_start",
+        "on_train_epoch_start",
+        "on_validation_end",
+        "on_train_end",
+    ]
+    found = reported(reporter)
+    [model] = found.models
+    assert (model.epochs, model.network, model.parameters) == (3, "Network", 12)
+    assert model.steps_per_epoch == 1
+    [epoch] = found.epochs
+    assert epoch.whole
+    assert epoch.metrics == {"loss": 0.5, "one_epoch": 3}
+    assert epoch.validation.steps == 1
+
+
+def test_what_a_trainer_of_transformers_knows_is_added(watched, reporter):
+    class CallbackHandler:
+        model = Network()
+
+        def call_event(self, event, args, state, control, **named):
+            return event
+
+    watch_transformers(SimpleNamespace(CallbackHandler=CallbackHandler), reporter)
+    handler, state = CallbackHandler(), SimpleNamespace(num_train_epochs=sys.maxsize, max_steps=9)
+    assert handler.call_event("on_train_begin", None, state, None) == "on_train_begin"
+    optimizer, loader = Optimizer(watched.hooks), watched.loaders.DataLoader()
+    for _ in loader:
+        optimizer.step()
+    for _ in loader:
+        handler.call_event("on_prediction_step", None, state, None)
+        assert reporter.queue[-1].name == "validating"
+    logs = {"eval_loss": 0.5, "eval_runtime": 3.0, "epoch": 1.0, "train_loss": 1.0, "note": "x"}
+    handler.call_event("on_log", None, state, None, logs=logs)
+    found = reported(reporter)
+    [model] = found.models
+    assert (model.epochs, model.network, model.parameters) == (None, "Network", 12)
+    assert model.why["epochs"] == "it was asked for 9 steps"
+    [epoch] = found.epochs
+    assert epoch.metrics == {"eval_loss": 0.5}
+    assert epoch.validation.steps == 2

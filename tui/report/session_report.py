@@ -422,7 +422,7 @@ def _epoch_table(snapshot: Snapshot, text: Callable[[str], str]) -> Table | None
                 units.seconds((epoch.end - epoch.begin) / 1e9),
                 units.seconds((epoch.train_end - epoch.begin) / 1e9),
                 units.seconds((validation.end - validation.begin) / 1e9) if validation else "–",
-                f"{epoch.samples:,}",
+                "–" if epoch.samples is None else f"{epoch.samples:,}",
                 *("–" if value is None else units.metric(value) for value in values),
             )
         )

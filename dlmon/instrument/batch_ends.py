@@ -14,6 +14,14 @@ from dlmon.instrument.reporter import Reporter
 _new = tuple.__new__
 
 
+def last_of(batch: int, stride: int) -> int:
+    """Return the last of the batches that ended together, with the index that a hook was given.
+
+    Until Keras 3.9 it is that of the first of them.
+    """
+    return batch + stride - 1 if batch % stride == 0 else batch
+
+
 class BatchEnds:
     """Reports batches in the way that fits what is known of their data.
 
@@ -23,7 +31,7 @@ class BatchEnds:
         data: where they come from; None where that is not known.
         stride: Keras's steps_per_execution.
 
-    `ended` takes the index of a batch, the last of those that ended together.
+    `ended` takes the index of a batch that ended.
     """
 
     def __init__(
@@ -48,7 +56,7 @@ class BatchEnds:
         elif data.batch_size is None:
             self.ended = self._unsized
         elif data.is_even:
-            self.ended = self._even
+            self.ended = self._even if stride == 1 else self._several_even
             self.batch_size, self.samples = data.batch_size, data.samples_per_epoch
         else:
             self.ended = self._sized
@@ -72,7 +80,7 @@ class BatchEnds:
 
     def finish(self, samples: int | None) -> None:
         """End the epoch, which held so many samples as far as Keras knows it."""
-        if self.ended == self._even:
+        if self.batch_size is not None:
             self._data.end()
         if samples is not None:
             self._data.learn(samples)
@@ -80,11 +88,16 @@ class BatchEnds:
     def _even(self, batch: int) -> None:
         self._reporter.batch_ended((batch, self._clock()))
 
+    def _several_even(self, batch: int) -> None:
+        self._reporter.batch_ended((last_of(batch, self._stride), self._clock()))
+
     def _unsized(self, batch: int) -> None:
+        batch = last_of(batch, self._stride)
         self._reporter.batch_ended(MeasuredBatch(batch, self._clock()))
 
     def _sized(self, batch: int) -> None:
         now = self._clock()
+        batch = last_of(batch, self._stride)
         self._reporter.batch_ended(MeasuredBatch(batch, now, self._data.take(batch, self._stride)))
 
     def _waited(self, batch: int) -> None:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dlmon.instrument.batch_ends import BatchEnds
+from dlmon.instrument.batch_ends import BatchEnds, last_of
 from dlmon.instrument.collector import (
     MIN_PAUSE_NS,
     EpochEnd,
@@ -94,7 +94,7 @@ class FitReport(Activity):
         self._forget_fit()
         self._data = self._claimed or claim_latest()
         self._claimed = self._test_data = None
-        self._stride = int(getattr(self.model, "steps_per_execution", 1) or 1)
+        self._stride = self._steps_per_execution()
         self._on_tensorflow = framework_of(self._package)[2] == "tensorflow"
         if self._on_tensorflow:
             self._teardowns = PipelineTeardowns(time.process_time_ns, "epoch", "epochs")
@@ -102,6 +102,15 @@ class FitReport(Activity):
             self._follows = self.has_batches = True
         else:
             self._reporter.enter("compiling", self._begin)
+
+    def _steps_per_execution(self) -> int:
+        steps: Any = getattr(self.model, "steps_per_execution", None)
+        if steps is None:
+            # A variable of TensorFlow's, in tf_keras.
+            steps = getattr(self.model, "_steps_per_execution", None)
+            read = getattr(steps, "numpy", None)
+            steps = steps if read is None else read()
+        return int(steps or 1)
 
     def _compiled_size(self) -> int | None:
         """Return the size of batch that is compiled for: JAX does so for each."""
@@ -263,6 +272,7 @@ class FitReport(Activity):
                 return
             self._test_data = self._claimed or claim_latest()
             self._claimed = None
+            self._stride = self._steps_per_execution()
             now = self._begin
             self._reporter.send(Pause(now, "evaluating"))
         if self._test_data is not None:
@@ -277,7 +287,7 @@ class FitReport(Activity):
 
     def test_batch_ended(self, batch: int) -> None:
         if self._mode in ("fit", "test"):
-            self._test.ends.append((batch, self._clock()))
+            self._test.ends.append((last_of(batch, self._stride), self._clock()))
 
     def test_ended(self, logs: Any) -> None:
         """Report the validation or the evaluation."""

@@ -347,6 +347,20 @@ def test_a_directory_that_is_not_there_is_one_sentence(folder, execute):
     assert done.stderr.decode().endswith("nowhere is not there\n")
 
 
+def test_a_command_may_stand_without_the_dashes_and_keeps_its_options(folder, log_dir):
+    words = [
+        *DLMON,
+        "exec",
+        "--log-dir",
+        str(log_dir),
+        sys.executable,
+        "-c",
+        "import sys; print(sys.argv)",
+    ]
+    done = _run([*words, "--json", "--lr", "1"], folder("w", {}))
+    assert (done.code, done.stdout) == (0, b"['-c', '--json', '--lr', '1']\n")
+
+
 def test_json_is_the_result_alone(folder, execute):
     done = execute([sys.executable, "-c", "print(1)"], folder("w", {}), options=["--json"])
     result = json.loads(done.stdout)

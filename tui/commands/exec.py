@@ -17,7 +17,16 @@ from tui.options.read import read_arguments
 from tui.options.run import OPTIONS, RunOptions
 from tui.options.settings import Settings
 
-_OF_A_SCRIPT = ("interval", "pcie", "price", "host", "detach", "name")
+_HOST = replace(
+    OPTIONS["host"],
+    help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
+    "it goes on without us.",
+)
+_OF_A_SCRIPT = (
+    *(OPTIONS[name] for name in ("interval", "pcie", "price")),
+    _HOST,
+    *(OPTIONS[name] for name in ("detach", "name")),
+)
 _NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
 
 
@@ -31,10 +40,11 @@ class _NotStarted(shared.UserError):
 @click.command(
     name="exec",
     short_help="Run a script of your own and watch it.",
-    context_settings={"ignore_unknown_options": False},
+    # What follows the command's first word is its own, with or without the --.
+    context_settings={"allow_interspersed_args": False},
 )
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click_options.options_of(OPTIONS[name] for name in _OF_A_SCRIPT)
+@click_options.options_of(_OF_A_SCRIPT)
 @click.option(
     "--directory",
     metavar="DIR",

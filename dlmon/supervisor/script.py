@@ -6,7 +6,6 @@ leaves running is ended.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -24,6 +23,7 @@ from dlmon.launch.device import DeviceChoice
 from dlmon.launch.job import Job
 from dlmon.records import SCRIPT_PHASE, Failure, FailureKind, Phase, Record
 from dlmon.stop import signal_name
+from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.script_output import FileOutput, TerminalOutput
 from dlmon.supervisor.trainers import Trainers
@@ -40,7 +40,7 @@ class ScriptError(Exception):
     """A script can't be started; the message is one sentence for a person."""
 
 
-class Script:
+class Script(Child):
     """The process of a person's own command, from its start until all that it sent is read.
 
     Args:
@@ -49,30 +49,13 @@ class Script:
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        super().__init__()
         self._write, self._notice = write, notice
-        self._process: subprocess.Popen[bytes] | None = None
-        self.ended = asyncio.Event()
-        """Set once it has ended, or could not be started."""
-        self.failure: Failure | None = None
-        """Why it could not be started, in words."""
         self._trainers = Trainers(write, notice)
         self._lines = OutputLog()
         self._output: TerminalOutput | FileOutput | None = None
         self._folder: Path | None = None
         self._command: tuple[str, ...] = ()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        return None if self._process is None else self._process.returncode
-
-    def reaped(self, exit_code: int) -> None:
-        assert self._process is not None
-        self._process.returncode = exit_code
-        self.ended.set()
 
     def tick(self, now: int, final: bool = False) -> None:
         """Write the lines of output that have waited long enough for their end; at last all."""

@@ -27,6 +27,7 @@ from dlmon.records import (
     Phase,
     Record,
 )
+from dlmon.supervisor.child import Child
 from dlmon.supervisor.output import OutputLog
 from dlmon.supervisor.records_in import IncomingRecords
 
@@ -39,7 +40,7 @@ _F_SETPIPE_SZ = 1031
 WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
 
 
-class Workload:
+class Workload(Child):
     """The process that trains, from its start until its pipes are read.
 
     Args:
@@ -48,29 +49,12 @@ class Workload:
     """
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
+        super().__init__()
         self._write = write
         self._notice = notice
-        self._process: subprocess.Popen[bytes] | None = None
-        self.ended = asyncio.Event()
-        """Set once it has ended, or could not be started."""
-        self.failure: Failure | None = None
-        """Why it gave up, or could not be started, in words."""
         self._open_pipes: dict[int, str] = {}
         self._records = IncomingRecords(WORKLOAD_RECORDS, self._take_record, notice)
         self._output = OutputLog()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        return None if self._process is None else self._process.returncode
-
-    def reaped(self, exit_code: int) -> None:
-        assert self._process is not None
-        self._process.returncode = exit_code
-        self.ended.set()
 
     def ask_to_end(self) -> None:
         """Have it end after the batch that it is at."""

@@ -175,11 +175,10 @@ def test_ctrl_c_stops_the_runs_of_all_hosts_and_resume_makes_what_is_left(sweepe
     assert [box.statuses for box in boxes] == [[Status.STOPPED] * 2] * 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, number):
+def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes):
     one = sweeper(SMALL, "--vary", BOTH, *HOW, *LONG, "--plain")
     pids = [box.wait_until_training() for box in boxes]
-    one.process.send_signal(number)
+    one.process.send_signal(signal.SIGTERM)
     assert one.exit_code() == FAILED
     for box, pid in zip(boxes, pids, strict=True):
         eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")
@@ -187,12 +186,11 @@ def test_who_is_ended_leaves_nothing_running_on_any_host(sweeper, boxes, number)
     assert "may still run" not in one.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes, number):
+def test_a_screen_that_is_ended_leaves_nothing_running_on_any_host(laptop, boxes):
     command = [laptop.command, "sweep", SMALL, "--vary", BOTH, *HOW, *LONG]
     with PseudoTerminal(command, laptop.environment) as terminal:
         pids = [box.wait_until_training() for box in boxes]
-        terminal.process.send_signal(number)
+        terminal.process.send_signal(signal.SIGHUP)
         assert terminal.process.wait(DEADLINE_S) != DONE
     for box, pid in zip(boxes, pids, strict=True):
         eventually(lambda box=box: box.statuses == [Status.STOPPED], "its end")

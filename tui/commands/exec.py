@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -90,7 +89,11 @@ def exec_script(
             return _run_on_host(command, directory, options, settings, plain, as_json)
         kept_in = shared.chosen_log_directory(log_dir, settings)
         if options.detach:
-            _leave_running(command, directory, kept_in, options, as_json)
+            from dlmon.launch.lifeline import launch
+            from tui.options.jobs import make_script_job
+
+            started = launch(make_script_job(command, directory, kept_in, options))
+            shared.leave_running(started, options.name, as_json)
             return None
         if plain or as_json or repeat > 1 or not shared.in_terminal():
             return _run_plain(command, directory, kept_in, options, repeat, as_json)
@@ -145,27 +148,6 @@ def _room_for_output() -> tuple[int, int]:
     return max(40, columns - 4), rows
 
 
-def _leave_running(
-    command: tuple[str, ...],
-    directory: str | None,
-    kept_in: Path,
-    options: RunOptions,
-    as_json: bool,
-) -> None:
-    from dlmon.launch.lifeline import launch
-    from tui.options.jobs import make_script_job
-
-    started = launch(make_script_job(command, directory, kept_in, options))
-    answer = shared.answer_of(started)
-    started.send("detach")
-    started.release()
-    if as_json:
-        print(json.dumps({**asdict(answer), "name": options.name}))
-    else:
-        name = answer.session if options.name is None else f"{answer.session} ({options.name})"
-        print(f"{name} is running; dlmon attach {answer.session} shows it")
-
-
 def _run_on_host(
     command: tuple[str, ...],
     directory: str | None,
@@ -174,7 +156,6 @@ def _run_on_host(
     plain: bool,
     as_json: bool,
 ) -> int | None:
-    from dlmon.remote.requests import start_remote
     from dlmon.remote.start import RemoteStart
     from tui.options.jobs import make_script_job
 
@@ -183,11 +164,5 @@ def _run_on_host(
     if not options.detach:
         start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
         return shared.show_remote(start, settings, plain=plain, as_json=as_json)
-    session = shared.result_of(start_remote(options.host, job))
-    if as_json:
-        print(json.dumps({"session": session, "host": options.host, "name": options.name}))
-    else:
-        name = session if options.name is None else f"{session} ({options.name})"
-        where = f"--host {options.host} {session}"
-        print(f"{name} is running on {options.host}; dlmon attach {where} shows it")
+    shared.start_on_host(options.host, job, as_json)
     return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -55,14 +54,7 @@ def run(
 
     started = launch(make_job(chosen, directory, options))
     if options.detach:
-        answer = shared.answer_of(started)
-        started.send("detach")
-        started.release()
-        if as_json:
-            print(json.dumps({**asdict(answer), "name": options.name}))
-        else:
-            name = answer.session if options.name is None else f"{answer.session} ({options.name})"
-            print(f"{name} is running; dlmon attach {answer.session} shows it")
+        shared.leave_running(started, options.name, as_json)
         return None
     if plain or as_json or not shared.in_terminal():
         from tui.plain.follow import follow
@@ -80,7 +72,6 @@ def _run_on_host(
     workload: Workload, options: RunOptions, settings: Settings, *, plain: bool, as_json: bool
 ) -> int | None:
     """Train on another machine, and show it unless it is to be left there."""
-    from dlmon.remote.requests import start_remote
     from dlmon.remote.start import RemoteStart
     from tui.options.jobs import make_job
 
@@ -89,11 +80,5 @@ def _run_on_host(
     if not options.detach:
         start = RemoteStart(options.host, log_dir=options.log_dir, job=job)
         return shared.show_remote(start, settings, plain=plain, as_json=as_json)
-    session = shared.result_of(start_remote(options.host, job))
-    where = f"--host {options.host} {session}"
-    if as_json:
-        print(json.dumps({"session": session, "host": options.host, "name": options.name}))
-    else:
-        name = session if options.name is None else f"{session} ({options.name})"
-        print(f"{name} is running on {options.host}; dlmon attach {where} shows it")
+    shared.start_on_host(options.host, job, as_json)
     return None

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from tui.options.settings import Settings, read_settings
 
 # Whoever asks for help, or completes a word, pays for none of what starts a session.
 if TYPE_CHECKING:
-    from dlmon.launch.job import Started
+    from dlmon.launch.job import Job, Started
     from dlmon.launch.lifeline import Lifeline
     from dlmon.remote.start import RemoteStart
 
@@ -71,6 +71,44 @@ def answer_of(started: Lifeline) -> Started:
     if isinstance(answer, Refused):
         raise UserError(answer.reason, answer.exit_code)
     return answer
+
+
+def leave_running(started: Lifeline, name: str | None, as_json: bool) -> None:
+    """Leave a session that was started to itself, and say how to come back to it.
+
+    Raises:
+        UserError: its supervisor refused to start it.
+    """
+    import json
+
+    answer = answer_of(started)
+    started.send("detach")
+    started.release()
+    if as_json:
+        print(json.dumps({**asdict(answer), "name": name}))
+    else:
+        called = answer.session if name is None else f"{answer.session} ({name})"
+        print(f"{called} is running; dlmon attach {answer.session} shows it")
+
+
+def start_on_host(host: str, job: Job, as_json: bool) -> None:
+    """Start a session on another machine, leave it to itself, and say how to come back to it.
+
+    Raises:
+        SshError: the host can't be reached.
+        RefusedRequest: it can't start what is asked for.
+    """
+    import json
+
+    from dlmon.remote.requests import start_remote
+
+    session = result_of(start_remote(host, job))
+    if as_json:
+        print(json.dumps({"session": session, "host": host, "name": job.name}))
+    else:
+        called = session if job.name is None else f"{session} ({job.name})"
+        where = f"--host {host} {session}"
+        print(f"{called} is running on {host}; dlmon attach {where} shows it")
 
 
 def end_before_start(what: str) -> None:

@@ -44,7 +44,12 @@ ALONE = ["arrays", "dataset_in_python", "generator", "one_by_one", "one_within_t
 FLAVOURS = {
     "tensorflow": [*COMMON, *ON_TENSORFLOW],
     "tf_keras": [*COMMON, *ON_TENSORFLOW],
-    "jax": [*COMMON, "several_steps_at_once", "torch_loader"],
+    # It compiles for seconds in each case, and reads its data as Torch does.
+    "jax": [
+        *ALONE,
+        *("stopped_within_an_epoch", "evaluated_and_predicted", "own_step"),
+        *("own_loop", "several_steps_at_once", "torch_loader"),
+    ],
     "torch": [*COMMON, "torch_loader"],
 }
 

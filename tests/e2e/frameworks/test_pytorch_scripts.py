@@ -139,20 +139,22 @@ def test_two_processes(run, script, module):
 @pytest.mark.parametrize(
     ("package", "options"),
     [
-        ("lightning.pytorch", {"max_epochs": 3}),
-        # The same under its older name: the path is one, so one case shows that it is watched.
+        # Under its older name it is the same code, so each case is run under one of them.
         ("pytorch_lightning", {"max_epochs": 3}),
         (
             "lightning.pytorch",
             {"max_epochs": 2, "accumulate_grad_batches": 4, "val_check_interval": 5},
         ),
-        ("lightning.pytorch", {"max_epochs": 2, "limit_train_batches": 7}),
+        ("pytorch_lightning", {"max_epochs": 2, "limit_train_batches": 7}),
         ("lightning.pytorch", {"max_epochs": 2, "stream": True}),
     ],
-    ids=["whole", "older-name", "accumulates", "limited", "stream"],
+    ids=["whole", "accumulates", "limited", "stream"],
 )
 def test_lightning(run, package, options):
-    process = check(run("lightning_fit.py", package, json.dumps(options)))
+    ran = run("lightning_fit.py", package, json.dumps(options))
+    process = check(ran)
+    losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
+    assert [epoch.metrics["loss"] for epoch in process.epochs] == losses
     [model] = process.of(Model)
     assert (model.epochs, model.network, model.parameters) == (options["max_epochs"], "Module", 9)
     expected = None if "stream" in options else options.get("limit_train_batches", 13)
@@ -168,12 +170,6 @@ def test_lightning(run, package, options):
     # That of the sanity check, and that of the test.
     assert process.phases[0] == "validating"
     assert process.phases[-1] == "evaluating"
-
-
-def test_lightnings_losses_are_those_of_its_callbacks(run):
-    ran = run("lightning_fit.py", "lightning.pytorch", '{"max_epochs": 3}')
-    losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
-    assert [epoch.metrics["loss"] for epoch in ran.process.epochs] == losses
 
 
 def test_lightning_that_is_asked_for_steps(run):

@@ -1,0 +1,33 @@
+"""A process that the supervisor starts: which it is, whether it has ended, and how."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+
+from dlmon.records import Failure
+
+
+class Child:
+    """What a workload and a script have in common."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ended = asyncio.Event()
+        """Set once it has ended, or could not be started."""
+        self.failure: Failure | None = None
+        """Why it gave up, or could not be started, in words."""
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def reaped(self, exit_code: int) -> None:
+        """Take its exit code: it has ended."""
+        assert self._process is not None
+        self._process.returncode = exit_code
+        self.ended.set()

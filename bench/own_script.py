@@ -57,7 +57,8 @@ def main() -> None:
 
 def _compare_steps(arguments: argparse.Namespace, folder: Path) -> None:
     order = random.Random(arguments.seed)
-    command = [arguments.python, harness.script(f"scripts/{SCRIPTS[arguments.framework]}")]
+    script = harness.ROOT / "bench" / "scripts" / SCRIPTS[arguments.framework]
+    command = [arguments.python, str(script)]
     ratios: dict[str, list[float]] = {"exec": [], "bar": []}
     against_bar, losses, alone_us = [], set(), []
     for _ in range(arguments.rounds):

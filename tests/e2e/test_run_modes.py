@@ -153,8 +153,9 @@ def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
     """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words."""
-    # Less than the first convolution asks for, so that no memory is really taken.
-    little = ("prlimit", f"--as={6 << 30}")
+    # Less than the first convolution asks for, so that no memory is really taken; and enough for
+    # the stacks of all threads, whose refusal TensorFlow reports without a word of memory.
+    little = ("prlimit", f"--as={8 << 30}")
     session = start_job("cifar10-cnn", before=little, batch_size=50_000, steps=1)
     result = session.wait_for_end()
     assert result.status == "failed"

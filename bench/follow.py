@@ -3,8 +3,8 @@
 Measured: the mean time of a step of the steady part of training, in windows of one and the same
 run that `dlmon run --detach` began. In half of the windows ten viewers follow it, live screens of
 120×40 and plain lines by turns; in the other half they are stopped (SIGSTOP). Two windows make a
-pair, in random order; the figure is the median over the pairs of the ratio of their steps. Before
-each window the viewers catch up with what they missed, which doesn't count. Pairs in which other
+round, in random order; the figure is the median over the rounds of the ratio of their steps. Before
+each window the viewers catch up with what they missed, which doesn't count. Rounds in which other
 processes took a part of the machine are left out, and a few more are measured for them.
 
 The viewers take processor time, on this same machine: `--cpus` keeps training to as many, so that
@@ -31,7 +31,7 @@ from estimate import estimate_median, spread, verdict
 from harness import CannotRun, machine_cpu_s
 from perturbation import durations_s
 from terminal import Terminal
-from windows import Moment, Pair, Window, measure_pairs, quiet_pairs, window_between
+from windows import Moment, Round, Window, measure_rounds, quiet_rounds, window_between
 
 from dlmon.launch.children import die_with_parent
 from dlmon.log.directory import list_sessions
@@ -41,7 +41,8 @@ from dlmon.records import Batches
 BAR_PCT = 1.0
 # The viewers have caught up after it.
 SETTLE_S, WINDOW_S = 1.5, 3.0
-MIN_PAIRS, MIN_STEPS = 3, 3
+MIN_ROUNDS, MIN_STEPS = 3, 3
+WATCHED, ALONE = "watched", "alone"
 TIMEOUT_S = 120.0
 STEADY_BATCHES = 50
 
@@ -74,28 +75,34 @@ def main() -> None:
         try:
             _wait_until_steady(run)
             pids = _attach(Path(folder), arguments.viewers, viewers)
-            pairs = measure_pairs(
-                lambda on: _measure(run, on, pids), arguments.pairs, arguments.seed
+            rounds = measure_rounds(
+                lambda side: _measure(run, side == WATCHED, pids),
+                (WATCHED, ALONE),
+                arguments.rounds,
+                arguments.seed,
             )
             # What a window held may be written a moment after it.
             time.sleep(1.0)
             run.read()
         finally:
             os.kill(run.supervisor, signal.SIGTERM)
-        _print(run, pairs, arguments)
+        _print(run, rounds, arguments)
 
 
-def _print(run: Run, pairs: list[Pair], arguments: argparse.Namespace) -> None:
+def _print(run: Run, rounds: list[Round], arguments: argparse.Namespace) -> None:
     # A window that lies in the opening of an epoch has hardly a step.
-    pairs = [pair for pair in pairs if all(len(run.steps_s(one)) >= MIN_STEPS for one in pair)]
-    if len(pairs) < min(MIN_PAIRS, arguments.pairs):
+    rounds = [one for one in rounds if all(len(run.steps_s(w)) >= MIN_STEPS for w in one.values())]
+    least = min(MIN_ROUNDS, arguments.rounds)
+    if len(rounds) < least:
         raise CannotRun(f"the steps of {arguments.workload} are too long for these windows")
-    pairs = quiet_pairs(pairs, min(MIN_PAIRS, arguments.pairs), arguments.workload)
-    followed, alone = ([mean(run.steps_s(pair[side])) * 1000 for pair in pairs] for side in (0, 1))
+    rounds = quiet_rounds(rounds, least, arguments.workload)
+    followed, alone = (
+        [mean(run.steps_s(one[side])) * 1000 for one in rounds] for side in (WATCHED, ALONE)
+    )
     name = f"{arguments.viewers} viewers"
     print(f"{'step, without viewers':<44} {spread(alone, 3)} ms")
     print(f"{f'step, {name}':<44} {spread(followed, 3)} ms")
-    cpu = spread([pair[0].own_pct for pair in pairs])
+    cpu = spread([one[WATCHED].own_pct for one in rounds])
     print(f"{f'CPU of {name}, together':<44} {cpu} % of a core (context)")
     slower = [(one / other - 1) * 100 for one, other in zip(followed, alone, strict=True)]
     print(verdict(f"slow-down by {name}", estimate_median(slower), BAR_PCT, "%"))
@@ -173,12 +180,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workload", default="mnist-mlp-small")
     parser.add_argument("--viewers", type=int, default=10)
     parser.add_argument("--cpus", type=int, help="as for dlmon run: keep training to so many")
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="three pairs")
+    parser.add_argument("--quick", action="store_true", help="three rounds")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.pairs = 3
+        arguments.rounds = 3
     return arguments
 
 

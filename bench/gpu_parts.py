@@ -256,7 +256,7 @@ def cost(day: Day) -> Found:
         for pcie in ((),) if day.dry else ((), ("--pcie",)):
             name = f"every {interval} s{', --pcie' if pcie else ''}"
             arguments = ["--workloads", "mnist-mlp-small" if day.dry else "cifar10-cnn"]
-            arguments += ["--pairs", "1" if day.dry else "3"]
+            arguments += ["--rounds", "1" if day.dry else "3"]
             arguments += ["--device", day.device, "--backend", day.backends[0]]
             asked += 1
             try:

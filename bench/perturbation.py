@@ -4,18 +4,26 @@ Measured: the mean time of a step of the steady part of training, in windows of
 one and the same run, in a pty of 120×40. In half of the windows all of dlmon is
 at work: viewer, supervisor, sensors and callback. In the other half the three
 processes are stopped (SIGSTOP), and the callback does nothing but keep the time
-of the batch, as it does in the first half too. Two windows make a pair, in
-random order; the figure is the median over the pairs of the ratio of their
+of the batch, as it does in the first half too. Two windows make a round, in
+random order; the figure is the median over the rounds of the ratio of their
 steps. Before each window dlmon runs for a while that doesn't count, so that it
 has caught up with what it missed. A stop is shorter than the supervisor's
-patience with silent sensors. Pairs in which other processes took a part of the
+patience with silent sensors. Rounds in which other processes took a part of the
 machine are left out, and a few more are measured for them.
+
+With --exec, a script of Keras or PyTorch runs under `dlmon exec`. Then there is
+a third window in each round: with a progress bar instead of dlmon, Keras's own
+or tqdm. Where dlmon is stopped, its hooks are taken out of the framework too
+(scripts/watched_loop.py). The windows of a round lie seconds apart, and this
+machine changes by more than a percent within that; so the hooks alone are
+measured too, beside dlmon at work, in turns of a second without their first
+epochs.
 
 With --separate, the sides are runs of their own: `dlmon run` in a pty against
 the same workload, built and fitted by the same code with a callback that only
 keeps the time. Two equal runs of TensorFlow differ by several percent here (by
 how their memory lies, and by what else the machine does in that minute), so
-this needs dozens of pairs to say anything about two percent.
+this needs dozens of rounds to say anything about two percent.
 """
 
 from __future__ import annotations
@@ -40,7 +48,7 @@ from cost import cpu_s, processes_of
 from estimate import estimate_median, spread, verdict
 from harness import CannotRun, end_tree, machine_cpu_s
 from terminal import Terminal
-from windows import Moment, Window, measure_pairs, quiet_pairs, window_between
+from windows import Moment, Round, Window, measure_rounds, quiet_rounds, window_between
 
 from dlmon.launch.children import die_with_parent
 from dlmon.launch.job import Job
@@ -55,13 +63,18 @@ WARM_UP_BATCHES, WARM_UP_NS = 10, 2_000_000_000
 SETTLE_S, STOPPED_SETTLE_S = 1.2, 0.2
 # Whole periods of the sensors and of the screen; and what fits their supervisor's patience.
 WINDOW_S, STOPPED_WINDOW_S = 2.0, 1.2
-MIN_PAIRS, MIN_STEPS = 5, 3
+MIN_ROUNDS, MIN_STEPS = 5, 3
 PROBE_STEPS = 40
 TIMEOUT_S = 180.0
 POLL_S = 0.2
 # Long enough for the sensors to give the sample that was due while they were stopped.
 RESUME_S = 0.2
 OWN = ("sensors", "supervisor", "viewer")
+# What is at work in a window; the bytes of the switch say it to the run.
+BARE, DLMON, PROGRESS_BAR = "bare", "dlmon", "progress bar"
+SWITCH = {BARE: b"\0", DLMON: b"\1", PROGRESS_BAR: b"\2"}
+LEAVE, IN_TURN = b"\3", b"\4"
+TURN_S = 2.5
 
 # Index and end of a batch; an index of 0 begins an epoch.
 Ended = list[tuple[int, int]]
@@ -70,6 +83,9 @@ Options = dict[str, str | int | float | None]
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.framework:
+        _compare_script(arguments)
+        return
     measure = _compare_runs if arguments.separate else _compare_windows
     for name in arguments.workloads.split(","):
         measure(_find(name), arguments)
@@ -80,21 +96,23 @@ def _arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workloads", default="mnist-mlp-small,cifar10-cnn", metavar="A,B,...")
+    parser.add_argument("--exec", choices=("keras", "pytorch"), dest="framework")
+    parser.add_argument("--python", default=sys.executable, help="runs the script of --exec")
     parser.add_argument("--device", default="cpu", help="as for dlmon run")
     parser.add_argument("--backend", help="as for dlmon run")
     parser.add_argument("--interval", type=float, default=1.0, help="of the sensors, in seconds")
     parser.add_argument("--pcie", action="store_true", help="measure PCIe links too")
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each run with --separate")
     parser.add_argument("--plain", action="store_true", help="dlmon's plain lines, not its screen")
     parser.add_argument("--separate", action="store_true", help="compare runs, not windows")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--quick", action="store_true", help="three pairs of windows, or one of runs"
+        "--quick", action="store_true", help="three rounds of windows, or one of runs"
     )
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.pairs = 1 if arguments.separate else 3
+        arguments.rounds = 1 if arguments.separate else 3
     return arguments
 
 
@@ -135,7 +153,6 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
         folder = Path(path)
         times, switch = folder / "times", folder / "switch"
-        switch.write_bytes(b"\1")
         job = Job(
             workload=workload.name,
             command=(
@@ -153,38 +170,139 @@ def _compare_windows(workload: Workload, arguments: argparse.Namespace) -> None:
         )
         (folder / "job").write_bytes(job.to_line())
         command = [sys.executable, harness.script("shown_job.py"), str(folder / "job")]
-        with Terminal([*command, *(["--plain"] if arguments.plain else [])]) as terminal:
-            follower = _follow(folder / "logs", terminal)
-            _wait_until_steady(follower, terminal)
-            pids = processes_of(terminal.pid, "timed_training.py")
-            pairs = measure_pairs(
-                lambda on: _measure_window(on, pids, switch), arguments.pairs, arguments.seed
-            )
-            _signal("workload", pids, signal.SIGUSR1)
-            records = _read_to_result(follower)
-            follower.close()
-        lost = [r.text for r in records if isinstance(r, Notice) and "sensors" in r.text]
-        if lost:
-            raise CannotRun(f"the sensors did not outlast being stopped: {lost[0]}")
+        command += ["--plain"] if arguments.plain else []
+        rounds = _measure(command, "timed_training.py", (DLMON, BARE), folder, arguments)
         ended: Ended = [(index, end) for index, end in json.loads(times.read_text())]
     # A window that lies in a validation has hardly a step.
-    pairs = [pair for pair in pairs if all(len(_steps_s(w, ended)) >= MIN_STEPS for w in pair)]
-    least = min(MIN_PAIRS, arguments.pairs)
-    if len(pairs) < least:
+    rounds = [
+        one for one in rounds if all(len(_steps_s(w, ended)) >= MIN_STEPS for w in one.values())
+    ]
+    least = min(MIN_ROUNDS, arguments.rounds)
+    if len(rounds) < least:
         raise CannotRun(f"the steps of {workload.name} are too long here; use --separate")
-    pairs = quiet_pairs(pairs, least, workload.name)
+    rounds = quiet_rounds(rounds, least, workload.name)
     dlmon_ms, bare_ms = (
-        [mean(_steps_s(pair[side], ended)) * 1000 for pair in pairs] for side in (0, 1)
+        [mean(_steps_s(one[side], ended)) * 1000 for one in rounds] for side in (DLMON, BARE)
     )
     side = "dlmon --plain" if arguments.plain else "dlmon"
-    own_pct = [pair[0].own_pct for pair in pairs]
+    own_pct = [one[DLMON].own_pct for one in rounds]
     _print(workload.name, dlmon_ms, bare_ms, own_pct, side)
 
 
-def _measure_window(on: bool, pids: dict[str, int], switch: Path) -> Window:
+def _compare_script(arguments: argparse.Namespace) -> None:
+    """Compare windows of a script under `dlmon exec`."""
+    name, script = arguments.framework, "watched_loop.py"
+    with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as path:
+        folder = Path(path)
+        times = folder / "times"
+        command = [harness.dlmon_command(), "exec", "--log-dir", str(folder / "logs")]
+        command += ["--interval", str(arguments.interval)]
+        command += [f"--{name}" for name in ("plain", "pcie") if getattr(arguments, name)]
+        command += ["--", arguments.python, str(harness.ROOT / "bench" / "scripts" / script)]
+        command += [name, str(times), str(folder / "switch")]
+        rounds = _measure(command, script, (DLMON, BARE, PROGRESS_BAR), folder, arguments)
+        epochs: list[tuple[int, int, int, int, int | None]] = json.loads(times.read_text())
+
+    def step_ms(side: str, window: Window) -> float:
+        """Return the mean step of the epochs that lie in a window."""
+        within = [
+            (steps, end - begin)
+            for byte, steps, begin, end, _ in epochs
+            if byte == SWITCH[side][0] and window.begin <= begin and end <= window.end
+        ]
+        if not within:
+            raise CannotRun("no epoch fits into a window here")
+        steps, took_ns = map(sum, zip(*within, strict=True))
+        return took_ns / steps / 1e6
+
+    rounds = quiet_rounds(rounds, min(MIN_ROUNDS, arguments.rounds), name)
+    found = {
+        side: [step_ms(side, one[side]) for one in rounds] for side in (DLMON, BARE, PROGRESS_BAR)
+    }
+    _print(name, found[DLMON], found[BARE], [one[DLMON].own_pct for one in rounds], "dlmon exec")
+    turns = _turns_ms(epochs)
+    _compare_sides(name, "slow-down, hooks alone", turns[DLMON], turns[BARE], BAR_PCT)
+    _compare_sides(name, "hooks alone against bar", turns[DLMON], turns[PROGRESS_BAR], 0.0)
+    _compare_sides(name, "slow-down, progress bar", found[PROGRESS_BAR], found[BARE], None)
+    _compare_sides(name, "dlmon exec against bar", found[DLMON], found[PROGRESS_BAR], 0.0)
+
+
+def _turns_ms(epochs: list[tuple[int, int, int, int, int | None]]) -> dict[str, list[float]]:
+    """Return the mean steps of what came in turn, without the first epoch of each."""
+    found: dict[str, list[float]] = {side: [] for side in SWITCH}
+    sides = {byte[0]: side for side, byte in SWITCH.items()}
+    for byte, steps, begin, end, number in epochs:
+        if number == 1:
+            found[sides[byte]].append(0.0)
+            took = [0, 0]
+        if number:
+            took = [took[0] + steps, took[1] + end - begin]
+            found[sides[byte]][-1] = took[1] / took[0] / 1e6
+    return found
+
+
+def _compare_sides(
+    name: str, what: str, ones: list[float], others: list[float], bar_pct: float | None
+) -> None:
+    """Print how much slower one side is than another; a bar of None is context."""
+    figure = estimate_median([(a / b - 1) * 100 for a, b in zip(ones, others, strict=True)])
+    if bar_pct is None:
+        interval = f"[{figure.low:.2f} .. {figure.high:.2f}]"
+        print(f"{f'{name}: {what}':<44} {figure.value:.2f} %  {interval}  (context)")
+    else:
+        print(verdict(f"{name}: {what}", figure, bar_pct, "%"), flush=True)
+
+
+def _measure(
+    command: list[str],
+    script: str,
+    sides: tuple[str, ...],
+    folder: Path,
+    arguments: argparse.Namespace,
+) -> list[Round]:
+    """Run a command in a terminal, and return the rounds of windows of what it trains.
+
+    Args:
+        command: dlmon, which logs into `folder`/logs.
+        script: is in the command line of what trains, which looks at `folder`/switch.
+        sides: of a round.
+        folder: is empty but for files of the command.
+        arguments: of the bench.
+
+    Raises:
+        CannotRun: it ended, or the sensors did.
+    """
+    switch = folder / "switch"
+    switch.write_bytes(SWITCH[DLMON])
+    with Terminal(command) as terminal:
+        follower = _follow(folder / "logs", terminal)
+        _wait_until_steady(follower, terminal)
+        pids = processes_of(terminal.pid, script)
+        rounds = measure_rounds(
+            lambda side: _measure_window(side, pids, switch),
+            sides,
+            arguments.rounds,
+            arguments.seed,
+        )
+        if arguments.framework:
+            _set(switch, IN_TURN)
+            time.sleep(TURN_S * arguments.rounds)
+            _set(switch, LEAVE)
+        else:
+            _signal("workload", pids, signal.SIGUSR1)
+        records = _read_to_result(follower)
+        follower.close()
+    lost = [r.text for r in records if isinstance(r, Notice) and "sensors" in r.text]
+    if lost:
+        raise CannotRun(f"the sensors did not outlast being stopped: {lost[0]}")
+    return rounds
+
+
+def _measure_window(side: str, pids: dict[str, int], switch: Path) -> Window:
+    on = side == DLMON
     time.sleep(SETTLE_S)
     if not on:
-        _stop(pids, switch)
+        _stop(side, pids, switch)
         time.sleep(STOPPED_SETTLE_S)
     before = _cpu_now(pids)
     time.sleep(WINDOW_S if on else STOPPED_WINDOW_S)
@@ -220,14 +338,14 @@ def _wait_until_steady(follower: LogFollower, terminal: Terminal) -> None:
     raise CannotRun("the run under dlmon did not begin to train")
 
 
-def _stop(pids: dict[str, int], switch: Path) -> None:
-    _set(switch, b"\0")
+def _stop(side: str, pids: dict[str, int], switch: Path) -> None:
+    _set(switch, SWITCH[side])
     for name in reversed(OWN):
         _signal(name, pids, signal.SIGSTOP)
 
 
 def _resume(pids: dict[str, int], switch: Path) -> None:
-    _set(switch, b"\1")
+    _set(switch, SWITCH[DLMON])
     # The supervisor must find a sample when it looks, or it takes the sensors for dead.
     _signal("sensors", pids, signal.SIGCONT)
     time.sleep(RESUME_S)
@@ -261,7 +379,7 @@ def _compare_runs(workload: Workload, arguments: argparse.Namespace) -> None:
     side = "dlmon --plain" if arguments.plain else "dlmon"
     step_ms: dict[str, list[float]] = {"bare": [], side: []}
     own_pct: list[float] = []
-    for _ in range(arguments.pairs):
+    for _ in range(arguments.rounds):
         for one in order.sample(list(step_ms), 2):
             with tempfile.TemporaryDirectory(prefix="dlmon-bench-") as folder:
                 if one == "bare":

@@ -1,4 +1,4 @@
-"""Pairs of windows of one run: in one of a pair what is measured is at work, in the other not."""
+"""Windows of one run: in some of them what is measured is at work, in others not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# A pair of windows in which other processes take more is measured once more, if there is time.
+# A round of windows in which other processes take more is measured once more, if there is time.
 QUIET_PCT = 15.0
 MAX_TRIES = 1.4
 
@@ -38,8 +38,8 @@ class Window:
     others_pct: float
 
 
-Pair = tuple[Window, Window]
-"""With what is measured at work, and without."""
+Round = dict[str, Window]
+"""A window of each side."""
 
 
 def window_between(before: Moment, after: Moment) -> Window:
@@ -50,34 +50,36 @@ def window_between(before: Moment, after: Moment) -> Window:
     return Window(before.t, after.t, own_pct, max(0.0, others_s * percent))
 
 
-def measure_pairs(measure: Callable[[bool], Window], count: int, seed: int) -> list[Pair]:
-    """Return pairs of windows, measured in random order, until so many of them were quiet.
+def measure_rounds(
+    measure: Callable[[str], Window], sides: Sequence[str], count: int, seed: int
+) -> list[Round]:
+    """Return rounds of windows, each in random order, until so many of them were quiet.
 
     Args:
-        measure: measures a window, with what is measured at work or without.
-        count: how many quiet pairs are wanted; a few more may be tried.
+        measure: measures a window of one side.
+        sides: what there is to compare.
+        count: how many quiet rounds are wanted; a few more may be tried.
         seed: of the order.
     """
     order = random.Random(seed)
-    pairs: list[Pair] = []
+    rounds: list[Round] = []
     for _ in range(math.ceil(count * MAX_TRIES)):
-        windows = {on: measure(on) for on in order.sample((True, False), 2)}
-        pairs.append((windows[True], windows[False]))
-        if sum(map(_is_quiet, pairs)) == count:
+        rounds.append({side: measure(side) for side in order.sample(sides, len(sides))})
+        if sum(map(_is_quiet, rounds)) == count:
             break
-    return pairs
+    return rounds
 
 
-def quiet_pairs(pairs: Sequence[Pair], least: int, name: str) -> list[Pair]:
-    """Return the pairs that nothing disturbed, or all where that are fewer; print which."""
-    quiet = [pair for pair in pairs if _is_quiet(pair)]
-    disturbed = len(pairs) - len(quiet)
+def quiet_rounds(rounds: Sequence[Round], least: int, name: str) -> list[Round]:
+    """Return the rounds that nothing disturbed, or all where that are fewer; print which."""
+    quiet = [one for one in rounds if _is_quiet(one)]
+    disturbed = len(rounds) - len(quiet)
     if disturbed:
         what = "left out" if len(quiet) >= least else "disturbed, and not left out"
         words = f"other processes took over {QUIET_PCT:g} % of a core"
-        print(f"{f'{name}: {what}':<44} {disturbed} of {len(pairs)} pairs: {words}")
-    return quiet if len(quiet) >= least else list(pairs)
+        print(f"{f'{name}: {what}':<44} {disturbed} of {len(rounds)} rounds: {words}")
+    return quiet if len(quiet) >= least else list(rounds)
 
 
-def _is_quiet(pair: Pair) -> bool:
-    return all(window.others_pct <= QUIET_PCT for window in pair)
+def _is_quiet(one: Round) -> bool:
+    return all(window.others_pct <= QUIET_PCT for window in one.values())

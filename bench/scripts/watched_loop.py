@@ -1,0 +1,145 @@
+"""Train in short epochs until it is told to leave, with dlmon's hooks, without, or with a bar.
+
+Usage: watched_loop.py FRAMEWORK TIMES SWITCH, under `dlmon exec`. The first byte of SWITCH says
+what the next epoch has: 0 nothing, 1 dlmon's hooks, 2 a progress bar, 3 the end; 4 is the first
+three in turn, in random order. TIMES takes, as JSON, what each epoch had, its steps, its begin and
+its end (in monotonic ns), and its number among those of a turn, None where there is none.
+"""
+
+import io
+import json
+import mmap
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BARE, HOOKS, PROGRESS_BAR, LEAVE, IN_TURN = 0, 1, 2, 3, 4
+# Longer than dlmon's thread waits before it sends what ended.
+TURN_EPOCHS = 4
+BATCH, FEATURES, CLASSES = 64, 64, 10
+
+
+class Nowhere(io.StringIO):
+    """Takes what a progress bar writes; a terminal would take time for it."""
+
+    def write(self, text):
+        """Take it."""
+        return len(text)
+
+    def isatty(self):
+        """Say what makes Keras draw its bar."""
+        return True
+
+
+def pytorch():
+    """Return what trains an epoch, and what sets the hooks."""
+    import torch
+    from torch import nn
+    from torch.optim import optimizer as steps
+    from torch.utils.data import DataLoader, TensorDataset, dataloader
+    from tqdm import tqdm
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    samples = 300 * BATCH
+    data = TensorDataset(torch.randn(samples, FEATURES), torch.randint(0, CLASSES, (samples,)))
+    loader = DataLoader(data, batch_size=BATCH)
+    model = nn.Sequential(nn.Linear(FEATURES, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_of = nn.CrossEntropyLoss()
+    nowhere = Nowhere()
+
+    def train(bar):
+        begin = time.monotonic_ns()
+        for inputs, targets in tqdm(loader, file=nowhere) if bar else loader:
+            optimizer.zero_grad()
+            loss_of(model(inputs), targets).backward()
+            optimizer.step()
+        return len(loader), begin, time.monotonic_ns()
+
+    of_steps = (steps._global_optimizer_pre_hooks, steps._global_optimizer_post_hooks)
+    kept = [dict(hooks) for hooks in of_steps]
+    assert all(kept), "dlmon does not watch the optimisers"
+    classes = [(DataLoader, "__iter__"), (dataloader._BaseDataLoaderIter, "__next__")]
+    set_patches = patches(classes)
+
+    def set_hooks(on):
+        set_patches(on)
+        for hooks, ours in zip(of_steps, kept, strict=True):
+            hooks.clear()
+            hooks.update(ours if on else {})
+
+    return train, set_hooks
+
+
+def keras():
+    """Return what trains an epoch, and what sets the hooks."""
+    import keras
+    import numpy as np
+    from keras.src.callbacks import callback_list
+    from keras.src.trainers import epoch_iterator
+
+    keras.utils.set_random_seed(0)
+    samples = 200 * BATCH
+    inputs = np.random.rand(samples, FEATURES).astype("float32")
+    targets = np.random.randint(0, CLASSES, samples)
+    model = keras.Sequential(
+        [keras.Input((FEATURES,)), keras.layers.Dense(256, "relu"), keras.layers.Dense(CLASSES)]
+    )
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    nowhere, shown = Nowhere(), sys.stdout
+
+    class Clock(keras.callbacks.Callback):
+        """Keeps the time of an epoch."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.begin = time.monotonic_ns()
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.end = time.monotonic_ns()
+
+    def train(bar):
+        clock = Clock()
+        sys.stdout = nowhere if bar else shown
+        model.fit(inputs, targets, batch_size=BATCH, verbose=int(bar), callbacks=[clock])
+        sys.stdout = shown
+        return samples // BATCH, clock.begin, clock.end
+
+    classes = [(callback_list.CallbackList, "__init__"), (epoch_iterator.EpochIterator, "__init__")]
+    return train, patches(classes)
+
+
+def patches(places):
+    """Return what sets dlmon's functions, or those that they stand around."""
+    ours = [(kind, name, kind.__dict__[name]) for kind, name in places]
+
+    def set_patches(on):
+        for kind, name, function in ours:
+            setattr(kind, name, function if on else function.__wrapped__)
+
+    return set_patches
+
+
+def main():
+    framework, times, place = sys.argv[1:]
+    train, set_hooks = {"pytorch": pytorch, "keras": keras}[framework]()
+    epochs = []
+    with Path(place).open("rb") as file:
+        switch = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
+    order = random.Random(0)
+    while switch[0] != LEAVE:
+        turns = [(switch[0], None)]
+        if switch[0] == IN_TURN:
+            sides = order.sample((BARE, HOOKS, PROGRESS_BAR), 3)
+            turns = [(side, number) for side in sides for number in range(TURN_EPOCHS)]
+        for side, number in turns:
+            set_hooks(side == HOOKS)
+            epochs.append((side, *train(side == PROGRESS_BAR), number))
+    Path(times).write_text(json.dumps(epochs))
+
+
+main()

@@ -150,7 +150,9 @@ class FitReport(Activity):
         why = {name: "the script does not say it" for name, fact in facts.items() if fact is None}
         if parameters is None:
             why["parameters"] = "the model is built with its first batch"
-        facts.update(qualities_of(self.model, self._package), inferred=data.inferred, why=why)
+        qualities = qualities_of(self.model, self._package)
+        why |= qualities.pop("why", {})
+        facts.update(qualities, inferred=data.inferred, why=why)
         self._reporter.begin_loop(**facts)
         self._has_loop = True
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from dlmon.instrument.devices import device_of_keras
+
 # Keras counts samples in float32: above, one more is the same number.
 _LARGEST_COUNT = 1 << 24
 
@@ -43,6 +45,7 @@ def qualities_of(model: Any, package: str) -> dict[str, Any]:
         "keras_version": version,
         "precision": getattr(policy, "name", None),
         "jit": jit if isinstance(jit, bool) else None,
+        **device_of_keras(backend),
     }
 
 

@@ -36,6 +36,7 @@ class PassReports:
     Args:
         reporter: takes the records.
         version: says PyTorch's version.
+        device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -43,10 +44,11 @@ class PassReports:
         self,
         reporter: Reporter,
         version: Callable[[], str | None],
+        device_of: Callable[[Any], dict[str, Any]],
         clock: Callable[[], int],
     ) -> None:
         self._reporter = reporter
-        self._version, self._clock = version, clock
+        self._version, self._device_of, self._clock = version, device_of, clock
         self._asked: dict[str, Any] = {}
         self.phase = "validating"
         """What passes without a step are."""
@@ -54,6 +56,8 @@ class PassReports:
 
     def forget(self) -> None:
         """Begin anew, in a forked child."""
+        self.stepped_by: Callable[[], Any] = lambda: None
+        """The optimiser that stepped last outside of an epoch that counts."""
         self.open: set[Thread] = set()
         """Threads that read something."""
         self._counting: Thread | None = None
@@ -226,12 +230,16 @@ class PassReports:
             }
             asked, self._asked = self._asked, {}
             why |= asked.pop("why", {})
+            optimizer = self.stepped_by()
+            device = {} if optimizer is None else self._device_of(optimizer)
+            why |= device.pop("why", {})
             known = {
                 "batch_size": loader.batch_size,
                 "samples_per_epoch": loader.samples,
                 "steps_per_epoch": loader.steps,
                 "workers": loader.workers,
                 "inferred": loader.inferred,
+                **device,
                 **asked,
             }
             why = {name: text for name, text in why.items() if known.get(name) is None}

@@ -56,6 +56,7 @@ class Passes:
         reporter: takes the records.
         version: says PyTorch's version.
         in_worker: says whether this process only loads data.
+        device_of: says what an optimiser trains on, in fields of `Model`.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -64,9 +65,10 @@ class Passes:
         reporter: Reporter,
         version: Callable[[], str | None] = lambda: None,
         in_worker: Callable[[], bool] = lambda: False,
+        device_of: Callable[[Any], dict[str, Any]] = lambda optimizer: {},
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self.reports = PassReports(reporter, version, clock)
+        self.reports = PassReports(reporter, version, device_of, clock)
         self._reporter = reporter
         self._in_worker = in_worker
         self._clock = clock
@@ -200,6 +202,7 @@ class Passes:
             if top.state == TRAINING:
                 return
         self._busy = True
+        self.reports.stepped_by = weakref.ref(optimizer)
         if stack:
             self._stepped(stack[-1])
         elif self.reports.may_step_yet(thread):
@@ -351,7 +354,7 @@ class Passes:
             return
         now = self._clock()
         stretch = Pass(NO_LOADER, now, self._events)
-        stretch.optimizer = weakref.ref(optimizer)
+        stretch.optimizer = self.reports.stepped_by = weakref.ref(optimizer)
         stretch.thread, stretch.waits = thread, False
         self._begin(stretch, now, with_gradients=True)
         stretch.in_hand = True

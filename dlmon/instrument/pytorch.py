@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
+from dlmon.instrument.devices import device_of_optimizer
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
 from dlmon.instrument.loaders import describe, leading_size
 from dlmon.instrument.passes import Passes
@@ -29,7 +30,7 @@ MARK = "_dlmon_pass"
 @cache
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
-    return Passes(reporter, version=_version, in_worker=_in_worker)
+    return Passes(reporter, version=_version, in_worker=_in_worker, device_of=device_of_optimizer)
 
 
 @where_a_monitor_listens

@@ -93,11 +93,9 @@ class SingleBatches(Activity):
         unknown = ("batch_size", "samples_per_epoch", "steps_per_epoch", "epochs")
         parameters = parameters_of(model)
         self._is_described = parameters is not None
-        self._reporter.begin_loop(
-            parameters=parameters,
-            why=dict.fromkeys(unknown, _NO_LENGTH),
-            **qualities_of(model, self._package),
-        )
+        qualities = qualities_of(model, self._package)
+        why = {**dict.fromkeys(unknown, _NO_LENGTH), **qualities.pop("why", {})}
+        self._reporter.begin_loop(parameters=parameters, why=why, **qualities)
         self._epoch, self._count = self._reporter.next_epoch(), 0
         self._reporter.send(EpochStart(self._epoch, now, batch_size=None, samples=None))
         self.in_epoch, self.has_batches = True, False

@@ -26,12 +26,16 @@ class DeviceUnknown(DeviceError):
 
 @record(frozen=True)
 class DeviceChoice:
-    """What the child gets: `wanted` is auto, cpu or gpu; `gpu_index` is NVML's index."""
+    """What the child gets: `wanted` is auto, cpu or gpu; `gpu_index` is NVML's index.
+
+    A script chooses itself among `gpus`, those that NVML sees.
+    """
 
     wanted: str
     environment: dict[str, str]
     gpu_index: int | None = None
     notice: str | None = None
+    gpus: tuple[GpuFacts, ...] = ()
 
 
 def check_device_name(asked: str) -> None:

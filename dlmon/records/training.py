@@ -109,6 +109,7 @@ class Model:
         data: what the samples are: real or synthetic.
         device: what it runs on: cpu, or gpu:N by NVML's number.
         device_name: the product's name of that device.
+        device_uuid: its uuid, where a script's framework says it.
         backend: what Keras runs on: tensorflow, jax or torch.
         backend_version: its version.
         keras_version: the version of Keras.
@@ -153,6 +154,7 @@ class Model:
     first_epoch: int | None = None
     workers: int | None = None
     inferred: str | None = None
+    device_uuid: str | None = None
     trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 

@@ -65,6 +65,7 @@ class Script(Child):
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         """Start it, and read all that it says."""
         self._command = tuple(command)
+        self._trainers.gpus = device.gpus
         copies = job.copy_fds
         if job.terminal is not None:
             self._output = TerminalOutput(job.terminal, copies and copies[0], self._take_output)

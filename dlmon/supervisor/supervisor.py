@@ -193,8 +193,8 @@ class Supervisor:
         if self._job.script:
             if self._job.process is None:
                 check_script(self._job)
-            # A script chooses what it runs on.
-            return list(self._job.command), DeviceChoice("auto", {})
+            gpus = tuple(facts.machine.gpus or ()) if facts else ()
+            return list(self._job.command), DeviceChoice("auto", {}, gpus=gpus)
         command = self._command(interpreter)
         device = choose_device(self._job.device, facts.machine if facts else None, os.environ)
         cpus = self._job.options.get("cpus")

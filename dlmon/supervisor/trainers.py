@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from dlmon.records import (
     BatchSummary,
     Epoch,
     Evaluation,
+    GpuFacts,
     Model,
     Notice,
     Phase,
@@ -43,6 +44,8 @@ class Trainers:
 
     def __init__(self, write: Callable[[Record], None], notice: Callable[[str], None]) -> None:
         self._write, self._notice = write, notice
+        self.gpus: Sequence[GpuFacts] = ()
+        """Those of this machine, as NVML knows them."""
         self._socket: socket.socket | None = None
         self._connections: dict[int, _Connection] = {}
         self._notices = 0
@@ -114,7 +117,7 @@ class Trainers:
             loop = connection.first_loop + (record.loop or 0)
             self._loops[own] = loop + 1
             record = replace(
-                record,
+                with_gpu_number(record, self.gpus),
                 trainer=number,
                 loop=loop,
                 first_epoch=epoch + (record.first_epoch or 0),
@@ -144,6 +147,29 @@ class Trainers:
     def notice(self, text: str) -> None:
         """Take what a person should know of what a process sent."""
         self._take_notice(text)
+
+
+def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
+    """Return what trains, with NVML's number of the GPU that its framework names.
+
+    Args:
+        model: as a script's process sent it: `device` is cpu, gpu or None.
+        gpus: of this machine, as NVML knows them.
+    """
+    if model.device is None or model.device == "cpu":
+        return model
+    uuid = model.device_uuid
+    # CUDA_VISIBLE_DEVICES may give the first characters of it.
+    matches = [gpu for gpu in gpus if uuid and gpu.uuid and gpu.uuid.startswith(uuid)]
+    matches = matches or ([] if uuid else list(gpus))
+    if len(matches) == 1:
+        return replace(model, device=f"gpu:{matches[0].index}")
+    why = "its framework does not say which of the GPUs it is"
+    if not gpus:
+        why = "NVML found no GPU, and the script's framework trains on one"
+    elif uuid:
+        why = f"NVML knows no GPU {uuid}"
+    return replace(model, device=None, why={**model.why, "device": why})
 
 
 class _Connection:

@@ -99,7 +99,7 @@ def make_result(
     if model is None:
         why["device"] = "the workload ended before it chose one"
     elif model.device is None:
-        why["device"] = "a script does not say which one it uses"
+        why["device"] = model.why.get("device", "a script does not say which one it uses")
     return Result(
         status=status,
         session=header.id,

@@ -46,6 +46,7 @@ class WatchedProcess:
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         """Hear what it sends, at the place that it has chosen."""
         assert job.process is not None
+        self._trainers.gpus = device.gpus
         try:
             self._place = Path(job.environment[SOCKET])
             self._trainers.listen(self._place)

@@ -224,6 +224,7 @@ def what_the_model_is_gets_reported(run):
     assert first.network == "sequential"
     assert first.backend == trainer.backend
     assert first.keras_version == trainer.framework_version
+    assert {model.device for model in models.values()} == {"cpu"}
     # Nothing ever builds the model of the script's own loop.
     assert [model.parameters for model in models.values()].count(None) == 1
 

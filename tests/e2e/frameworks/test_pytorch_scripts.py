@@ -31,6 +31,7 @@ def compare(process, counted):
         assert sum(epoch.updates for epoch in epochs) == counted["updates"]
     else:
         assert process.updates == counted["updates"]
+    assert all(model.device == "cpu" for model in process.of(Model))
     for batches in process.of(Batches):
         assert min(batches.dt_us) >= 0
         assert batches.wait_us is None or batches.wait_us <= sum(batches.dt_us)

@@ -36,16 +36,29 @@ def student_p(t: float, degrees: float) -> float:
 
 def student_95_of(degrees: float) -> float:
     """Return the two-sided 95 % quantile for degrees that needn't be whole, as Welch's are."""
+    degrees = max(1.0, degrees)
+
+    def error(t: float) -> float:
+        return math.log(student_p(t, degrees) / 0.05)
+
+    # Regula falsi, as Illinois has it: the logarithms are nearly a line in each other.
     low, high = 1.9, 12.8
+    error_low, error_high = error(low), error(high)
     for _ in range(50):
-        middle = (low + high) / 2
-        if student_p(middle, max(1.0, degrees)) > 0.05:
-            low = middle
+        middle = high - error_high * (high - low) / (error_high - error_low)
+        error_middle = error(middle)
+        if abs(error_middle) < _NEAR_ENOUGH:
+            break
+        if error_middle * error_high < 0:
+            low, error_low = high, error_high
         else:
-            high = middle
-    return high
+            error_low /= 2
+        high, error_high = middle, error_middle
+    return middle
 
 
+# Of the logarithm of a probability.
+_NEAR_ENOUGH = 1e-12
 _TERMS = 200
 
 

@@ -82,6 +82,12 @@ def host():
 
 
 @pytest.fixture
+def quick_pings(monkeypatch):
+    """Let no test wait for the next ping; set before the link is started."""
+    monkeypatch.setattr(links, "PING_S", 0.001)
+
+
+@pytest.fixture
 async def unstarted(host, clock):
     made = Link("box", connect=host.connect, clock=clock)
     yield made
@@ -241,8 +247,8 @@ async def test_without_a_connection_nothing_is_asked(host, clock):
         await link.ask_one("ping")
 
 
-async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock, monkeypatch):
-    monkeypatch.setattr(links, "PING_S", 0.001)
+@pytest.mark.usefixtures("quick_pings")
+async def test_a_host_that_answers_nothing_for_long_is_lost(link, host, clock):
     await until(lambda: link.is_up)
     first = host.connections[0]
     answers = []
@@ -276,7 +282,6 @@ async def test_the_time_of_the_loss_is_that_of_the_first_failure(link, host, clo
 @pytest.fixture
 def pinged(link, host, clock, monkeypatch):
     """Return a function that lets a ping take so long, and be answered so."""
-    monkeypatch.setattr(links, "PING_S", 0.001)
     monkeypatch.setattr(links.time, "time", lambda: clock.now_ns / 1e9)
 
     async def ping(trip_s, ahead_s, **changed):
@@ -292,6 +297,7 @@ def pinged(link, host, clock, monkeypatch):
     return ping
 
 
+@pytest.mark.usefixtures("quick_pings")
 async def test_the_quickest_round_trip_tells_the_clocks_apart(link, pinged):
     await pinged(0.5, 7.2)
     assert link.times.round_trip_s == pytest.approx(0.5)
@@ -302,6 +308,7 @@ async def test_the_quickest_round_trip_tells_the_clocks_apart(link, pinged):
     assert link.times.wall_s == pytest.approx(7.0)
 
 
+@pytest.mark.usefixtures("quick_pings")
 async def test_a_quick_round_trip_of_long_ago_counts_no_more(link, pinged):
     await pinged(0.1, 7.0)
     for _ in range(12):
@@ -309,6 +316,7 @@ async def test_a_quick_round_trip_of_long_ago_counts_no_more(link, pinged):
     assert link.times.monotonic_ns == pytest.approx(8.0 * SECOND)
 
 
+@pytest.mark.usefixtures("quick_pings")
 async def test_a_clock_that_began_anew_is_not_measured_by_the_old_one(link, host, pinged):
     await pinged(0.1, 7.0)
     boots = iter(["boot-1", "boot-2"])
@@ -342,6 +350,7 @@ async def test_a_clock_that_began_anew_is_not_measured_by_the_old_one(link, host
         {"wall": 10**400},
     ],
 )
+@pytest.mark.usefixtures("quick_pings")
 async def test_a_time_that_no_clock_shows_is_passed_over(link, pinged, changed):
     await pinged(0.2, 7.0)
     await pinged(0.1, 9.0, **changed)

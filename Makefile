@@ -60,7 +60,7 @@ endif
 
 # A third of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
-	$(BIN)/pytest -n $$(($(CORES) + 1)) tests/e2e
+	$(BIN)/pytest -n $$(($(CORES) + 1)) --dist loadgroup tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12

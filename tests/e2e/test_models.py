@@ -40,7 +40,15 @@ def workloads(names):
     return pytest.mark.parametrize(
         "workload",
         [
-            pytest.param(WORKLOADS[name], id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+            pytest.param(
+                WORKLOADS[name],
+                id=name,
+                # One process runs them all, so that it builds the network once.
+                marks=[
+                    pytest.mark.xdist_group(name),
+                    *([pytest.mark.slow] if name in SLOW else []),
+                ],
+            )
             for name in names
         ],
     )

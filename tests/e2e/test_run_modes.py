@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import psutil
@@ -117,7 +116,7 @@ def test_inference_is_measured_and_a_stop_ends_it_after_the_current_batch(start_
     assert result.cost_usd == pytest.approx(result.wall_s / 1000, rel=0.01)
 
 
-@pytest.mark.parametrize("mode", ["train", "gradients", "inference"])
+@pytest.mark.parametrize("mode", ["train", "inference"])
 def test_a_step_can_be_compiled_as_a_whole_and_in_half_precision(start_job, mode):
     session = start_job(mode=mode, jit="on", precision="mixed_bfloat16")
     result = session.wait_for_end()
@@ -150,14 +149,15 @@ def test_where_no_system_reports_the_cpus_of_a_process_a_run_uses_them_all(
     assert (result.status, result.error) == ("completed", None)
 
 
-@pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
-    """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words."""
-    # Less than the first convolution asks for, so that no memory is really taken; and enough for
-    # the stacks of all threads, whose refusal TensorFlow reports without a word of memory.
-    little = ("prlimit", f"--as={8 << 30}")
-    session = start_job("cifar10-cnn", before=little, batch_size=50_000, steps=1)
-    result = session.wait_for_end()
+    """TensorFlow's CPU kernels say so and then crash, so the error comes from its last words.
+
+    Real memory that runs out ends it now so, now otherwise: a shell says and does what it does.
+    """
+    words = "RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[50000,32,32,32]"
+    crash = ("sh", "-c", f"echo '{words}' >&2; kill -SEGV $$")
+    result = start_job(before=crash, batch_size=50_000).wait_for_end()
     assert result.status == "failed"
-    assert result.error.startswith("memory ran out")
-    assert "batch size 50,000" in result.error
+    assert result.error == (
+        "memory ran out (batch size 50,000): it crashed with a segmentation fault (SIGSEGV)"
+    )

@@ -235,7 +235,8 @@ def _left_out(timing: RunSeconds | SecondsPerEpoch, snapshot: Snapshot) -> str:
 def _print_comparison(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
     entries = earlier_sessions(list_sessions(follower.directory), snapshot.header)
     rows = comparison_rows(snapshot, entries)
-    if not rows:
+    if not rows or (snapshot.header.is_script and len(rows) == 1):
+        # Nothing is published of a script: before its second run there is nothing to compare.
         return
     console.print()
     names = run_names(snapshot, entries)

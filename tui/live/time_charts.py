@@ -9,7 +9,8 @@ from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
 from tui.drawing.plot import grown_top
-from tui.drawing.time_axis import NOTHING_MORE, RunSpan, TimeAxis, TimeWindow
+from tui.drawing.time_axis import TimeAxis
+from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
 from tui.machine.charts import MachineCharts

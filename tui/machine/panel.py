@@ -16,7 +16,8 @@ from textual.widget import Widget
 from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, RunSpan, TimeWindow, View
+from tui.drawing.time_axis import NO_LABELS
+from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.core_rows import CoreRows

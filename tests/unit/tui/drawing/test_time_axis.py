@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
-from tui.drawing.time_axis import (
+from tui.drawing.time_axis import TimeAxis, mark_columns
+from tui.drawing.time_window import (
     MOVES,
     SETTLED_NS,
     RunSpan,
-    TimeAxis,
     TimeWindow,
     View,
     latest_axis,
-    mark_columns,
 )
 from tui.formatting.glyphs import ASCII
 from tui.widgets.rows import Ruler, ruled_row
@@ -229,9 +228,36 @@ def test_columns_follow_the_sampling_interval(interval_s, column_s):
 
 
 def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
-    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns // S for s in range(1, 3600)]
-    assert sorted(set(seen)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
+    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns / S for s in range(1, 3600)]
+    assert sorted(set(seen)) == [0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
     assert seen == sorted(seen)
+
+
+def test_a_young_run_fills_the_charts_in_a_span_that_doubles_seldom():
+    runs = [run_of(seconds) for seconds in range(1, 100)]
+    axes = [TimeWindow().axis(run, 104) for run in runs]
+    spans = [axis.column_ns * axis.count / S for axis in axes]
+    assert sorted(set(spans)) == [5.2, 10.4, 20.8, 52, 104]
+    assert all(axis.start_ns == 1000 * S for axis in axes)
+    filled = [run.settled_ns - run.start_ns for run in runs]
+    shares = [ns / (axis.column_ns * axis.count) for ns, axis in zip(filled, axes, strict=True)]
+    assert min(shares[2:]) > 0.35
+
+
+@given(st.integers(1, 120), counts, st.sampled_from([S // 20, S // 10, S // 2, S, 2 * S, 7 * S]))
+def test_the_columns_of_a_young_run_are_whole_parts_of_a_sample_and_never_grow_narrower(
+    seconds, count, interval_ns
+):
+    now, later = (
+        TimeWindow().axis(run_of(s, interval_ns=interval_ns), count) for s in (seconds, seconds + 1)
+    )
+    assert now.column_ns <= later.column_ns
+    assert now.column_ns % interval_ns == 0 or interval_ns % now.column_ns == 0
+
+
+def test_samples_that_are_far_apart_are_not_drawn_as_a_few_wide_steps():
+    run = run_of(3, interval_ns=60 * S)
+    assert TimeWindow().axis(run, 104).column_ns * 104 >= 60 * S
 
 
 def test_a_short_run_that_is_over_fills_the_chart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
@@ -21,15 +22,13 @@ _LABELLED_S = (
 _LABEL_APART = 3
 _NOW, _END = "now", "end"
 
-# So many epochs are all marked, be they ever so short.
-_FEW_EPOCHS = 9
 _SHADES = {
     "compiling": "compile",
     "validating": "validation",
     "evaluating": "validation",
     "opening": "pause",
     "closing": "pause",
-    "stalled": "pause",
+    "stalled": "stall",
 }
 
 _SECOND_NS = 1_000_000_000
@@ -61,17 +60,33 @@ class TimeAxis:
         known = series.columns(self.start_ns, self.column_ns, self.known)
         return (*known, *(None,) * (self.count - self.known))
 
+    def extremes(self, series: Series) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+        """Return the least and the greatest value in each column; None where that isn't known."""
+        edges = range(self.start_ns, self.start_ns + self.count * self.column_ns, self.column_ns)
+        found = [
+            series.extremes(start, start + self.column_ns) if n < self.known else None
+            for n, start in enumerate(edges)
+        ]
+        lows = tuple(None if pair is None else pair[0] for pair in found)
+        return lows, tuple(None if pair is None else pair[1] for pair in found)
+
     def marks(self, epoch_starts: Iterable[tuple[int, int]]) -> tuple[tuple[int, str], ...]:
         """Return where epochs began, numbered as people do.
 
-        Of many short ones, only the very first and round numbers.
+        Where not all of their numbers have room, every second, fifth, tenth … of them, so that
+        the marks thin out evenly; at least one of those that are in sight.
         """
-        placed = [(self.column_of(start), epoch + 1) for epoch, start in epoch_starts]
-        placed = [(column, number) for column, number in placed if 0 <= column < self.known]
-        step = _marked_step(placed) if len(placed) > _FEW_EPOCHS else 1
-        return tuple(
-            (column, str(number)) for column, number in placed if number == 1 or number % step == 0
-        )
+        starts = [(n, t) for n, t in epoch_starts if 0 <= self.column_of(t) < self.known]
+        placed = [(self.column_of(t), epoch + 1) for epoch, t in starts]
+        room_ns = mark_columns(placed[-1][1]) * self.column_ns if placed else 0
+        step = _marked_step([t for _, t in starts], room_ns)
+        marked = [(column, number) for column, number in placed if number % step == 0]
+        # The very first is kept where it doesn't take the next one's room.
+        first = [(column, number) for column, number in placed[:1] if number == 1]
+        if step > 1 and first and marked[:1]:
+            has_room = marked[0][0] - first[0][0] >= mark_columns(1)
+            marked = first + marked if has_room else marked
+        return tuple((column, str(number)) for column, number in marked or placed[-1:])
 
     def time_elapsed(self, start_ns: int) -> TimeLabels:
         """Return round times since `start_ns` and where they stand: 0:30, 1:00, 12:30."""
@@ -107,7 +122,7 @@ class TimeAxis:
         return -(-room_ns // _DAY_NS) * _DAY_NS
 
     def shades(self, phase_spans: Iterable[PhaseSpan]) -> tuple[tuple[int, int, str], ...]:
-        """Return the stretches that compile or validate, and the pauses."""
+        """Return the stretches that compile or validate, the pauses and the stalls."""
         found = []
         for stretch in phase_spans:
             kind = _SHADES.get(stretch.phase)
@@ -130,12 +145,23 @@ class TimeAxis:
 class TimeLabels:
     """Instants along an axis: the column of each, and its text.
 
-    `last` stands at the right end; `name` says what the times are, where there is room.
+    `last` stands at the right end; `name` says what the times are, where there is room. A chart
+    has a line of its grid at each of them, labelled or not.
     """
 
     marks: tuple[tuple[int, str], ...] = ()
     last: str = ""
     name: str = ""
+
+    @property
+    def unlabelled(self) -> TimeLabels:
+        """The same instants without a text: another chart below labels them."""
+        return TimeLabels(tuple((column, "") for column, _ in self.marks))
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether there is any text."""
+        return any(text for _, text in self.marks)
 
 
 NO_LABELS = TimeLabels()
@@ -161,12 +187,11 @@ def mark_columns(number: int) -> int:
     return COLUMNS_PER_CELL * (len(str(number)) + 2)
 
 
-def _marked_step(placed: list[tuple[int, int]]) -> int:
-    """Return of how many epochs one is marked, so that the marks have room for their numbers."""
-    if not placed:
+def _marked_step(starts: list[int], room_ns: int) -> int:
+    """Return of how many epochs one is marked, so that most marks have room for their numbers."""
+    lengths = sorted(after - before for before, after in pairwise(starts))
+    if not lengths:
         return 1
-    (start, _), (end, last) = placed[0], placed[-1]
-    for step in _STEPS:
-        if (end - start) * step >= mark_columns(last) * (len(placed) - 1):
-            return step
-    return _STEPS[-1]
+    # The usual length: that the first one takes long, as it compiles, says nothing of the others.
+    usual_ns = lengths[len(lengths) // 2]
+    return next((step for step in _STEPS if usual_ns * step >= room_ns), _STEPS[-1])

@@ -18,7 +18,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
 from dlmon.records.sanitize import clean
-from tui.drawing.themes import DARK, OWN_THEMES
+from tui.drawing.themes import DARK, OWN_THEMES, chart_hues
 from tui.exit_messages import print_exit_message, print_sweep_exit_message
 from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
 from tui.navigation import NavigatingApp, Start
@@ -138,6 +138,10 @@ class DlmonApp(NavigatingApp):
             lines = event.text.strip().splitlines()
             event = events.Paste(clean(lines[0]) if lines else "")
         await super().on_event(event)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Give charts their hues in Textual's own themes too."""
+        return chart_hues(self.current_theme)
 
     def get_key_display(self, binding: Binding) -> str:
         """Name a key; in words where its sign can't be drawn."""

@@ -17,13 +17,13 @@ COLUMNS_PER_CELL = 2
 # The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
 _LEFT_DOTS = (0x40, 0x04, 0x02, 0x01)
 _RIGHT_DOTS = (0x80, 0x20, 0x10, 0x08)
-_DOTS_PER_CELL = 4
-# Of a cell's levels from the bottom up: every second one of four, and the upper one of both columns
-# of two.
-_STRIPES, _UPPER = 0b0101, 0b1010
+DOTS_PER_CELL = 4
 
 _NICE_STEPS = ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "8")
 _SHRINK_BELOW = 0.4
+# Where an axis may begin, as a part of its top; it goes up only where so much of it is to spare.
+_BOTTOMS = (0.0, 0.5, 0.8)
+_TO_SPARE = 0.05
 _LINEAR_SPAN = 30
 _SUFFIXES = ("", "k", "M", "G", "T", "P")
 
@@ -47,15 +47,15 @@ def braille_rows(
     drawn at its edge; `filled` draws down to the bottom.
     """
     cells = [[0] * width for _ in range(height)]
-    spans = _column_spans(columns, width, height * _DOTS_PER_CELL, top, bottom, filled)
+    spans = column_spans(columns, width, height * DOTS_PER_CELL, top, bottom, filled)
     for column, span in enumerate(spans):
         if span is None:
             continue
         cell, side = divmod(column, COLUMNS_PER_CELL)
-        shift = side * _DOTS_PER_CELL
-        for row, low, high in _cells_of(span, height, _DOTS_PER_CELL):
-            cells[row][cell] |= _bits(low, high) << shift
-    return ["".join(map(_BRAILLE.__getitem__, row)) for row in cells]
+        shift = side * DOTS_PER_CELL
+        for row, low, high in cells_of(span, height, DOTS_PER_CELL):
+            cells[row][cell] |= bits(low, high) << shift
+    return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
 
 
 def ascii_rows(
@@ -72,13 +72,13 @@ def ascii_rows(
     gap can be seen.
     """
     cells = [[" "] * width for _ in range(height)]
-    spans = _column_spans(columns, width, height * 2, top, bottom, filled)
+    spans = column_spans(columns, width, height * 2, top, bottom, filled)
     for cell in range(width):
         known = [span for span in spans[2 * cell : 2 * cell + 2] if span is not None]
         if not known:
             continue
         union = min(low for low, _ in known), max(high for _, high in known)
-        touched = list(_cells_of(union, height, 2))
+        touched = list(cells_of(union, height, 2))
         for row, low, high in touched:
             if filled:
                 character = "#" if high else "_"
@@ -89,68 +89,6 @@ def ascii_rows(
                 character = "|" if low != high else "'" if high else "."
             cells[row][cell] = character
     return ["".join(row) for row in cells]
-
-
-def split_rows(
-    columns: Sequence[float | None],
-    part: Sequence[float | None],
-    width: int,
-    height: int,
-    top: float,
-    bottom: float = 0.0,
-    glyphs: Glyphs = UNICODE,
-) -> list[tuple[str, list[bool]]]:
-    """Draw filled columns of which `part` is filled whole, and what lies above it with stripes.
-
-    Returns for each row its text, and for each of its cells whether it holds any of the part.
-    A column whose part is unknown has none. The stripes lie, so that they don't change where a
-    chart scrolls, and end in a line, so that the height can be read.
-    """
-    per_cell = 2 if glyphs.is_ascii else _DOTS_PER_CELL
-    levels = height * per_cell
-    wholes = _column_spans(columns, width, levels, top, bottom, True)
-    known = [value if value is not None and value > bottom else None for value in part]
-    parts = _column_spans(known, width, levels, top, bottom, True)
-    # The levels of a cell as bits, from the bottom up: the left column's, then the right one's.
-    filled = [[0] * width for _ in range(height)]
-    striped = [[0] * width for _ in range(height)]
-    for column, (whole, inner) in enumerate(zip(wholes, parts, strict=True)):
-        if whole is None:
-            continue
-        cell, side = divmod(column, COLUMNS_PER_CELL)
-        shift, highest = side * per_cell, whole[1]
-        inside = -1 if inner is None else min(inner[1], highest)
-        if inside >= 0:
-            for row, low, high in _cells_of((0, inside), height, per_cell):
-                filled[row][cell] |= _bits(low, high) << shift
-        if inside < highest:
-            for row, low, high in _cells_of((inside + 1, highest), height, per_cell):
-                kept = _bits(low, high) & (-1 if glyphs.is_ascii else _STRIPES)
-                striped[row][cell] |= kept << shift
-            striped[height - 1 - highest // per_cell][cell] |= 1 << shift + highest % per_cell
-    draw = _ascii_cell if glyphs.is_ascii else _braille_cell
-    return [
-        ("".join(map(draw, inner, outer)), [bits > 0 for bits in inner])
-        for inner, outer in zip(filled, striped, strict=True)
-    ]
-
-
-def _bits(low: int, high: int) -> int:
-    """Return the levels of a column from one to another, both included, as bits."""
-    return (2 << high) - (1 << low)
-
-
-def _braille_cell(filled: int, striped: int) -> str:
-    return _BRAILLE[filled | striped]
-
-
-def _ascii_cell(filled: int, striped: int) -> str:
-    """Return the character of a cell of two levels, whichever of its columns reaches them."""
-    if filled & _UPPER:
-        return "#"
-    if striped & _UPPER:
-        return ":"
-    return "_" if filled else "." if striped else " "
 
 
 def mark_row(
@@ -183,6 +121,17 @@ def mark_row(
     return "".join(row)
 
 
+def row_of(
+    value: float | None, height: int, top: float, bottom: float = 0.0, glyphs: Glyphs = UNICODE
+) -> int | None:
+    """Return the row, from the top, in which a line of `height` rows draws a value."""
+    per_cell = 2 if glyphs.is_ascii else DOTS_PER_CELL
+    if height < 1 or not math.isfinite(top - bottom):
+        return None
+    level = _level(value, height * per_cell, top, bottom)
+    return None if level is None else height - 1 - level // per_cell
+
+
 def nice_top(largest: float) -> float:
     """Return the smallest round number that is no less than `largest`; 1 for none."""
     if not 0 < largest < math.inf:
@@ -203,6 +152,18 @@ def grown_top(current_top: float, largest: float) -> float:
     if current_top > 0 and _SHRINK_BELOW * current_top <= largest <= current_top:
         return current_top
     return nice_top(largest)
+
+
+def fitted_bottom(current_bottom: float, top: float, least: float) -> float:
+    """Return where an axis begins that fits values of at least `least`: above 0 in its upper half.
+
+    It goes down at once, and up only where something is to spare, so that it doesn't jump to and
+    fro.
+    """
+    bottoms = [part * top for part in _BOTTOMS]
+    stays = current_bottom if current_bottom in bottoms and current_bottom <= least else 0.0
+    higher = [bottom for bottom in bottoms if bottom + _TO_SPARE * top <= least]
+    return max([stays, *higher]) if top > 0 else 0.0
 
 
 def short_number(value: float) -> str:
@@ -272,7 +233,12 @@ def _trimmed(digits: str) -> str:
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
-def _column_spans(
+def bits(low: int, high: int) -> int:
+    """Return the levels of a column from one to another, both included, as bits."""
+    return (2 << high) - (1 << low)
+
+
+def column_spans(
     columns: Sequence[float | None],
     width: int,
     levels: int,
@@ -321,7 +287,7 @@ def _level(value: float | None, levels: int, top: float, bottom: float) -> int |
     return round((value - bottom) / (top - bottom) * (levels - 1))
 
 
-def _cells_of(span: Span, height: int, levels_per_cell: int) -> Iterator[tuple[int, int, int]]:
+def cells_of(span: Span, height: int, levels_per_cell: int) -> Iterator[tuple[int, int, int]]:
     """Yield (row, lowest, highest level within that row's cell) from the bottom up."""
     low, high = span
     for cell in range(low // levels_per_cell, high // levels_per_cell + 1):
@@ -339,4 +305,4 @@ def _braille(levels: int) -> str:
     return chr(0x2800 + dots) if dots else " "
 
 
-_BRAILLE = "".join(map(_braille, range(256)))
+BRAILLE = "".join(map(_braille, range(256)))

@@ -12,6 +12,33 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 DARK, LIGHT = "dlmon-dark", "dlmon-light"
 
+# The hue of each quantity in a chart.
+_ON_DARK = {
+    "chart-throughput": "#56b4e9",
+    "chart-cpu": "#2bc49a",
+    "chart-gpu": "#e69f00",
+    "chart-memory": "#cc79a7",
+    "chart-power": "#ff7a3d",
+    "chart-loss": "#f0e442",
+}
+_ON_LIGHT = {
+    "chart-throughput": "#0072b2",
+    "chart-cpu": "#00704f",
+    "chart-gpu": "#9a5a00",
+    "chart-memory": "#b0307a",
+    "chart-power": "#b84a00",
+    "chart-loss": "#7a6a00",
+}
+# The terminal's own colours.
+_ANSI = {
+    "chart-throughput": "ansi_blue",
+    "chart-cpu": "ansi_green",
+    "chart-gpu": "ansi_yellow",
+    "chart-memory": "ansi_magenta",
+    "chart-power": "ansi_red",
+    "chart-loss": "ansi_cyan",
+}
+
 
 def _scrollbar(track: str, thumb: str) -> dict[str, str]:
     """Return the colours of a scrollbar whose track is as what lies around it."""
@@ -34,6 +61,7 @@ OWN_THEMES = (
         panel="#262a2e",
         dark=True,
         variables={
+            **_ON_DARK,
             "footer-key-foreground": "#e69f00",
             "border-blurred": "#1a1d20",
             **_scrollbar("#1a1d20", "#4a5056"),
@@ -53,12 +81,20 @@ OWN_THEMES = (
         panel="#dfe1e3",
         dark=False,
         variables={
+            **_ON_LIGHT,
             "footer-key-foreground": "#0072b2",
             "border-blurred": "#eeeff0",
             **_scrollbar("#eeeff0", "#b4b8bc"),
         },
     ),
 )
+
+
+def chart_hues(theme: Theme) -> dict[str, str]:
+    """Return the hues of charts for a theme that doesn't say them itself, as variables."""
+    if theme.ansi:
+        return _ANSI
+    return _ON_DARK if theme.dark else _ON_LIGHT
 
 
 def theme_names() -> list[str]:

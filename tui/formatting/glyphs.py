@@ -46,6 +46,12 @@ class Glyphs:
     mark: str = "┊"
     shade: str = "╌"
     full_cell: str = "⣿"
+    # A chart's gridlines: along it, up and down, and where both meet.
+    grid: str = "┈┊┼"
+    # The cursor at the left and at the right side of a cell, and what it reads.
+    cursor: str = "▏▕"
+    read: str = "●"
+    stall: str = "▲"
     series: str = "●◆■▲▼★"
     levels: str = "▁▂▃▄▅▆▇█"
 
@@ -78,6 +84,10 @@ ASCII = Glyphs(
     mark="|",
     shade="~",
     full_cell="#",
+    grid="  +",
+    cursor="||",
+    read="o",
+    stall="!",
     series="o*#@%&",
     levels="0123456789",
 )

@@ -71,6 +71,7 @@ _IN_CHARTS = {
     "go_to_start",
     "go_to_end",
     "follow",
+    "fit_axis",
     "escape",
 }
 _IN_LOG = {"close_log", "scroll_log", "page_log"}
@@ -146,6 +147,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         ),
         hidden("plus,equals_sign", "zoom_in", "Zoom in", "See less time, in more detail"),
         hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
+        hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
         hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
         hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
         hidden("home", "go_to_start", "Go to start", "Show where the run began"),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dlmon.session.gaps import GapKind
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
-from tui.drawing.plot import grown_top
-from tui.drawing.time_axis import NOTHING_MORE, RunSpan, TimeAxis, TimeWindow
+from tui.drawing.plot import fitted_bottom, grown_top, short_number
+from tui.drawing.time_axis import TimeAxis, TimeLabels
+from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow
 from tui.formatting import units
 from tui.formatting.glyphs import Glyphs, glyphs_in_use
 from tui.machine.charts import MachineCharts
 from tui.machine.view import MachineView, gpu_that_trains
 from tui.screens.base import BaseScreen
 from tui.widgets.chart import Chart, ChartPicture
+
+_BUCKET_NS = 1_000_000_000
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -60,11 +64,14 @@ class TimeChartsScreen(BaseScreen):
         """Follow the run."""
         super().__init__()
         self._source = source
-        self._throughput = Chart(tall_shades=True, id="throughput", classes="panel")
+        self._throughput = Chart(
+            tall_shades=True, hue="throughput", id="throughput", classes="panel"
+        )
         self._machine = MachineCharts()
         self.window = TimeWindow()
         """The part of the run that is shown."""
-        self._top = 0.0
+        self._top, self._bottom = 0.0, 0.0
+        self._fits_axis = False
         self._zoom_note = ""
         self._grabbed = self.window
         self._drawn: tuple[object, ...] = ()
@@ -74,7 +81,6 @@ class TimeChartsScreen(BaseScreen):
         run, count = self.run, self.plot_columns
         axis = self.window.axis(run, count)
         cursor = self.window.cursor_column(axis)
-        self._title_throughput(snapshot, axis, cursor)
         session = self._source.session
         view = replace(
             machine_view(self._source, snapshot),
@@ -87,11 +93,12 @@ class TimeChartsScreen(BaseScreen):
         rows = self._machine.size.height
         running = self._source.running
         drawn = (axis, cursor, rows, snapshot.machine, view.stale, running, snapshot.phase)
-        if drawn == self._drawn:
-            return
-        self._drawn = drawn
-        self._throughput.show(self._throughput_picture(snapshot, axis, cursor))
-        self._machine.show(view, axis, axis.time_elapsed(self._source.session.header.t))
+        if drawn != self._drawn:
+            self._drawn = drawn
+            self._throughput.show(self._throughput_picture(snapshot, axis))
+            self._machine.show(view, axis, self._times(axis))
+        # Last: it says where the axis begins.
+        self._title_throughput(snapshot, axis, cursor)
 
     @property
     def run(self) -> RunSpan:
@@ -117,23 +124,63 @@ class TimeChartsScreen(BaseScreen):
             return self._machine.plot_columns
         return min(self._throughput.plot_columns, self._machine.plot_columns)
 
-    def _throughput_picture(
-        self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
-    ) -> ChartPicture:
-        session = self._source.session
-        columns = axis.columns(session.throughput)
-        known = [column for column in columns if column is not None]
+    def _throughput_picture(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        series = self._source.session.throughput
+        columns = axis.columns(series)
+        lows, highs = axis.extremes(series) if axis.column_ns > _BUCKET_NS else ((), ())
+        known = [value for value in (*columns, *lows, *highs) if value is not None]
         if known:
             self._top = grown_top(self._top, max(known))
+        least = min(known, default=0.0) if self._fits_axis else 0.0
+        self._bottom = fitted_bottom(self._bottom, self._top, least)
+        labels: tuple[str, ...] = ("",) if self._top == 0 else ()
+        if self._bottom > 0:
+            labels = short_number(self._top), short_number(self._bottom)
+        picture = self.curve(
+            columns,
+            axis,
+            snapshot,
+            top=self._top,
+            bottom=self._bottom,
+            reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
+            written=units.rate,
+        )
+        # An area says how much there is, so it begins at 0.
+        is_from_zero = self._bottom == 0
+        return replace(picture, left_labels=labels, area=is_from_zero, lows=lows, highs=highs)
+
+    def curve(
+        self,
+        columns: tuple[float | None, ...],
+        axis: TimeAxis,
+        snapshot: Snapshot,
+        *,
+        top: float,
+        bottom: float = 0.0,
+        reason: str = "",
+        written: Callable[[float], str] = short_number,
+    ) -> ChartPicture:
+        """Return a curve on the axis that all charts share, with its grid, marks and cursor.
+
+        `reason` says why nothing is known; `written` writes the value at the cursor. A `Chart`
+        with a hue of its own shows it.
+        """
+        session, cursor = self._source.session, self.window.cursor_column(axis)
+        value = None if cursor is None or cursor >= len(columns) else columns[cursor]
         return ChartPicture(
             columns=columns,
-            top=self._top,
-            left_labels=("",) if self._top == 0 else (),
+            top=top,
+            bottom=bottom,
             marks=axis.marks(session.epoch_starts),
             shades=axis.shades(_shaded(session, snapshot)),
-            reason=f"{snapshot.phase or 'starting'} …" if self._source.running else "no batch",
+            reason=reason,
             cursor=cursor,
+            times=self._times(axis).unlabelled,
+            value="" if value is None else written(value),
         )
+
+    def _times(self, axis: TimeAxis) -> TimeLabels:
+        return axis.time_elapsed(self._source.session.header.t)
 
     def _title_throughput(self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None) -> None:
         """Set the chart's titles: the throughput now or at the cursor, and the part shown."""
@@ -143,7 +190,21 @@ class TimeChartsScreen(BaseScreen):
         elif snapshot.stalls:
             right = f"{right}  {units.stalls(snapshot.stalls)}"
         title, right = _fitting_title(right, self._throughput.outer_size.width - 6)
-        self._throughput.set_titles(title, self._shown_part_text(axis), right=right)
+        below = self._shown_part_text(axis)
+        self._throughput.set_titles(
+            title, self._with_axis_note(below, self._throughput.outer_size.width - 6), right=right
+        )
+
+    def _with_axis_note(self, text: str, room: int) -> str:
+        """Add that the axis doesn't begin at 0, or why it does though it was asked not to."""
+        if not self._fits_axis or self._top == 0:
+            return text
+        bottom = short_number(self._bottom)
+        notes = [f"y from {bottom}, not 0", f"y from {bottom}"]
+        if self._bottom == 0:
+            notes = ["y from 0: not all in the upper half", "y from 0"]
+        texts = [f"{text}, {note}" for note in notes]
+        return next((line for line in texts if len(line) <= room), notes[-1])
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> str:
         """Write the throughput of a column; of one of several seconds, its extremes too."""
@@ -179,6 +240,12 @@ class TimeChartsScreen(BaseScreen):
         """Show another part of the run, or read another instant, at once."""
         self._zoom_note = ""
         self.window = window
+        self.paint_charts(self._source.snapshot())
+
+    def action_fit_axis(self) -> None:
+        """Begin the throughput's axis above 0 where all is in its upper half, or at 0."""
+        self._fits_axis = not self._fits_axis
+        self._drawn = ()
         self.paint_charts(self._source.snapshot())
 
     def action_next_view(self) -> None:

@@ -97,17 +97,18 @@ class MachineCharts(Horizontal):
 
     def show(self, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS) -> None:
         """Show readings along `axis`, which the lowest charts label."""
-        show_cpu(self._cpu, view, axis, times=times)
         gpu = view.main_gpu
         others = [other for other in view.gpus if gpu is not None and other.index != gpu.index]
         self._make_room(len(others))
         shown = [chart for chart in (self._gpu, *self._others) if chart.display]
         lowest = shown[-1] if shown else None
+        is_above = lowest is not None and self._gpu_and_rows.region.y > self._cpu.region.y
+        show_cpu(self._cpu, view, axis, times=times.unlabelled if is_above else times)
         if gpu is None:
             show_memory(self._gpu, view, axis, times=times)
         for chart, one in zip((self._gpu, *self._others), (gpu, *others), strict=False):
             if one is not None and (chart.display or chart is self._gpu):
-                show_gpu(chart, one, view, axis, times if chart is lowest else NO_LABELS)
+                show_gpu(chart, one, view, axis, times if chart is lowest else times.unlabelled)
         if self._rows.display and gpu is not None:
             # The chart names the GPU that trains; without it, the rows must.
             has_chart = self._gpu.display

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from dlmon.records import MachineFacts
 from dlmon.session.source import MachineSource
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import NO_LABELS, NOTHING_MORE, RunSpan, TimeWindow, View
+from tui.drawing.time_window import NOTHING_MORE, RunSpan, TimeWindow, View
 from tui.formatting.machine import cpu_meter, identity, machine_meters
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.core_rows import CoreRows
@@ -195,14 +195,14 @@ class MachinePanel(Widget):
         if CPU in places:
             # Where they stand, the labels say how much is seen.
             note = self._zoom_note if CPU in labelled else self.time_shown
-            show_cpu(self._cpu, view, axis, note, times if CPU in labelled else NO_LABELS)
+            show_cpu(self._cpu, view, axis, note, times if CPU in labelled else times.unlabelled)
         if MEMORY in places:
-            show_memory(self._memory, view, axis, times if MEMORY in labelled else NO_LABELS)
+            show_memory(self._memory, view, axis, times if MEMORY in labelled else times.unlabelled)
         if GPU_ROWS in places:
             self.query_one(GpuRows).show(view, axis)
         for tile, gpu in zip(self._tiles, view.gpus, strict=False):
             if tile.id in places:
-                show_gpu(tile, gpu, view, axis, times if tile.id in labelled else NO_LABELS)
+                show_gpu(tile, gpu, view, axis, times if tile.id in labelled else times.unlabelled)
 
     def zoom(self, *, out: bool) -> None:
         """Show more time, or less; say why where that can't be."""

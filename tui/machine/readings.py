@@ -33,6 +33,7 @@ def show_cpu(
 
     The note stands below, and so do labels of time.
     """
+    tile.take_hue("cpu")
     machine = view.history.latest
     run_columns = _run_columns(view, axis)
     if machine is not None and machine.cpu is not None and view.cursor is not None:
@@ -68,7 +69,8 @@ def show_cpu(
     if cpu is not None:
         reason = "" if cpu.pct is not None else cpu.why.get("pct", "no reading yet")
     picture = _percent_picture(view.history.cpu_pct, axis, view, reason, times)
-    tile.show_content(content, replace(picture, part=run_columns))
+    value = "" if pct is None else units.percent(pct)
+    tile.show_content(content, replace(picture, part=run_columns, value=value))
 
 
 def _run_pct(view: MachineView, axis: TimeAxis) -> float | None:
@@ -95,6 +97,7 @@ def show_gpu(
     tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:
     """Show one GPU's utilisation."""
+    tile.take_hue("gpu")
     facts = view.facts_of(gpu)
     reason = ""
     if gpu.utilization_pct is None:
@@ -121,13 +124,16 @@ def show_gpu(
         below=memory[0].text if memory else "",
     )
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
-    tile.show_content(content, _percent_picture(series, axis, view, reason, times))
+    picture = _percent_picture(series, axis, view, reason, times)
+    value = "" if pct is None else units.percent(pct)
+    tile.show_content(content, replace(picture, value=value))
 
 
 def show_memory(
     tile: ChartTile, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
 ) -> None:
     """Show the memory in use, and why there is no GPU where there is none."""
+    tile.take_hue("memory")
     machine = view.history.latest
     if machine is not None and view.cursor is not None:
         used_mib = view.value_at_cursor(view.history.memory_mib, axis)
@@ -155,6 +161,7 @@ def show_memory(
         reason="" if known else "no reading yet",
         cursor=view.cursor,
         times=times,
+        value=in_use.value,
     )
     tile.show_content(content, picture)
 

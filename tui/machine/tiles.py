@@ -15,7 +15,7 @@ from tui.formatting.machine import LEVELS, Figure, Level, without_detail, worst
 from tui.machine.meters import meter_rows
 from tui.widgets.chart import Chart, ChartPicture, newest
 from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, PLAIN, cut, row_width
-from tui.widgets.rows import Ruler, TextRow, fit
+from tui.widgets.rows import NO_RULER, Ruler, TextRow, fit
 
 # Figures stand above the chart in a tile of at least this size, beside it in a wide or a low one,
 # and in its border else.
@@ -110,7 +110,10 @@ class ChartTile(Chart):
             reasons = [] if content.headline or not content.first else [content.first]
             words = (*reasons, *brief_words(left_out))
             right, *more = [content.problem] if content.problem else words or [""]
-            below = self._below(content.note)
+            note = content.note
+            if self._goes_above(note, title, right):
+                note, more = "", [note, *more]
+            below = self._below(note)
             self.set_titles(title, below, right=right, more=tuple(more), ruler=self._times(below))
             self._colour_titles(())
         if changed:
@@ -120,19 +123,27 @@ class ChartTile(Chart):
         content = self._tile_content
         below = content.note or ("" if content.problem else content.below)
         more = content.more if self.outer_size.width >= _WORDS_WIDTH else content.marked
+        more = () if content.problem else more
+        right = self._problem_in_title or content.first
+        goes_above = self._goes_above(below, content.title, right)
+        if goes_above:
+            below, more = "", (below, *more)
         below = self._below(below, content.name)
-        self.set_titles(
-            content.title,
-            below,
-            right=self._problem_in_title or content.first,
-            more=() if content.problem else more,
-            ruler=self._times(below),
-        )
-        self._colour_titles(content.figures)
+        self.set_titles(content.title, below, right=right, more=more, ruler=self._times(below))
+        self._colour_titles(content.figures, all_above=goes_above)
+
+    def _goes_above(self, text: str, title: str, right: str) -> bool:
+        """Return whether what stands below goes up, so that it meets no label of time."""
+        if not text or not self._picture.times.are_shown:
+            return False
+        above = cell_len(f"{title}   {right}  {text}")
+        return above <= self.outer_size.width - 6
 
     def _times(self, below: str) -> Ruler:
         """Return the labels of time, in cells from the left border on; the name where it fits."""
         times = newest(self._picture, self.plot_columns).times
+        if not times.are_shown:
+            return NO_RULER
         marks = tuple(
             (self._plot_start + column // COLUMNS_PER_CELL, text)
             for column, text in times.marks
@@ -148,11 +159,12 @@ class ChartTile(Chart):
         left = self._aligned_start(*self.size)
         return 1 + left + self._axis_width(self.size.width - left)
 
-    def _colour_titles(self, in_border: tuple[Figure, ...]) -> None:
+    def _colour_titles(self, in_border: tuple[Figure, ...], *, all_above: bool = False) -> None:
         """Let a title stand out in which a figure is near its limit, or is too old."""
         content = self._tile_content
-        above = worst(figure for figure in in_border if figure.text != content.below)
-        below = worst(figure for figure in in_border if figure.text == content.below)
+        stands_below = "" if all_above else content.below
+        above = worst(figure for figure in in_border if figure.text != stands_below)
+        below = worst(figure for figure in in_border if figure.text == stands_below)
         colours = self._colour("high" if content.problem else above), self._colour(below)
         if colours != self._title_colours:
             self._title_colours = colours
@@ -177,7 +189,7 @@ class ChartTile(Chart):
     def _below(self, text: str, more: str = "") -> str:
         """Return what has room in the border at the bottom: `more` only where all of it has."""
         room = max(0, self.outer_size.width - 6)
-        if self._picture.times.marks:
+        if self._picture.times.are_shown:
             before = self._plot_start - 5
             room = min(room, max(_TEXT_BESIDE_TIMES, before))
             # A name would take the place of labels.

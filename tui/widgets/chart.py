@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 from textual.style import Style
 
-from tui.drawing.plot import (
-    COLUMNS_PER_CELL,
-    ascii_rows,
-    braille_rows,
-    mark_row,
-    short_number,
-    split_rows,
-)
-from tui.drawing.time_axis import NO_LABELS, TimeLabels
-from tui.formatting.glyphs import Glyphs
-from tui.widgets.lines import Lines, wrapped
-from tui.widgets.rows import TextRow, TextRun, fit
+from tui.drawing.plot import COLUMNS_PER_CELL
+from tui.widgets.chart_picture import SHADES, ChartPicture, newest, picture_rows
+from tui.widgets.lines import Lines
+from tui.widgets.rows import TextRow
 
-
-@dataclass(frozen=True)
-class ChartPicture:
-    """What a chart shows.
-
-    `columns` are resampled to `Chart.plot_columns`, newest last; None is a gap.
-    Marks are (column, label), such as the start of epoch 2; shades are (first
-    column, last column, kind), where a kind is one of `SHADES`. The labels of
-    the axis stand at equal distances from top to bottom; without them `top`,
-    the middle and `bottom` are labelled. `reason` says why nothing is known. The
-    `cursor` is a column too, and `times` are labelled at columns. Where a `part`
-    of each column is given, it is drawn filled and the rest above it in another
-    tone.
-    """
-
-    columns: tuple[float | None, ...] = ()
-    top: float = 1.0
-    bottom: float = 0.0
-    marks: tuple[tuple[int, str], ...] = ()
-    shades: tuple[tuple[int, int, str], ...] = ()
-    left_labels: tuple[str, ...] = ()
-    reason: str = ""
-    cursor: int | None = None
-    part: tuple[float | None, ...] = ()
-    times: TimeLabels = NO_LABELS
-
-
-SHADES = ("compile", "validation", "pause")
+__all__ = ["SHADES", "Chart", "ChartPicture", "newest"]
 
 
 class Chart(Lines):
@@ -66,14 +28,18 @@ class Chart(Lines):
         "chart--mark",
         "chart--reason",
         "chart--cursor",
-        "chart--crossed",
+        "chart--value",
+        "chart--area",
+        "chart--band",
+        "chart--grid",
+        "chart--stalled",
         *(f"chart--{kind}" for kind in SHADES),
     }
     """
-    `chart--low` and `chart--high` colour the line at the bottom and at the top,
-    with what lies between them in between; `chart--rest` is what lies above a
-    part that is given. The cursor is `chart--cursor` where
-    nothing is drawn, and adds `chart--crossed` to what it crosses.
+    `chart--low` and `chart--high` colour what is drawn at the bottom and at the
+    top, with what lies between them in between; `chart--rest` is what lies above
+    a part that is given, `chart--area` below a line and `chart--band` around it.
+    A style sheet gives them the hue of a quantity, by a class such as `cpu-hue`.
     """
 
     DEFAULT_CSS = """
@@ -84,10 +50,16 @@ class Chart(Lines):
         & > .chart--rest { color: $text-muted; }
         & > .chart--mark { color: $text-muted; }
         & > .chart--reason { color: $text-muted; text-style: italic; }
+        & > .chart--area { color: $primary 45%; }
+        & > .chart--band { color: $primary 55%; }
+        & > .chart--grid { color: $foreground 22%; }
         & > .chart--cursor { color: $text-accent; }
+        & > .chart--value { color: $text-accent; text-style: bold; }
+        & > .chart--stalled { color: $text-error; text-style: bold; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }
-        & > .chart--pause { background: $error 20%; }
+        & > .chart--pause { background: $foreground 12%; }
+        & > .chart--stall { background: $error 35%; }
     }
     """
 
@@ -120,6 +92,7 @@ class Chart(Lines):
         *,
         filled: bool = False,
         tall_shades: bool = False,
+        hue: str = "",
         id: str | None = None,
         classes: str | None = None,
     ):
@@ -127,8 +100,11 @@ class Chart(Lines):
 
         Shades lie behind the marks only, so that a chart which scrolls has few
         rows to repaint; with `tall_shades` they lie behind the line as well.
+        The `hue` is that of a quantity: throughput, cpu, gpu, memory, power or loss.
         """
         super().__init__(id=id, classes=classes)
+        self._hue = ""
+        self.take_hue(hue)
         self.filled = filled
         self.tall_shades = tall_shades
         self._picture = ChartPicture()
@@ -141,6 +117,15 @@ class Chart(Lines):
         width = self.size.width
         return COLUMNS_PER_CELL * (width - self._axis_width(width))
 
+    def take_hue(self, quantity: str) -> None:
+        """Draw in the hue of a quantity from now on."""
+        if quantity == self._hue:
+            return
+        if self._hue:
+            self.remove_class(f"{self._hue}-hue")
+        self._hue = quantity
+        self.add_class(f"{quantity}-hue")
+
     def show(self, picture: ChartPicture) -> None:
         """Show `picture`, repainting only the rows that it changes."""
         if picture != self._picture:
@@ -151,46 +136,15 @@ class Chart(Lines):
         """Return the rows of the picture: axis, line, and marks under it."""
         if width < 1 or height < 1:
             return []
-        axis_width = self._axis_width(width)
-        plot_width = width - axis_width
-        picture = newest(self._picture, COLUMNS_PER_CELL * plot_width)
-        has_marks = bool(picture.marks or picture.shades) and height >= 3
-        plot_height = height - has_marks
-        strip = _backgrounds(picture.shades, plot_width)
-        behind_line = strip if self.tall_shades else _backgrounds((), plot_width)
-        labels = _axis_labels(picture, height, axis_width)
-        rows = [
-            _runs(label, line, behind_line, is_part)
-            for label, (line, is_part) in zip(
-                labels, self._lines(picture, plot_width, plot_height), strict=False
-            )
-        ]
-        if has_marks:
-            marks = mark_row(picture.marks, picture.shades, plot_width, self.glyphs)
-            rows.append(_runs(labels[-1], marks, strip, component="chart--mark"))
-        if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
-            rows = [_crossed(row, axis_width, picture.cursor, self.glyphs) for row in rows]
-        if picture.reason and all(value is None for value in picture.columns):
-            lines = wrapped(picture.reason, plot_width - 2, plot_height, self.ellipsis)
-            for y, line in enumerate(lines, (plot_height - len(lines)) // 2):
-                text = fit(" " * ((plot_width - cell_len(line)) // 2) + line, plot_width)
-                rows[y] = _runs(labels[y], text, [(0, len(text), ())], component="chart--reason")
-        return rows
-
-    def _lines(
-        self, picture: ChartPicture, width: int, height: int
-    ) -> list[tuple[str, list[bool] | None]]:
-        """Draw the columns: each row's text, and which of its cells are of the part, if any is."""
-        edges = picture.top, picture.bottom
-        if picture.part:
-            return [
-                *split_rows(
-                    picture.columns, picture.part, width, height, *edges, glyphs=self.glyphs
-                )
-            ]
-        draw_line = ascii_rows if self.glyphs.is_ascii else braille_rows
-        lines = draw_line(picture.columns, width, height, *edges, self.filled)
-        return [(line, None) for line in lines]
+        return picture_rows(
+            self._picture,
+            width,
+            height,
+            self._axis_width(width),
+            self.glyphs,
+            filled=self.filled,
+            tall_shades=self.tall_shades,
+        )
 
     def style_of(self, components: tuple[str, ...], y: int) -> Style:
         """Return the style of a run; the line's own goes from low to high."""
@@ -200,9 +154,6 @@ class Chart(Lines):
             if low is not None and high is not None:
                 rise = 1 - y / max(1, self.size.height - 1)
                 style += Style(foreground=low.blend(high, rise))
-        if "chart--crossed" in components:
-            # Textual takes this from no style sheet.
-            style += Style(reverse=True)
         return style
 
     @property
@@ -260,103 +211,3 @@ class Chart(Lines):
 
     def _axis_width(self, width: int) -> int:
         return self.AXIS_WIDTH if width >= 3 * self.AXIS_WIDTH else 0
-
-
-def newest(picture: ChartPicture, room: int) -> ChartPicture:
-    """Keep the newest columns that have room: the picture may be of a wider chart."""
-    excess = len(picture.columns) - room
-    if excess <= 0:
-        return picture
-    return replace(
-        picture,
-        columns=picture.columns[excess:],
-        part=picture.part[excess:],
-        marks=tuple((column - excess, label) for column, label in picture.marks),
-        times=replace(
-            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
-        ),
-        shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
-        cursor=None if picture.cursor is None else picture.cursor - excess,
-    )
-
-
-def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[str]:
-    """Return one text of `axis_width` cells for each row."""
-    texts = picture.left_labels
-    if not texts:
-        middle = (picture.top + picture.bottom) / 2
-        values = (
-            (picture.top, middle, picture.bottom) if height >= 5 else (picture.top, picture.bottom)
-        )
-        texts = tuple(map(short_number, values))
-    steps = max(1, len(texts) - 1)
-    # Where two labels meet in one row, the upper one stays.
-    label_at = {round(i * (height - 1) / steps): texts[i] for i in reversed(range(len(texts)))}
-    labels = [label_at.get(y, "") for y in range(height)]
-    if not axis_width:
-        return [""] * height
-    room = axis_width - 1
-    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
-
-
-def _backgrounds(
-    shades: Sequence[tuple[int, int, str]], plot_width: int
-) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Divide a row into (start, end, component classes that shade it)."""
-    cells: list[tuple[str, ...]] = [()] * plot_width
-    for first, last, kind in shades:
-        if kind in SHADES:
-            start = max(0, first // COLUMNS_PER_CELL)
-            end = max(start, min(plot_width, last // COLUMNS_PER_CELL + 1))
-            cells[start:end] = [(f"chart--{kind}",)] * (end - start)
-    runs = []
-    start = 0
-    for background, group in groupby(cells):
-        end = start + sum(1 for _ in group)
-        runs.append((start, end, background))
-        start = end
-    return runs
-
-
-def _runs(
-    label: str,
-    text: str,
-    backgrounds: list[tuple[int, int, tuple[str, ...]]],
-    is_part: list[bool] | None = None,
-    component: str = "chart--low",
-) -> TextRow:
-    """Return a row: its part of the axis, and the text in runs of equal background and tone."""
-    axis: TextRow = ((label, ("chart--axis",)),) if label else ()
-    runs: list[TextRun] = []
-    for start, end, background in backgrounds:
-        for inside, group in groupby(range(start, end), lambda x: is_part is None or is_part[x]):
-            cells = [*group]
-            tone = component if inside else "chart--rest"
-            runs.append((text[cells[0] : cells[-1] + 1], (*background, tone)))
-    return (*axis, *runs)
-
-
-def _crossed(row: TextRow, axis_width: int, cursor: int, glyphs: Glyphs) -> TextRow:
-    """Draw the cursor over a row: a line where it is blank, the cell reversed where it is not."""
-    cell, side = divmod(cursor, COLUMNS_PER_CELL)
-    at = axis_width + cell
-    crossed: list[TextRun] = []
-    start = 0
-    for text, components in row:
-        end = start + len(text)
-        if start <= at < end:
-            before, character, after = text[: at - start], text[at - start], text[at - start + 1 :]
-            drawn, over = _cursor_cell(character, side, components, glyphs)
-            parts = ((before, components), (drawn, over), (after, components))
-            crossed.extend(part for part in parts if part[0])
-        else:
-            crossed.append((text, components))
-        start = end
-    return tuple(crossed)
-
-
-def _cursor_cell(character: str, side: int, components: tuple[str, ...], glyphs: Glyphs) -> TextRun:
-    """Return the cell in which the cursor stands at the left or the right side."""
-    if character == " ":
-        return ("|" if glyphs.is_ascii else "▏▕"[side]), (*components[:-1], "chart--cursor")
-    return ("+" if glyphs.is_ascii else character), (*components, "chart--crossed")

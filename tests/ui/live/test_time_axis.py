@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.screens import drag, of_this_boot
 
-from dlmon.records import Machine, Notice, Output, Result
+from dlmon.records import Batches, Machine, Notice, Output, Result
 from tui.live.output_pane import OutputPane
 from tui.widgets.chart import Chart
 
@@ -47,6 +47,16 @@ def begins(shown):
     return [label for _, label in marks]
 
 
+def slowed(records):
+    """Return records of which the later half of all batches held a third of the samples."""
+    batches = [at for at, record in enumerate(records) if isinstance(record, Batches)]
+    slow = set(batches[len(batches) // 2 :])
+    return [
+        replace(record, samples=record.samples // 3) if at in slow else record
+        for at, record in enumerate(records)
+    ]
+
+
 # ---- the cursor ----
 
 
@@ -79,7 +89,8 @@ async def test_the_titles_show_the_values_at_the_cursor(show_session):
 
 
 async def test_arrows_move_by_a_sample_and_with_shift_by_ten(show_session):
-    async with show_session(recorded_session("training")) as shown:
+    # In the last minute, a column is a sample.
+    async with show_session(recorded_session("training", **LONG)) as shown:
         await shown.press("left")
         newest = cursors(shown).pop()
         for key, columns in (("left", -1), ("shift+left", -10), ("right", 1), ("shift+right", 10)):
@@ -98,12 +109,13 @@ async def test_a_click_sets_the_cursor_in_any_chart(show_session):
             await shown.pilot.click(chart, offset=(1 + Chart.AXIS_WIDTH + cell, 3))
             await shown.pilot.pause()
             assert cursors(shown) == {2 * cell}
-            assert instants(shown) == {f"00:{2 * cell:02}"}
+            # Of this young run, a column is a fifth of a second.
+            assert instants(shown) == {f"00:{2 * cell // 5:02}"}
 
 
 async def test_a_click_beside_the_line_takes_the_nearest_column_that_there_is(show_session):
     async with show_session(recorded_session("training")) as shown:
-        await shown.pilot.click("#cpu", offset=(50, 3))
+        await shown.pilot.click("#cpu", offset=(56, 3))
         await shown.pilot.pause()
         newest = cursors(shown)
         await shown.press("end")
@@ -161,7 +173,7 @@ async def test_plain_characters_show_the_cursor(show_session):
         await shown.press("left", "shift+left")
         drawn = shown.rows("#throughput")
         cell = Chart.AXIS_WIDTH + cursors(shown).pop() // 2
-        assert {row.ljust(60)[cell] for row in drawn} <= {"|", "+"}
+        assert {row.ljust(60)[cell] for row in drawn} <= {"|", "o"}
 
 
 @pytest.mark.parametrize("reached", ["importing", "compiling"])
@@ -309,6 +321,49 @@ async def test_the_wheel_zooms(show_session):
         chart.post_message(Chart.Scrolled(up=True))
         await shown.pilot.pause()
         assert seen(shown) == MINUTE
+
+
+async def test_y_lets_the_throughput_begin_above_0_and_says_so(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        chart = shown.screen.query_one("#throughput", Chart)
+        assert seen(shown) == MINUTE
+        assert chart._picture.bottom == 0
+        assert chart._picture.area
+        await shown.press("y")
+        assert seen(shown) == f"{MINUTE}, y from 4.8k, not 0"
+        assert chart._picture.bottom == 4800
+        # An area from there would say that it is so much.
+        assert not chart._picture.area
+        assert shown.rows("#throughput")[-2].startswith(" 4.8k")
+        await shown.press("y")
+        assert seen(shown) == MINUTE
+        assert shown.rows("#throughput")[-2].startswith("    0")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_that_the_axis_begins_above_0_is_said_at_every_size(show_session, size):
+    async with show_session(recorded_session("training", **LONG), size=size) as shown:
+        await shown.press("comma", "y")
+        assert "y from 4.8k" in seen(shown)
+
+
+async def test_a_throughput_that_cannot_begin_above_0_says_why(show_session):
+    async with show_session(slowed(recorded_session("training", **LONG))) as shown:
+        await shown.press("minus", "y")
+        assert seen(shown) == "whole run, y from 0: not all in the upper half"
+
+
+async def test_a_curve_of_any_quantity_can_be_drawn_along_the_same_axis(show_session):
+    async with show_session(recorded_session("training", **LONG)) as shown:
+        await shown.press("left")
+        screen = shown.screen
+        axis = screen.window.axis(screen.run, screen.plot_columns)
+        snapshot = screen._source.snapshot()
+        picture = screen.curve((0.5,) * axis.count, axis, snapshot, top=1, written="{:.2f}".format)
+        throughput = screen.query_one("#throughput", Chart)._picture
+        assert (picture.marks, picture.cursor) == (throughput.marks, throughput.cursor)
+        assert picture.times == throughput.times
+        assert picture.value == "0.50"
 
 
 async def test_a_session_that_is_over_opens_on_the_whole_run(show_session):

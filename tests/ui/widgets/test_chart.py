@@ -8,6 +8,7 @@ from fakes.screens import drag
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
+from tui.drawing.time_axis import TimeLabels
 from tui.formatting.glyphs import use_glyphs
 from tui.widgets.chart import Chart, ChartPicture
 
@@ -79,33 +80,50 @@ RISE = ChartPicture(
 )
 
 
-async def test_the_picture_is_axis_line_and_marks():
+async def test_the_picture_is_axis_grid_line_and_marks_and_0_lies_on_the_baseline():
     app = ChartApp()
     async with app.run_test(size=(24, 7)):
         app.chart.show(RISE)
         assert rows(app.chart) == [
             "   30       ⢀⠎ ⠉⠉⠉⠉⠉    ",
             "           ⡠⠃           ",
-            "          ⡔⠁            ",
-            "   15   ⢀⠎              ",
+            "   15 ┈┈┈┈⡔⠁┈┈┈┈┈┈┈┈┈┈┈┈",
+            "        ⢀⠎              ",
             "       ⡠⠃               ",
-            "      ⡔⠁                ",
-            "    0 ┊1       ┊2   ╌v╌ ",
+            "    0 ⡔⠁                ",
+            "      ┊1       ┊2   ╌v╌ ",
         ]
+
+
+async def test_the_grid_stands_at_the_times_labelled_or_not_and_never_over_what_is_drawn():
+    app = ChartApp()
+    times = TimeLabels(((2, "0:10"), (12, "0:20"), (30, "0:30")))
+    async with app.run_test(size=(24, 7)):
+        for labels in (times, times.unlabelled):
+            app.chart.show(replace(RISE, times=labels))
+            assert rows(app.chart) == [
+                "   30  ┊    ⢀⠎ ⠉⠉⠉⠉⠉ ┊  ",
+                "       ┊   ⡠⠃        ┊  ",
+                "   15 ┈┼┈┈⡔⠁┼┈┈┈┈┈┈┈┈┼┈┈",
+                "       ┊⢀⠎  ┊        ┊  ",
+                "       ⡠⠃   ┊        ┊  ",
+                "    0 ⡔⠁    ┊        ┊  ",
+                "      ┊1       ┊2   ╌v╌ ",
+            ]
 
 
 async def test_plain_characters_draw_the_same_picture():
     app = ChartApp(ascii=True)
     async with app.run_test(size=(24, 7)):
-        app.chart.show(RISE)
+        app.chart.show(replace(RISE, times=TimeLabels(((30, "0:30"),))))
         assert rows(app.chart) == [
             "   30       .- -----    ",
             "           .'           ",
-            "          -'            ",
-            "   15   .-              ",
+            "   15     -'         +  ",
+            "        .-              ",
             "       .'               ",
-            "      -'                ",
-            "    0 |1       |2   ~v~ ",
+            "    0 -'                ",
+            "      |1       |2   ~v~ ",
         ]
         assert "".join(rows(app.chart)).isascii()
 
@@ -142,30 +160,54 @@ async def test_a_picture_of_a_wider_chart_keeps_its_newest_columns():
         assert rows(app.chart) == [
             "    9              ⡏",
             "                  ⢠⠃",
-            "      ⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣸ ",
-            "    0 ┊3          ┊4",
+            "    0 ⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣸ ",
+            "      ┊3          ┊4",
         ]
 
 
-async def test_the_cursor_is_a_line_where_nothing_is_drawn_and_reverses_what_it_crosses():
+async def test_the_cursor_is_a_thin_line_with_a_dot_on_the_curve_and_the_value_beside_it():
     app = ChartApp()
     async with app.run_test(size=(24, 7)):
-        app.chart.show(replace(RISE, cursor=4))
-        assert [row[6:10] for row in rows(app.chart)] == [
-            "  ▏ ", "  ▏ ", "  ▏ ", "  ⢀⠎", " ⡠⠃ ", "⡔⠁▏ ", "┊1▏ ",
-        ]  # fmt: skip
-        assert [is_reversed(app.chart, 8, y) for y in range(7)] == [False] * 3 + [True] * 2 + [
-            False
-        ] * 2
+        app.chart.show(replace(RISE, cursor=4, value="8"))
+        assert rows(app.chart) == [
+            "   30   ▏   ⢀⠎ ⠉⠉⠉⠉⠉    ",
+            "        ▏  ⡠⠃           ",
+            "   15 ┈┈▏┈⡔⠁┈┈┈┈┈┈┈┈┈┈┈┈",
+            "        ▏⠎              ",
+            "       ⡠● 8             ",
+            "    0 ⡔⠁▏               ",
+            "      ┊1▏      ┊2   ╌v╌ ",
+        ]
         app.chart.show(replace(RISE, cursor=5))
         assert rows(app.chart)[0][8] == "▕"
+
+
+async def test_a_value_without_room_at_the_right_stands_at_the_left_and_a_gap_has_no_dot():
+    app = ChartApp()
+    async with app.run_test(size=(24, 7)):
+        columns = (*(15.0,) * 34, None, 15.0)
+        app.chart.show(ChartPicture(columns, top=30, cursor=35, value="1,234"))
+        assert rows(app.chart)[3].endswith("⠒ 1,234 ●")
+        app.chart.show(ChartPicture((*columns[:33], None, None, 15.0), top=30, cursor=33))
+        assert "●" not in "".join(rows(app.chart))
 
 
 async def test_the_cursor_can_be_seen_in_plain_characters():
     app = ChartApp(ascii=True)
     async with app.run_test(size=(24, 7)):
         app.chart.show(replace(RISE, cursor=4))
-        assert [row[8] for row in rows(app.chart)] == ["|", "|", "|", "+", "+", "|", "|"]
+        assert [row[8] for row in rows(app.chart)] == ["|", "|", "|", "|", "o", "|", "|"]
+
+
+async def test_a_stall_is_marked_in_its_column_and_before_what_else_lies_there():
+    for ascii, mark in ((False, "▲"), (True, "!")):
+        app = ChartApp(ascii=ascii, tall_shades=True)
+        async with app.run_test(size=(24, 7)):
+            shades = (*RISE.shades, (8, 9, "stall"))
+            app.chart.show(replace(RISE, shades=shades, marks=((8, "1"), (18, "2"))))
+            assert rows(app.chart)[6][10] == mark
+            plain, stalled = background_at(app.chart, 13, 1), background_at(app.chart, 10, 1)
+            assert stalled not in (plain, background_at(app.chart, 20, 1))
 
 
 @pytest.mark.parametrize("cursor", [-1, 36, 400])
@@ -280,7 +322,7 @@ async def test_a_resize_draws_again():
         app.chart.show(RISE)
         await pilot.resize_terminal(40, 4)
         await pilot.pause()
-        assert screen_row(app, 3) == f"{'    0 ┊1       ┊2   ╌v╌':40}"
+        assert screen_row(app, 3) == f"{'      ┊1       ┊2   ╌v╌':40}"
 
 
 async def test_an_unchanged_picture_repaints_nothing():
@@ -316,7 +358,7 @@ async def test_only_the_rows_that_differ_are_repainted_and_nothing_is_laid_out()
         await pilot.pause()
         assert app.chart.painted == [3]
         assert app.chart.layouts == 0
-        assert screen_row(app, 3) == "   50 ⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⣄⣀ "
+        assert screen_row(app, 3) == "   50 ⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⣄⣀┈"
 
 
 async def test_titles_are_shown_as_they_are():
@@ -400,11 +442,6 @@ async def test_a_theme_gives_the_line_its_colours():
         await pilot.pause()
         light = [line_color(app.chart, y) for y in (0, 5)]
         assert len({*dark, *light}) == 4
-
-
-def is_reversed(chart: Chart, x: int, y: int) -> bool:
-    segment = next(iter(chart.render_line(y).crop(x, x + 1)))
-    return bool(segment.style.reverse)
 
 
 def background_at(chart: Chart, x: int, y: int):

@@ -10,15 +10,16 @@ from fakes.glyphs import GLYPHS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.drawing.areas import split_rows
 from tui.drawing.plot import (
     ascii_rows,
     bar,
     braille_rows,
+    fitted_bottom,
     grown_top,
     mark_row,
     nice_top,
     short_number,
-    split_rows,
 )
 from tui.formatting.glyphs import ASCII
 
@@ -345,3 +346,28 @@ def test_drawing_needs_no_textual():
         "import sys, tui.drawing.plot; sys.exit('textual' in sys.modules or 'rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ---- an axis that begins above 0 ----
+
+
+def test_an_axis_begins_above_0_where_all_values_lie_in_its_upper_half():
+    assert fitted_bottom(0, 6000, 5500) == 4800
+    assert fitted_bottom(0, 6000, 4000) == 3000
+    assert fitted_bottom(0, 6000, 2999) == 0
+    assert fitted_bottom(0, 0, 0) == 0
+
+
+def test_the_bottom_of_an_axis_goes_down_at_once_and_up_only_with_something_to_spare():
+    assert fitted_bottom(4800, 6000, 4799) == 3000
+    assert fitted_bottom(3000, 6000, 4900) == 3000
+    assert fitted_bottom(4800, 6000, 4900) == 4800
+    assert fitted_bottom(3000, 6000, 5101) == 4800
+
+
+@given(st.floats(0, 1e9), st.floats(1e-6, 1e9), st.floats(0, 1))
+def test_nothing_lies_below_the_bottom_of_an_axis(current, top, share):
+    least = share * top
+    bottom = fitted_bottom(current, top, least)
+    assert 0 <= bottom <= least
+    assert bottom == 0 or bottom >= top / 2

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from dlmon.session.snapshot import PhaseSpan
 from dlmon.statistics.series import Series
 from tui.drawing.plot import mark_row
-from tui.drawing.time_axis import (
+from tui.drawing.time_axis import TimeAxis
+from tui.drawing.time_window import (
     MOVES,
     SETTLED_NS,
     RunSpan,
-    TimeAxis,
     TimeWindow,
     View,
     latest_axis,
-    mark_columns,
 )
 from tui.formatting.glyphs import ASCII
 from tui.widgets.rows import Ruler, ruled_row
@@ -71,18 +70,19 @@ def drawn(axis, begins, cells=10):
     return mark_row(axis.marks(begins), (), cells).rstrip()
 
 
-def test_of_epochs_whose_marks_collide_each_keeps_its_mark_and_the_later_number_is_seen():
+def test_epochs_whose_numbers_would_collide_thin_out_evenly_and_never_vanish():
     axis = one_second_columns(count=20, known=20)
-    assert drawn(axis, [(0, 0), (1, 2 * S), (2, 4 * S)]) == "┊┊┊3"
-    assert drawn(axis, [(0, 0), (1, 1 * S), (2, 2 * S)]) == "┊┊3"
+    assert drawn(axis, [(0, 0), (1, 2 * S), (2, 4 * S)]) == "  ┊3"
     assert drawn(axis, [(0, 0), (1, 1 * S)]) == "┊2"
-    assert drawn(axis, [(0, 0), (1, 4 * S), (2, 6 * S), (3, 7 * S)]) == "┊1┊┊4"
+    assert drawn(axis, [(6, 0), (7, 1), (8, 2)]) == "┊9"
+    assert drawn(axis, [(4, 3 * S)]) == " ┊5"
 
 
-def test_few_epochs_are_all_marked_beside_the_very_first_one_too():
+def test_where_each_second_epoch_is_marked_the_first_is_too_if_it_has_room():
     axis = one_second_columns(count=200, known=100)
-    begins = [(epoch, 5 * epoch * S) for epoch in range(6)]
-    assert drawn(axis, begins, 20) == "┊1┊2 ┊3┊4 ┊5┊6"
+    assert drawn(axis, [(epoch, 5 * epoch * S) for epoch in range(6)], 20) == "  ┊2   ┊4   ┊6"
+    slow_start = [0, *range(20 * S, 45 * S, 5 * S)]
+    assert drawn(axis, [*enumerate(slow_start)], 24) == "┊1        ┊2   ┊4   ┊6"
 
 
 def test_of_many_short_epochs_each_nth_is_marked_with_its_number():
@@ -91,17 +91,41 @@ def test_of_many_short_epochs_each_nth_is_marked_with_its_number():
     assert drawn(axis, begins, 30) == "┊1  ┊10  ┊20  ┊30  ┊40  ┊50  ┊"
 
 
+@given(st.integers(1, 5000), st.integers(1, 60 * S), st.integers(0, 900))
+def test_marks_of_even_epochs_are_even_have_room_and_at_least_one_is_there(count, length, first):
+    axis = one_second_columns(count=400, known=300)
+    begins = [(first + epoch, epoch * length) for epoch in range(count)]
+    marks = axis.marks(begins)
+    assert marks
+    (_, *rest), numbers = marks, [int(label) for _, label in marks]
+    assert all(after - before >= 4 for (before, _), (after, _) in itertools.pairwise(rest))
+    assert len({b - a for a, b in itertools.pairwise(numbers[1:])}) <= 1
+
+
 @given(st.lists(st.integers(0, 400 * S), max_size=200).map(sorted))
-def test_marks_are_never_crowded_on_the_average(begins):
+def test_some_epoch_of_those_in_sight_is_marked(begins):
     axis = one_second_columns(count=400, known=300)
     marks = axis.marks(enumerate(begins))
-    assert len(marks) <= max(9, 300 / mark_columns(1) + 2)
+    assert bool(marks) == any(begin < 300 * S for begin in begins)
 
 
 def test_what_opens_and_closes_an_epoch_is_shaded_as_a_pause():
     axis = one_second_columns()
     stretches = [PhaseSpan("opening", 1 * S, 3 * S - 1), PhaseSpan("closing", 6 * S, None)]
     assert axis.shades(stretches) == ((1, 2, "pause"), (6, 9, "pause"))
+
+
+def test_a_stall_has_a_shade_of_its_own_be_it_ever_so_short_beside_a_column():
+    axis = TimeAxis(0, 60 * S, 10, 10)
+    assert axis.shades([PhaseSpan("stalled", 130 * S, 132 * S)]) == ((2, 2, "stall"),)
+
+
+def test_a_wide_column_knows_the_least_and_the_greatest_value_within_it():
+    series = Series()
+    for second, value in enumerate((5.0, 9.0, 7.0, 6.0)):
+        series.add(second * S, (second + 1) * S, value)
+    axis = TimeAxis(0, 2 * S, 4, 3)
+    assert axis.extremes(series) == ((5.0, 6.0, None, None), (9.0, 7.0, None, None))
 
 
 def test_only_what_compiles_or_validates_is_shaded():
@@ -229,9 +253,36 @@ def test_columns_follow_the_sampling_interval(interval_s, column_s):
 
 
 def test_a_run_that_goes_on_is_seen_whole_in_columns_that_grow_seldom():
-    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns // S for s in range(1, 3600)]
-    assert sorted(set(seen)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
+    seen = [TimeWindow(View.WHOLE).axis(run_of(s), 104).column_ns / S for s in range(1, 3600)]
+    assert sorted(set(seen)) == [0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
     assert seen == sorted(seen)
+
+
+def test_a_young_run_fills_the_charts_in_a_span_that_doubles_seldom():
+    runs = [run_of(seconds) for seconds in range(1, 100)]
+    axes = [TimeWindow().axis(run, 104) for run in runs]
+    spans = [axis.column_ns * axis.count / S for axis in axes]
+    assert sorted(set(spans)) == [5.2, 10.4, 20.8, 52, 104]
+    assert all(axis.start_ns == 1000 * S for axis in axes)
+    filled = [run.settled_ns - run.start_ns for run in runs]
+    shares = [ns / (axis.column_ns * axis.count) for ns, axis in zip(filled, axes, strict=True)]
+    assert min(shares[2:]) > 0.35
+
+
+@given(st.integers(1, 120), counts, st.sampled_from([S // 20, S // 10, S // 2, S, 2 * S, 7 * S]))
+def test_the_columns_of_a_young_run_are_whole_parts_of_a_sample_and_never_grow_narrower(
+    seconds, count, interval_ns
+):
+    now, later = (
+        TimeWindow().axis(run_of(s, interval_ns=interval_ns), count) for s in (seconds, seconds + 1)
+    )
+    assert now.column_ns <= later.column_ns
+    assert now.column_ns % interval_ns == 0 or interval_ns % now.column_ns == 0
+
+
+def test_samples_that_are_far_apart_are_not_drawn_as_a_few_wide_steps():
+    run = run_of(3, interval_ns=60 * S)
+    assert TimeWindow().axis(run, 104).column_ns * 104 >= 60 * S
 
 
 def test_a_short_run_that_is_over_fills_the_chart():

@@ -1,0 +1,273 @@
+"""What a chart shows, and the rows of text and tones that this becomes; no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rich.cells import cell_len
+
+from tui.drawing.areas import Tone, curve_rows, split_rows
+from tui.drawing.plot import (
+    COLUMNS_PER_CELL,
+    ascii_rows,
+    braille_rows,
+    mark_row,
+    row_of,
+    short_number,
+)
+from tui.drawing.time_axis import NO_LABELS, TimeLabels
+from tui.formatting.glyphs import Glyphs
+from tui.widgets.lines import wrapped
+from tui.widgets.rows import TextRow, TextRun, fit
+
+SHADES = ("compile", "validation", "pause", "stall")
+
+LINE, REST, AREA, BAND = "chart--low", "chart--rest", "chart--area", "chart--band"
+GRID, MARK, STALL = "chart--grid", "chart--mark", "chart--stalled"
+CURSOR, VALUE, REASON = "chart--cursor", "chart--value", "chart--reason"
+
+_TONES = {Tone.CURVE: LINE, Tone.BAND: BAND, Tone.AREA: AREA, Tone.BLANK: LINE}
+
+# A chart with fewer rows has no label, and no line of its grid, in the middle.
+_LEAST_WITH_MIDDLE = 4
+
+
+@dataclass(frozen=True)
+class ChartPicture:
+    """What a chart shows.
+
+    `columns` are resampled to `Chart.plot_columns`, newest last; None is a gap.
+    Marks are (column, label), such as the start of epoch 2; shades are (first
+    column, last column, kind), where a kind is one of `SHADES`. The labels of
+    the axis are those of its top, its middle and its bottom, or of both ends, or
+    of the top alone; without them their values are labelled. `reason` says why
+    nothing is known. The `cursor` is a column too, `value` what it reads there,
+    in a word, and `times` are labelled at columns, or have lines of the grid
+    there. Where a `part` of each column is given, it is drawn filled and the rest
+    above it in another tone. An `area` is dots below the line; between `lows` and
+    `highs` there is a band around it.
+    """
+
+    columns: tuple[float | None, ...] = ()
+    top: float = 1.0
+    bottom: float = 0.0
+    marks: tuple[tuple[int, str], ...] = ()
+    shades: tuple[tuple[int, int, str], ...] = ()
+    left_labels: tuple[str, ...] = ()
+    reason: str = ""
+    cursor: int | None = None
+    part: tuple[float | None, ...] = ()
+    times: TimeLabels = NO_LABELS
+    area: bool = False
+    lows: tuple[float | None, ...] = ()
+    highs: tuple[float | None, ...] = ()
+    value: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no column is known."""
+        return all(value is None for value in self.columns)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A character of the plot, and the component class that colours it."""
+
+    text: str
+    tone: str
+
+
+def newest(picture: ChartPicture, room: int) -> ChartPicture:
+    """Keep the newest columns that have room: the picture may be of a wider chart."""
+    excess = len(picture.columns) - room
+    if excess <= 0:
+        return picture
+    return replace(
+        picture,
+        columns=picture.columns[excess:],
+        part=picture.part[excess:],
+        lows=picture.lows[excess:],
+        highs=picture.highs[excess:],
+        marks=tuple((column - excess, label) for column, label in picture.marks),
+        times=replace(
+            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
+        ),
+        shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
+        cursor=None if picture.cursor is None else picture.cursor - excess,
+    )
+
+
+def picture_rows(
+    picture: ChartPicture,
+    width: int,
+    height: int,
+    axis_width: int,
+    glyphs: Glyphs,
+    *,
+    filled: bool = False,
+    tall_shades: bool = False,
+) -> list[TextRow]:
+    """Return a picture as rows of exactly `width` cells: the axis, the plot, and marks under it."""
+    plot_width = width - axis_width
+    picture = newest(picture, COLUMNS_PER_CELL * plot_width)
+    has_marks = bool(picture.marks or picture.shades) and height >= 3
+    plot_height = height - has_marks
+    plot = _plot(picture, plot_width, plot_height, glyphs, filled)
+    says_why = bool(picture.reason) and picture.is_empty
+    if not says_why:
+        _put_grid(plot, picture, glyphs)
+    if has_marks:
+        plot.append(_marks(picture, plot_width, glyphs))
+    if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
+        _put_cursor(plot, picture, picture.cursor, plot_height, glyphs)
+    if says_why:
+        _put_reason(plot, picture.reason, plot_width, plot_height, glyphs)
+    strip = _backgrounds(picture.shades, plot_width)
+    labels = _axis_labels(picture, plot_height, axis_width, glyphs) + [" " * axis_width] * has_marks
+    bare: list[tuple[str, ...]] = [()] * plot_width
+    return [
+        _row(label, cells, strip if tall_shades or y >= plot_height else bare)
+        for y, (label, cells) in enumerate(zip(labels, plot, strict=True))
+    ]
+
+
+def _plot(
+    picture: ChartPicture, width: int, height: int, glyphs: Glyphs, filled: bool
+) -> list[list[_Cell]]:
+    """Draw the columns."""
+    columns, edges = picture.columns, (picture.top, picture.bottom)
+    if picture.part:
+        split = split_rows(columns, picture.part, width, height, *edges, glyphs=glyphs)
+        return [
+            _cells(text, [LINE if inside else REST for inside in is_part])
+            for text, is_part in split
+        ]
+    if picture.area or picture.lows:
+        curve = curve_rows(
+            columns,
+            picture.lows,
+            picture.highs,
+            width,
+            height,
+            *edges,
+            glyphs=glyphs,
+            area=picture.area,
+        )
+        return [_cells(text, [_TONES[tone] for tone in tones]) for text, tones in curve]
+    draw_line = ascii_rows if glyphs.is_ascii else braille_rows
+    return [_cells(text, LINE) for text in draw_line(columns, width, height, *edges, filled)]
+
+
+def _cells(text: str, tones: str | Sequence[str]) -> list[_Cell]:
+    each = [tones] * len(text) if isinstance(tones, str) else tones
+    return [_Cell(character, tone) for character, tone in zip(text, each, strict=True)]
+
+
+def _put_grid(plot: list[list[_Cell]], picture: ChartPicture, glyphs: Glyphs) -> None:
+    """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
+    upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
+    middle = _middle_row(picture, len(plot), glyphs) if _labels_middle(picture) else None
+    level, up, both = tuple(glyphs.grid)
+    for y, row in enumerate(plot):
+        for x, cell in enumerate(row):
+            is_up, is_level = x in upright, y == middle
+            if cell.text == " " and (is_up or is_level):
+                line = both if is_up and is_level else up if is_up else level
+                row[x] = _Cell(line, GRID)
+
+
+def _middle_row(picture: ChartPicture, height: int, glyphs: Glyphs) -> int | None:
+    """Return the row in which the axis's middle is drawn, where there is room for it."""
+    middle = (picture.top + picture.bottom) / 2
+    has_room = height >= _LEAST_WITH_MIDDLE
+    return row_of(middle, height, picture.top, picture.bottom, glyphs) if has_room else None
+
+
+def _labels_middle(picture: ChartPicture) -> bool:
+    labels = picture.left_labels
+    return not labels or (len(labels) == 3 and bool(labels[1]))
+
+
+def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> list[_Cell]:
+    """Draw the row under the plot; what stalled stands out in it."""
+    others = tuple(shade for shade in picture.shades if shade[2] != "stall")
+    row = _cells(mark_row(picture.marks, others, width, glyphs), MARK)
+    for first, last, kind in picture.shades:
+        start = max(0, first // COLUMNS_PER_CELL)
+        if kind == "stall" and start <= last // COLUMNS_PER_CELL and start < width:
+            row[start] = _Cell(glyphs.stall, STALL)
+    return row
+
+
+def _put_cursor(
+    plot: list[list[_Cell]], picture: ChartPicture, cursor: int, height: int, glyphs: Glyphs
+) -> None:
+    """Draw a thin line, a dot where it meets the curve, and beside that what it reads."""
+    x, side = divmod(cursor, COLUMNS_PER_CELL)
+    for row in plot:
+        row[x] = _Cell(glyphs.cursor[side], CURSOR)
+    value = picture.columns[cursor] if cursor < len(picture.columns) else None
+    y = row_of(value, height, picture.top, picture.bottom, glyphs)
+    if y is None:
+        return
+    row = plot[y]
+    row[x] = _Cell(glyphs.read, CURSOR)
+    text = f" {picture.value} "
+    start = x + 1 if x + 1 + len(text) <= len(row) else x - len(text)
+    if picture.value and start >= 0:
+        row[start : start + len(text)] = _cells(text, VALUE)
+
+
+def _put_reason(
+    plot: list[list[_Cell]], reason: str, width: int, height: int, glyphs: Glyphs
+) -> None:
+    lines = wrapped(reason, width - 2, height, glyphs.ellipsis)
+    for y, line in enumerate(lines, (height - len(lines)) // 2):
+        text = fit(" " * ((width - cell_len(line)) // 2) + line, width)
+        # Wide characters take more cells than they are: one run holds them all.
+        plot[y] = [_Cell(text, REASON)]
+
+
+def _axis_labels(picture: ChartPicture, height: int, axis_width: int, glyphs: Glyphs) -> list[str]:
+    """Return one text of `axis_width` cells for each row of the plot."""
+    if not axis_width:
+        return [""] * height
+    texts = picture.left_labels
+    if not texts:
+        ends = picture.top, (picture.top + picture.bottom) / 2, picture.bottom
+        texts = tuple(map(short_number, ends))
+    # Where two labels meet in one row, the upper one stays.
+    label_at = {height - 1: texts[-1]} if len(texts) > 1 else {}
+    middle = _middle_row(picture, height, glyphs)
+    if len(texts) == 3 and middle is not None:
+        label_at[middle] = texts[1]
+    label_at[0] = texts[0]
+    labels = [label_at.get(y, "") for y in range(height)]
+    room = axis_width - 1
+    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
+
+
+def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[tuple[str, ...]]:
+    """Return for each cell the component class that shades it, if any does; a stall before all."""
+    cells: list[tuple[str, ...]] = [()] * width
+    for first, last, kind in sorted(shades, key=lambda shade: shade[2] == "stall"):
+        if kind in SHADES:
+            start = max(0, first // COLUMNS_PER_CELL)
+            end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
+            cells[start:end] = [(f"chart--{kind}",)] * (end - start)
+    return cells
+
+
+def _row(label: str, cells: Sequence[_Cell], backgrounds: Sequence[tuple[str, ...]]) -> TextRow:
+    """Return a row: its part of the axis, and its cells in runs of equal background and tone."""
+    runs: list[TextRun] = [(label, ("chart--axis",))] if label else []
+    looks = zip(cells, backgrounds, strict=False)
+    styled = [
+        (cell.text, (cell.tone,) if cell.tone == REASON else (*background, cell.tone))
+        for cell, background in looks
+    ]
+    for style, group in groupby(styled, lambda pair: pair[1]):
+        runs.append(("".join(text for text, _ in group), style))
+    return tuple(runs)

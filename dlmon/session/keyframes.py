@@ -41,8 +41,9 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
+from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
-from dlmon.session.limits import MIN_SAMPLES, WINDOW_S
+from dlmon.session.limits import WINDOW_S
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState

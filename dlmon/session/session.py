@@ -35,8 +35,9 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait
+from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
-from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.session.limits import WINDOW_S, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of

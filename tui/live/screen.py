@@ -163,11 +163,11 @@ class LiveScreen(SessionControls, TimeChartsScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *top_line.HELP,
+        *limit_line.HELP,
         *time_charts.HELP,
         *MACHINE_HELP,
         *epoch_headline.HELP,
         *bars.HELP,
-        *limit_line.HELP,
         *account_line.HELP,
         *epoch_table.HELP,
         *output_pane.HELP,
@@ -216,6 +216,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield TopLine()
+        yield LimitLine()
         with Container(id="panels"):
             yield self._throughput
             with Vertical(id="compared", classes="panel"):
@@ -224,7 +225,6 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             yield self._machine
             yield EpochTable()
             yield OutputPane()
-        yield LimitLine()
         yield AccountLine()
         yield ProgressLine()
 

@@ -503,14 +503,29 @@ async def test_what_limits_it_never_moves_what_is_below(monkeypatch):
 def test_the_time_left_is_shown_for_the_epoch_and_for_the_run():
     (row,) = shown(ProgressLine(), TRAINING, None, width=118)
     assert row.startswith("step 250 of 500   ")
-    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left$", row)
+    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
 
 
 def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch():
-    (row,) = shown(ProgressLine(), TRAINING, None, width=66)
-    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=78)
+    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=67)
+    assert re.search(r"epoch [━╸]+─+  50 %   run 00:1\d left, ends 14:56$", row)
     (row,) = shown(ProgressLine(), TRAINING, None, width=56)
     assert re.search(r"step 250 of 500  epoch ━+─+  50 %   run 00:1\d left$", row)
+
+
+def ending(left_s, of_training=False):
+    progress = replace(TRAINING.progress, end_left_s=left_s, end_of_training=of_training)
+    (row,) = shown(ProgressLine(), replace(TRAINING, progress=progress), None, width=118)
+    return row.partition("left, ")[2]
+
+
+def test_the_end_has_its_day_where_that_is_not_today_and_none_where_it_is_not_known():
+    assert ending(60.0) == "ends 14:57"
+    assert ending(86_400.0) == "ends 21 Nov 14:56"
+    assert ending(60.0, of_training=True) == "training ends 14:57"
+    assert ending(None) == ""
 
 
 def test_a_pass_that_trains_nothing_is_not_called_an_epoch():
@@ -562,7 +577,7 @@ def test_a_notice_is_shown_in_full_at_80_columns_and_progress_stays():
 def test_a_short_notice_stands_beside_the_progress():
     (row,) = shown(ProgressLine(), noticed("hot"), None, width=78, height=4)
     assert row.startswith("▲ hot  ")
-    assert row.endswith("left")
+    assert row.endswith("left, ends 14:56")
 
 
 def test_an_endless_notice_leaves_the_progress_its_row():
@@ -570,7 +585,7 @@ def test_an_endless_notice_leaves_the_progress_its_row():
     assert len(rows) == 4
     assert rows[0].startswith("▲ word")
     assert rows[2].endswith("…")
-    assert rows[3].endswith("left")
+    assert rows[3].endswith("left, ends 14:56")
 
 
 def test_while_it_is_being_stopped_only_that_is_shown():

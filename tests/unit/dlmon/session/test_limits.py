@@ -19,7 +19,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.evidence import MIN_SAMPLES, LimitKind
+from dlmon.session.evidence import KINDS, MIN_SAMPLES, LimitKind
 from dlmon.session.limits import find_limit
 from dlmon.session.program_name import program_name
 

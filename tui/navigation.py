@@ -558,7 +558,7 @@ class NavigatingApp(OtherMachinesApp):
         if problem is not None:
             self.call_after_refresh(self.show_error, problem)
         again = not self._sweep_runs and _again(follower) is not None
-        screen = LiveScreen(follower, again, lambda: read_label(follower.path).name)
+        screen = LiveScreen(follower, again, lambda: read_label(follower.path))
         self._shown.append(ShownSession(follower, started, screen, link))
         self._read_sessions(follower.directory, screen.show_entries)
         return screen
@@ -644,7 +644,7 @@ class NavigatingApp(OtherMachinesApp):
         from dlmon.log.label import read_label
         from tui.live.replay_screen import ReplayScreen
 
-        screen = ReplayScreen(source, lambda: read_label(source.path).name)
+        screen = ReplayScreen(source, lambda: read_label(source.path))
         self._read_sessions(source.directory, screen.show_entries)
         return screen
 

@@ -41,8 +41,9 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
+from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
-from dlmon.session.limits import MIN_SAMPLES, WINDOW_S
+from dlmon.session.limits import WINDOW_S
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
 from dlmon.session.training_readings import OnGpu, ReadingsState
@@ -61,7 +62,7 @@ RECORDS_AT_ONCE = 200
 MOST = 1e18
 _FOLLOWING = frozenset({"_ranked"})
 _KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, Trainer)
-_GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w")
+_GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w", "gpu_temperature_c")
 _SERIES = ("cpu_pct", "run_cpu_pct", "cpu_power_w", "memory_mib")
 
 
@@ -229,6 +230,9 @@ def _state(session: Session) -> dict[str, Any]:
         "last_gap": None if session.gaps.last is None else _gap_values(session.gaps.last),
         "batch_sizes": session.gaps.batch_sizes,
         "machine": None if latest is None else to_json(latest),
+        "gpu_memory_peak_mib": {
+            str(index): mib for index, mib in session.machine.gpu_memory_peak_mib.items()
+        },
         "energy": {
             name: [None if counter.first is None else list(counter.first), *counter.state]
             for name, counter in _counters_of(session).items()
@@ -415,6 +419,8 @@ class Keyframes:
             if not isinstance(latest, Machine):
                 raise NoKeyframe("no readings")
             session.machine.latest = latest
+        for index, mib in state["gpu_memory_peak_mib"].items():
+            session.machine.gpu_memory_peak_mib[int(index)] = _whole(mib)
         energy = session.machine.energy
         for name, (first, segments, readings, why) in state["energy"].items():
             points = [] if first is None else [_point(*first)]

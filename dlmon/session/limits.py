@@ -8,23 +8,18 @@ are kept, and the sentence names the two strongest.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dlmon.records import Gpu, Machine, MachineFacts, Process
 from dlmon.records.record import record
-from dlmon.records.sanitize import clean
+from dlmon.session import advice
+from dlmon.session.advice import cores as _cores
+from dlmon.session.evidence import MIN_SAMPLES, NAMED_IN_FULL, Evidence, Limit, LimitKind, mean_of
+from dlmon.session.gpu_limits import BUSY_PCT, WAITED_SHARE, gpu_shared, gpu_works, one_thread
+from dlmon.session.program_name import program_name
 
 WINDOW_S = 30.0
-MIN_SAMPLES = 5
-# From so much of the time on, what loads the data is worth a look.
-WAITED_SHARE = 0.1
-BUSY_PCT = 90.0
-# Below this share of the time a GPU is said to wait, above it its clock matters.
-WORKING_GPU_PCT = 60.0
-NEAR_POWER_LIMIT = 0.95
-LOW_POWER = 0.5
 SWAPPING_MIB_S = 1.0
 CPU_THROTTLED_PCT = 5.0
 STEAL_PCT = 5.0
@@ -32,42 +27,8 @@ PRESSURE_PCT = 10.0
 IDLE_CORES = 0.5
 # How far over its number of threads a run's CPU time may be: it has others, such as Python's own.
 THREADS_TIME = (0.9, 1.25)
-SHARED_GPU_MIB = 512
 MAX_CORES = 1_000_000
 NAMED_CORES = 0.1
-NAMED_IN_FULL = 2
-NAME_CHARACTERS = 24
-
-_INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
-_TAKES_A_VALUE = ("-W", "-X")
-
-# What the records call a throttle reason, and what NVML does (nvmlClocksEventReasons).
-_HEAT = {
-    "thermal slowdown": "SW thermal slowdown",
-    "hardware thermal slowdown": "HW thermal slowdown",
-}
-_POWER_CAP, _POWER_BRAKE, _SLOWDOWN = "power cap", "power brake", "hardware slowdown"
-
-
-@record(frozen=True)
-class Evidence:
-    """One rule that holds: a clause that states what was measured, and its figure in short."""
-
-    rule: str
-    text: str
-    brief: str
-
-
-@record(frozen=True)
-class Limit:
-    """What limits a run: `rule` names the strongest that held, `text` is for a person.
-
-    `evidence` is all that held, the strongest first; none where it isn't clear.
-    """
-
-    rule: str
-    text: str
-    evidence: tuple[Evidence, ...] = ()
 
 
 def find_limit(
@@ -95,26 +56,30 @@ def find_limit(
     gpus = [gpu for sample in samples for gpu in sample.gpus or () if gpu.index == gpu_index]
     use = _cpu_use(samples, facts, _count(cpus))
     # What is used up comes first, then what was taken away, then what may be a sign of either.
+    of_gpu = next((one for one in facts.gpus or () if one.index == gpu_index), None)
     found = (
-        _data_wait(waited_share, workers, use, gpus),
-        _gpu(gpus),
+        _data_wait(waited_share, workers, use, gpus, samples),
+        gpu_works(gpus, of_gpu),
         _quota(samples, facts),
         _other_programs(use, samples),
-        _own_cpus(use, facts),
+        _own_cpus(use, facts, samples if gpu_index is None else ()),
         _own_threads(use, _count(threads)),
         _all_cores_busy(use, samples),
         *_scarcity(samples),
-        _one_thread(samples, gpus),
+        one_thread(samples, gpus, of_gpu, waited_share),
         _io_pressure(samples),
-        _gpu_shared(samples, gpu_index),
+        gpu_shared(samples, gpu_index),
     )
     evidence = tuple(one for one in found if one is not None)
+    measured = _measured(use, samples, gpus)
     if not evidence:
-        return Limit("not-clear", _not_clear(use, samples, gpus))
+        listed = ", ".join(text for _, text in measured) or "nothing is measured"
+        return Limit("not-clear", f"Not clear: {listed}.", measured=measured)
     # The strongest in full and the others in short: none hides another.
     text = " ".join(f"{one.text}." for one in evidence[:NAMED_IN_FULL])
     others = ", ".join(one.brief for one in evidence[NAMED_IN_FULL:])
-    return Limit(evidence[0].rule, f"{text} Also: {others}." if others else text, evidence)
+    text = f"{text} Also: {others}." if others else text
+    return Limit(evidence[0].rule, text, evidence, measured)
 
 
 # ---- the CPUs ----
@@ -135,6 +100,13 @@ class _CpuUse:
     idle: float | None = None
     knows_steal: bool = False
 
+    @property
+    def free(self) -> float | None:
+        """Idle cores that the run may use."""
+        if self.idle is None or self.own is None:
+            return None
+        return max(0.0, min(self.idle, self.allowed - self.own))
+
 
 def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) -> _CpuUse | None:
     per_core = [len(s.cpu.cores) for s in samples if s.cpu and s.cpu.cores]
@@ -149,7 +121,7 @@ def _cpu_use(samples: Sequence[Machine], facts: MachineFacts, cpus: int | None) 
         if s.process and s.cpu and s.process.cpu_pct is not None and s.cpu.pct is not None
     ]
     if len(both) < MIN_SAMPLES:
-        own_pct = _mean(s.process.cpu_pct if s.process else None for s in samples)
+        own_pct = mean_of(s.process.cpu_pct if s.process else None for s in samples)
         return _CpuUse(cores, allowed, own=None if own_pct is None else own_pct / 100)
     own = sum(own for own, *_ in both) / len(both)
     busy = sum(busy for _, busy, _ in both) / len(both)
@@ -174,12 +146,39 @@ def _other_programs(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence
         return None
     who = "Other programs take" if use.knows_steal else "Everything but this run takes"
     took = f"{use.others:.1f} of {_cores(use.cores)}"
-    text = f"{who} {took}{_busiest_other(samples, use.others)}; this run {use.own:.1f}"
-    return Evidence("other-programs", text, f"others on {took}")
+    busiest = _busiest_other(samples)
+    named = ""
+    if busiest is not None:
+        # Others may not be seen from here: only what has half of it has the most for certain.
+        share = "most" if busiest.cores >= use.others / 2 else f"{busiest.cores:.1f}"
+        named = f" ({share}: {busiest.name}, pid {busiest.pid})"
+    text = f"{who} {took}{named}; this run {use.own:.1f}"
+    advised = ""
+    if busiest is not None and busiest.cores >= IDLE_CORES:
+        pid = f"{busiest.name} (pid {busiest.pid})"
+        advised = f"end {pid} or wait for it: it takes {busiest.cores:.1f} cores"
+    elif use.knows_steal:
+        advised = f"fewer other programs: they take {use.others:.1f} cores"
+    return Evidence(
+        "other-programs",
+        text,
+        f"others on {took}",
+        "Other programs take the CPU" if use.knows_steal else "The CPU is taken by others",
+        (f"{use.others:.1f} of {_cores(use.cores)}", f"this run {use.own:.1f}"),
+        advised,
+    )
 
 
-def _busiest_other(samples: Sequence[Machine], others: float) -> str:
-    """Name the busiest program that isn't the run's, as far as the process table knows one."""
+class _Busiest(NamedTuple):
+    """A program that isn't the run's, and the cores that it takes."""
+
+    pid: int
+    name: str
+    cores: float
+
+
+def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
+    """Return the busiest program that isn't the run's, as far as the process table knows one."""
     took: dict[int, float] = {}
     rows: dict[int, Process] = {}
     for sample in samples:
@@ -188,60 +187,47 @@ def _busiest_other(samples: Sequence[Machine], others: float) -> str:
                 took[row.pid] = took.get(row.pid, 0.0) + row.cpu_pct / 100 / len(samples)
                 rows[row.pid] = row
     if not took:
-        return ""
+        return None
     pid = max(took, key=lambda pid: took[pid])
     name = program_name(rows[pid].command)
     if name is None or took[pid] < NAMED_CORES:
-        return ""
-    # Others may not be seen from here: only what has half of it has the most for certain.
-    share = "most" if took[pid] >= others / 2 else f"{took[pid]:.1f}"
-    return f" ({share}: {name}, pid {pid})"
+        return None
+    return _Busiest(pid, name, took[pid])
 
 
-def program_name(command: str | None) -> str | None:
-    """Return what a person calls a program: without its folder, the script and not its interpreter.
+def _own_cpus(
+    use: _CpuUse | None, facts: MachineFacts, on_cpu: Sequence[Machine]
+) -> Evidence | None:
+    """Hold when the run itself takes what it may use of the CPUs.
 
-    None where the command isn't known.
+    `on_cpu` are the samples where it trains on them.
     """
-    first, *rest = (command or "").split() or [""]
-    name = first if first.startswith("[") else first.rpartition("/")[2]
-    if _INTERPRETER.fullmatch(name):
-        name = _script(rest) or name
-    return clean(name, NAME_CHARACTERS) or None
-
-
-def _script(words: Sequence[str]) -> str | None:
-    """Return the module or the script that an interpreter was given; None for what is neither."""
-    following = iter(words)
-    for word in following:
-        if word == "-m":
-            return next(following, None)
-        if word in _TAKES_A_VALUE:
-            next(following, None)
-        elif word == "-c":
-            return None
-        elif not word.startswith("-"):
-            return word.rpartition("/")[2]
-    return None
-
-
-def _own_cpus(use: _CpuUse | None, facts: MachineFacts) -> Evidence | None:
-    """Hold when the run itself takes what it may use of the CPUs."""
     if use is None or use.own is None:
         return None
     pct = min(100.0, 100 * use.own / use.allowed)
     if pct < BUSY_PCT:
         return None
     by_limit = facts.cpu_limit is not None and use.allowed == facts.cpu_limit
+    idle = 0.0 if use.idle is None else use.idle
+    advised = ""
     if use.allowed == use.cores:
         whole = "its one core" if use.cores == 1 else f"all {use.cores} cores"
         text = f"The run keeps {whole} busy {pct:.0f} % of the time"
     elif by_limit:
         text = f"The run takes {pct:.0f} % of the {_cores(use.allowed)} that its container may use"
+        if idle >= 1:
+            now = f"{use.allowed:g} now, {_cores(int(idle))} idle"
+            advised = f"a higher CPU limit for the container: {now}"
     else:
         allowed = f"{use.allowed:.0f} allowed CPU{'' if use.allowed == 1 else 's'}"
         text = f"The run keeps its {allowed} (of {use.cores}) busy {pct:.0f} % of the time"
-    return Evidence("cpu", text, f"the run's CPUs {pct:.0f} % busy")
+        if idle >= 1:
+            advised = f"more CPUs for the run: {use.allowed:.0f} now, {_cores(int(idle))} idle"
+    advised = advised or advice.use_a_gpu([gpu for one in on_cpu for gpu in one.gpus or ()])
+    took = f"this run takes {use.own:.1f} of {_cores(use.allowed)}"
+    figures = (took, *(() if use.idle is None else (f"{use.idle:.1f} idle",)))
+    headline = "The run uses all of its CPU" + ("" if use.allowed == 1 else "s")
+    return Evidence("cpu", text, f"the run's CPUs {pct:.0f} % busy", headline, figures, advised)
 
 
 def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
@@ -257,44 +243,74 @@ def _own_threads(use: _CpuUse | None, threads: int | None) -> Evidence | None:
         f"The run keeps its {its} busy: {use.own:.1f} cores of CPU time, while "
         f"{use.idle:.1f} of {_cores(use.cores)} are idle"
     )
-    return Evidence("threads", text, f"--threads {threads} at {use.own:.1f} cores")
+    figures = (f"{use.own:.1f} cores of CPU time", f"{use.idle:.1f} of {_cores(use.cores)} idle")
+    headline = "The run's threads are busy" if threads > 1 else "The run's one thread is busy"
+    advised = f"more threads: --threads {threads} now, {free:.1f} cores idle"
+    brief = f"--threads {threads} at {use.own:.1f} cores"
+    return Evidence("threads", text, brief, headline, figures, advised)
 
 
 def _all_cores_busy(use: _CpuUse | None, samples: Sequence[Machine]) -> Evidence | None:
     """Hold when all cores are busy, and nobody knows by whom."""
     if use is None or use.own is not None:
         return None
-    pct = _mean(s.cpu.pct if s.cpu else None for s in samples)
+    pct = mean_of(s.cpu.pct if s.cpu else None for s in samples)
     if pct is None or pct < BUSY_PCT:
         return None
     busy = f"{_cores(use.cores)} are busy {pct:.0f} % of the time"
-    return Evidence("cores", f"{busy}, the run's share of it isn't known", f"CPU {pct:.0f} %")
+    unknown = "the run's share of it isn't known"
+    figures = (f"{pct:.0f} % of {_cores(use.cores)}", unknown)
+    brief = f"CPU {pct:.0f} %"
+    return Evidence("cores", f"{busy}, {unknown}", brief, "All cores are busy", figures)
 
 
 def _quota(samples: Sequence[Machine], facts: MachineFacts) -> Evidence | None:
-    pct = _mean(s.cpu.throttled_pct if s.cpu else None for s in samples)
+    pct = mean_of(s.cpu.throttled_pct if s.cpu else None for s in samples)
     if pct is None or pct < CPU_THROTTLED_PCT:
         return None
     limit = f" of {_cores(facts.cpu_limit)}" if facts.cpu_limit is not None else ""
     text = f"The container's CPU limit{limit} stopped it in {pct:.0f} % of its periods"
-    return Evidence("cpu-quota", text, f"stopped by the CPU limit in {pct:.0f} % of periods")
+    now = "" if facts.cpu_limit is None else f": {facts.cpu_limit:g} now"
+    return Evidence(
+        "cpu-quota",
+        text,
+        f"stopped by the CPU limit in {pct:.0f} % of periods",
+        "The container's CPU limit stops it",
+        (
+            f"in {pct:.0f} % of periods",
+            *([] if facts.cpu_limit is None else [f"limit {_cores(facts.cpu_limit)}"]),
+        ),
+        f"a higher CPU limit for the container{now}",
+    )
 
 
 def _data_wait(
-    share: float | None, workers: int | None, use: _CpuUse | None, gpus: Sequence[Gpu]
+    share: float | None,
+    workers: int | None,
+    use: _CpuUse | None,
+    gpus: Sequence[Gpu],
+    samples: Sequence[Machine],
 ) -> Evidence | None:
     """Hold when a good part of the time went by without a batch to work on."""
     if share is None or share < WAITED_SHARE:
         return None
     text = f"Waiting for data: {100 * share:.0f} % of the time in the loader"
-    gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
+    figures = [f"{100 * share:.0f} % of the time in the loader"]
+    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
         text += f", GPU {gpus[-1].index} busy {gpu_pct:.0f} %"
-    if workers is not None and use is not None and use.idle is not None:
-        idle = int(min(use.idle, use.allowed))
-        if idle >= 1:
-            text += f": more workers may help (now {workers}, {_cores(idle)} idle)"
-    return Evidence("data-wait", text, f"{100 * share:.0f} % waiting for data")
+        figures.append(f"GPU {gpus[-1].index} busy {gpu_pct:.0f} %")
+    own_share = None if use is None or use.own is None else use.own / use.allowed
+    advised = advice.against_waiting_for_data(
+        workers,
+        None if use is None else use.free,
+        own_share,
+        None if use is None else use.others,
+        mean_of(s.pressure.io_pct if s.pressure else None for s in samples),
+        PRESSURE_PCT,
+    )
+    brief = f"{100 * share:.0f} % waiting for data"
+    return Evidence("data-wait", text, brief, "Waiting for data", tuple(figures), advised)
 
 
 # ---- memory and disk ----
@@ -302,149 +318,63 @@ def _data_wait(
 
 def _scarcity(samples: Sequence[Machine]) -> Iterator[Evidence]:
     """Yield what holds when memory is short, or the CPU time of a virtual machine."""
-    swap_mib_s = _mean(s.memory.swap_mib_s if s.memory else None for s in samples)
+    used_mib = mean_of(s.memory.used_mib if s.memory else None for s in samples)
+    rss_mib = mean_of(s.process.rss_mib if s.process else None for s in samples)
+    advised = advice.against_short_memory(rss_mib, used_mib)
+    swap_mib_s = mean_of(s.memory.swap_mib_s if s.memory else None for s in samples)
     if swap_mib_s is not None and swap_mib_s >= SWAPPING_MIB_S:
         text = f"Memory: {swap_mib_s:.0f} MiB a second go to and from swap"
-        yield Evidence("swap", text, f"swap {swap_mib_s:.0f} MiB/s")
-    waited_pct = _mean(s.pressure.memory_pct if s.pressure else None for s in samples)
+        brief = f"swap {swap_mib_s:.0f} MiB/s"
+        yield Evidence("swap", text, brief, "Too little memory", (brief,), advised)
+    waited_pct = mean_of(s.pressure.memory_pct if s.pressure else None for s in samples)
     if waited_pct is not None and waited_pct >= PRESSURE_PCT:
-        text = f"Memory: some program waited for it {waited_pct:.0f} % of the time"
-        yield Evidence("memory-pressure", text, f"memory pressure {waited_pct:.0f} %")
-    steal_pct = _mean(s.cpu.steal_pct if s.cpu else None for s in samples)
+        waited = f"some program waited for it {waited_pct:.0f} % of the time"
+        brief = f"memory pressure {waited_pct:.0f} %"
+        headline = "Memory is short"
+        yield Evidence("memory-pressure", f"Memory: {waited}", brief, headline, (waited,), advised)
+    steal_pct = mean_of(s.cpu.steal_pct if s.cpu else None for s in samples)
     if steal_pct is not None and steal_pct >= STEAL_PCT:
         text = f"The host of this virtual machine took {steal_pct:.0f} % of its CPU time (steal)"
-        yield Evidence("steal", text, f"steal {steal_pct:.0f} %")
+        brief = f"steal {steal_pct:.0f} %"
+        headline = "The host takes this virtual machine's CPU time"
+        yield Evidence("steal", text, brief, headline, (brief,), "run it later, or elsewhere")
 
 
 def _io_pressure(samples: Sequence[Machine]) -> Evidence | None:
-    pct = _mean(s.pressure.io_pct if s.pressure else None for s in samples)
+    pct = mean_of(s.pressure.io_pct if s.pressure else None for s in samples)
     if pct is None or pct < PRESSURE_PCT:
         return None
-    text = f"Disk: some program waited for it {pct:.0f} % of the time"
-    return Evidence("io-pressure", text, f"I/O pressure {pct:.0f} %")
-
-
-# ---- the GPU ----
-
-
-def _gpu(gpus: Sequence[Gpu]) -> Evidence | None:
-    """Hold when the GPU's clock is held down while it works, or when it is busy."""
-    busy_pct = _mean(gpu.utilization_pct for gpu in gpus)
-    if not gpus or (busy_pct is not None and busy_pct < WORKING_GPU_PCT):
-        return None
-    name = f"GPU {gpus[-1].index}"
-    busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
-    power_w = _mean(gpu.power_w for gpu in gpus)
-    limit_w = _mean(gpu.power_limit_w for gpu in gpus)
-    power = ""
-    if power_w is not None:
-        power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
-    slowed = _slowed_by(gpus)
-    if slowed:
-        rules, causes = zip(*slowed, strict=True)
-        parts = [*busy, f"slowed by {' and by '.join(causes)}", *([power] if power else [])]
-        return Evidence(rules[0], f"{name}: {', '.join(parts)}", f"{name} slowed by {causes[0]}")
-    if busy_pct is None or busy_pct < BUSY_PCT:
-        return None
-    brief = f"{name} {busy_pct:.0f} % busy"
-    share = power_w / limit_w if power_w is not None and limit_w else None
-    if share is not None and share >= NEAR_POWER_LIMIT:
-        text = f"{name}: {busy[0]}, near its power limit ({power})"
-        return Evidence("gpu-near-power", text, f"{brief}, near its power limit")
-    text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
-    if share is not None and share < LOW_POWER:
-        text += ": busy says only that some kernel ran"
-    return Evidence("gpu", text, brief)
-
-
-def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
-    """Return the rule and the words for each throttle reason of most of the readings."""
-    readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
-    if len(readings) < MIN_SAMPLES:
-        return []
-    times = Counter(reason for reasons in readings for reason in set(reasons))
-    shares = {reason: count / len(readings) for reason, count in times.items()}
-    # In how many of the readings, where it isn't all of them.
-    often = {
-        reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
-        for reason, share in shares.items()
-        if share > 0.5
-    }
-    found = []
-    heat = [reason for reason in _HEAT if reason in often]
-    if heat:
-        names = " and ".join(_HEAT[reason] for reason in heat)
-        degrees = _mean(gpu.temperature_c for gpu in gpus)
-        at = f" at {degrees:.0f} °C" if degrees is not None else ""
-        most_often = max(heat, key=lambda reason: shares[reason])
-        found.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
-    if _POWER_BRAKE in often:
-        found.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
-    if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
-        found.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
-    if _POWER_CAP in often:
-        found.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
-    return found
-
-
-def _one_thread(samples: Sequence[Machine], gpus: Sequence[Gpu]) -> Evidence | None:
-    """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
-    gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
-    thread_pct = _mean(s.process.busiest_thread_pct if s.process else None for s in samples)
-    if gpu_pct is None or thread_pct is None:
-        return None
-    if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
-        return None
-    beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
-    text = f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}"
-    return Evidence("thread", text, f"one thread at {thread_pct:.0f} %, {beside}")
-
-
-def _gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | None:
-    """Hold when another program has memory on the GPU that is trained on."""
-    rows = next((s.processes for s in reversed(samples) if s.processes is not None), ())
-    others = [
-        row
-        for row in rows
-        if row.of_run is False
-        and gpu_index in row.gpus
-        and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
-    ]
-    if not others:
-        return None
-    most = max(others, key=lambda row: row.gpu_memory_mib or 0)
-    name = program_name(most.command) or "unnamed"
-    holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
-    text = f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
-    return Evidence("gpu-shared", text, f"{name} on GPU {gpu_index}")
+    waited = f"some program waited for it {pct:.0f} % of the time"
+    brief = f"I/O pressure {pct:.0f} %"
+    return Evidence(
+        "io-pressure", f"Disk: {waited}", brief, "The disk is slow to answer", (waited,)
+    )
 
 
 # ---- when nothing holds ----
 
 
-def _not_clear(use: _CpuUse | None, samples: Sequence[Machine], gpus: Sequence[Gpu]) -> str:
-    figures: list[str] = []
+def _measured(
+    use: _CpuUse | None, samples: Sequence[Machine], gpus: Sequence[Gpu]
+) -> tuple[tuple[LimitKind, str], ...]:
+    figures: list[tuple[LimitKind, str]] = []
     if use is not None and use.own is not None:
         of_which = _cores(use.cores)
         if use.allowed < use.cores:
             of_which = f"the {_cores(use.allowed)} that it may use"
-        figures.append(f"this run {use.own:.1f} of {of_which}")
+        figures.append((LimitKind.CPU, f"this run {use.own:.1f} of {of_which}"))
     if use is not None and use.others is not None:
-        figures.append(f"everything else {use.others:.1f}")
+        figures.append((LimitKind.CPU, f"everything else {use.others:.1f}"))
     else:
-        cpu_pct = _mean(s.cpu.pct if s.cpu else None for s in samples)
-        figures += [] if cpu_pct is None else [f"CPU {cpu_pct:.0f} %"]
-    gpu_pct = _mean(gpu.utilization_pct for gpu in gpus)
+        cpu_pct = mean_of(s.cpu.pct if s.cpu else None for s in samples)
+        figures += [] if cpu_pct is None else [(LimitKind.CPU, f"CPU {cpu_pct:.0f} %")]
+    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
     if gpu_pct is not None:
-        figures.append(f"GPU {gpus[-1].index} {gpu_pct:.0f} %")
-    thread_pct = _mean(s.process.busiest_thread_pct if s.process else None for s in samples)
+        figures.append((LimitKind.GPU, f"GPU {gpus[-1].index} {gpu_pct:.0f} %"))
+    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in samples)
     if thread_pct is not None:
-        figures.append(f"busiest thread {thread_pct:.0f} % of a core")
-    return f"Not clear: {', '.join(figures) or 'nothing is measured'}."
-
-
-def _cores(count: float) -> str:
-    return f"{count:g} core{'' if count == 1 else 's'}"
+        figures.append((LimitKind.CPU, f"busiest thread {thread_pct:.0f} % of a core"))
+    return tuple(figures)
 
 
 def _count(value: object) -> int | None:
@@ -452,9 +382,3 @@ def _count(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
         return value
     return None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean, None where too few readings are known to stand for the half minute."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) >= MIN_SAMPLES else None

@@ -28,6 +28,9 @@ class MachineHistory:
         self.gpu_utilization_pct: dict[int, Series] = {}
         self.gpu_memory_mib: dict[int, Series] = {}
         self.gpu_power_w: dict[int, Series] = {}
+        self.gpu_temperature_c: dict[int, Series] = {}
+        self.gpu_memory_peak_mib: dict[int, int] = {}
+        """The most that was ever in use of each GPU's memory, in a reading."""
         self.energy = EnergyMeter()
 
     def fold(self, sample: Machine) -> None:
@@ -47,10 +50,14 @@ class MachineHistory:
         if merged.cpu is not None and merged.cpu.power_w is not None:
             self.cpu_power_w.add(start_ns, sample.t, merged.cpu.power_w)
         for gpu in merged.gpus or ():
+            if gpu.memory_used_mib is not None:
+                before_mib = self.gpu_memory_peak_mib.get(gpu.index, 0)
+                self.gpu_memory_peak_mib[gpu.index] = max(before_mib, gpu.memory_used_mib)
             for of_gpus, value in (
                 (self.gpu_utilization_pct, gpu.utilization_pct),
                 (self.gpu_memory_mib, gpu.memory_used_mib),
                 (self.gpu_power_w, gpu.power_w),
+                (self.gpu_temperature_c, gpu.temperature_c),
             ):
                 if value is not None:
                     if gpu.index not in of_gpus:

@@ -35,8 +35,9 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait
+from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
-from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
+from dlmon.session.limits import WINDOW_S, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
 from dlmon.session.trainers import Trainers, span_of
@@ -325,7 +326,7 @@ class Session:
             phase=self.phase,
             model=self.model,
             elapsed_s=max(0, now - self.header.t) / 1e9,
-            progress=self._progress(),
+            progress=self._progress(now),
             samples_per_second_now=self._rate_now(now),
             samples_per_second=samples_per_second,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
@@ -507,7 +508,7 @@ class Session:
             return RunSeconds(value, max(0.0, value - half), value + half, projected=True)
         return RunSeconds(value, None, None, projected=True)
 
-    def _progress(self) -> Progress | None:
+    def _progress(self, now: int) -> Progress | None:
         model = self.model
         if model is None:
             return None
@@ -528,14 +529,19 @@ class Session:
             epoch = max(0, min(epoch, epochs - 1))
         done = steps if ended else min(self._steps_done, steps)
         step_us = self._steady.mean_step_us
-        epoch_left_s = run_left_s = None
+        epoch_left_s = run_left_s = end_left_s = None
         if step_us is not None and self.result is None:
             validation_s = self._validations.seconds(validation_steps) or 0.0
             opening_us = self._steady.openings.mean_us or 0.0
-            epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s
-            epoch_left_s = 0.0 if ended else (steps - done) * step_us / 1e6 + validation_s
+            epoch_s = (steps * step_us + opening_us) / 1e6 + validation_s + self._mean_pause_s()
+            validating_s = self._time_in("validating", now)
+            epoch_left_s = (steps - done) * step_us / 1e6 + max(0.0, validation_s - validating_s)
+            epoch_left_s = 0.0 if ended else epoch_left_s
             if epochs is not None:
                 run_left_s = epoch_left_s + (0 if ended else epochs - 1 - epoch) * epoch_s
+        evaluation_s = self._evaluation_left_s(model, now)
+        if run_left_s is not None and self._epochs_are_known(model):
+            end_left_s = run_left_s + (evaluation_s or 0.0)
         return Progress(
             epoch=epoch,
             epochs=epochs,
@@ -543,7 +549,38 @@ class Session:
             steps=steps,
             epoch_left_s=epoch_left_s,
             run_left_s=run_left_s,
+            end_left_s=end_left_s,
+            end_of_training=self.header.is_script or evaluation_s is None,
         )
+
+    def _mean_pause_s(self) -> float:
+        """Return the mean time from the end of an epoch to the start of the next."""
+        pairs = zip(self._epochs, self._epochs[1:])  # noqa: B905 - Python 3.10
+        pauses = [
+            max(0, after.begin - before.end) / 1e9
+            for before, after in pairs
+            if after.epoch == before.epoch + 1
+        ]
+        return math.fsum(pauses) / len(pauses) if pauses else 0.0
+
+    def _time_in(self, phase: str, now: int) -> float:
+        """Return how long it has been in a phase; 0 where it isn't."""
+        span = self.phase_spans[-1] if self.phase_spans else None
+        inside = span is not None and span.phase == phase and span.end is None
+        return max(0, now - span.start) / 1e9 if span is not None and inside else 0.0
+
+    def _evaluation_left_s(self, model: Model, now: int) -> float | None:
+        """Return what the evaluation after the training takes; None where that isn't known."""
+        steps = model.evaluation_steps or 0
+        if steps < 1 or self._evaluation is not None:
+            return 0.0
+        # Each of its batches takes what one of the validation does.
+        whole_s = self._validations.seconds(steps) if model.validation_steps else None
+        return None if whole_s is None else max(0.0, whole_s - self._time_in("evaluating", now))
+
+    def _epochs_are_known(self, model: Model) -> bool:
+        """Return whether no more epochs than are known may follow, as those of `--seconds` do."""
+        return model.extra_epochs is not None or not self.header.options.get("seconds")
 
 
 def _projected_evaluation_s(evaluation: Evaluation, steps: int) -> float:

@@ -19,8 +19,8 @@ from dlmon.records import (
     StepTime,
 )
 from dlmon.records.record import record
+from dlmon.session.evidence import Limit
 from dlmon.session.gaps import Gap
-from dlmon.session.limits import Limit
 from dlmon.session.trainers import TrainerRate
 from dlmon.session.validity import Validity
 
@@ -36,7 +36,9 @@ class PhaseSpan:
 
 @record(frozen=True)
 class Progress:
-    """How far the epoch and the run have come, and the time left at the mean step.
+    """How far the epoch and the run have come, and the time left at the mean step so far.
+
+    What is left of the run holds its validation, and the pauses that its epochs had between them.
 
     A script may not say how many `epochs` there are to be, or `steps` in one.
     """
@@ -47,6 +49,10 @@ class Progress:
     steps: int | None
     epoch_left_s: float | None
     run_left_s: float | None
+    end_left_s: float | None = None
+    """Until the end, with the pauses between epochs and the evaluation; None where not known."""
+    end_of_training: bool = False
+    """Whether that is the end of the training alone, as what follows it is not known."""
 
     @property
     def epoch_fraction(self) -> float:
@@ -94,3 +100,14 @@ class Snapshot:
     why: dict[str, str]
     lacking: dict[str, Requirement]
     """What the run lacks for figures that are unknown, by their names."""
+
+    @property
+    def wall(self) -> float:
+        """The time of this moment, in seconds since 1970.
+
+        By the machine's last sample: a clock that stood still while the machine was asleep would
+        be behind.
+        """
+        if self.machine is None or self.machine_age_s is None:
+            return self.header.wall + self.elapsed_s
+        return self.machine.wall + self.machine_age_s

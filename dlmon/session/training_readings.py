@@ -6,7 +6,9 @@ from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from dlmon.records import Machine
-from dlmon.session.limits import MIN_SAMPLES, SHARED_GPU_MIB, program_name
+from dlmon.session.evidence import MIN_SAMPLES
+from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.session.program_name import program_name
 
 # Not the power cap: a GPU at the limit that it is set to runs as it always does.
 _SLOWED_BY = {

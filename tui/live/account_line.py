@@ -23,7 +23,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.rows import TextRow
 
-_HEADINGS = ("Where the time went  ", "Time  ")
+_HEADINGS = ("Where the time went  ", "Time  ", "")
 _LONGEST, _HERE = "Longest pause  ", "Pause here  "
 _LARGEST = 3
 _LONGEST_BAR, _SHORTEST_BAR = 40, 6

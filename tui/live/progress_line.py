@@ -34,7 +34,13 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "time left",
         "How long the rest of this epoch and of the whole run take at the mean step so far, "
-        "validation included once it was measured.",
+        "stalls included, and validation and the pauses between epochs once they were measured.",
+    ),
+    (
+        "ends 14:32",
+        "The time at which the run is over if all goes on as it did, with the day where that is "
+        "not today; the end of the training alone where it isn't known what follows, as in a "
+        "script, and nothing where it isn't known how many epochs there will be.",
     ),
 )
 
@@ -110,8 +116,10 @@ class ProgressLine(GrowingLines):
         fraction = progress.epoch_fraction
         epoch = f" {fraction * 100:3.0f} %"
         both, one = _times_left(progress)
+        end = _end(snapshot, progress)
+        choices = [f"{left}{end}" for left in (both, one) if end] + [both, one]
         fixed = len(word) + len(epoch)
-        times = next((t for t in (both, one) if fixed + len(t) + _SHORTEST_BAR <= room), one)
+        times = next((t for t in choices if fixed + len(t) + _SHORTEST_BAR <= room), one)
         cells = max(_SHORTEST_BAR, min(_LONGEST_BAR, room - fixed - len(times)))
         done = bar(fraction, cells, self.glyphs).rstrip()
         track = self.glyphs.track * (cells - len(done))
@@ -138,11 +146,20 @@ def _step(snapshot: Snapshot) -> TextRow:
 
 def _times_left(progress: Progress) -> tuple[str, str]:
     """Return the time left of the epoch and of the run, and the one that matters more."""
-    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(progress.run_left_s)
+    to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
     if (progress.epochs or 0) <= progress.epoch + 1 or not epoch or not run:
         only = f"  {run or epoch}" if run or epoch else ""
         return only, only
     return f"  {epoch}   run {run}", f"   run {run}"
+
+
+def _end(snapshot: Snapshot, progress: Progress) -> str:
+    """Say at what time of the day it ends; empty where that isn't known."""
+    if progress.end_left_s is None:
+        return ""
+    at = units.moment(snapshot.wall + progress.end_left_s, snapshot.wall)
+    return f", training ends {at}" if progress.end_of_training else f", ends {at}"
 
 
 def _failure(snapshot: Snapshot) -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
 from tui.formatting.comparison import epoch_word
@@ -34,7 +35,7 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
 
     Args:
         source: what is played.
-        read_name: returns what it is called now.
+        read_label: returns what it is called now, and its note.
         closes: let go of the log when the screen is left.
     """
 
@@ -53,12 +54,12 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
     def __init__(
         self,
         source: ReplaySource,
-        read_name: Callable[[], str | None] = lambda: None,
+        read_label: Callable[[], Label] = Label,
         *,
         closes: bool = True,
     ) -> None:
         """Take the session and what it is called; it is not played before the screen is shown."""
-        super().__init__(source, read_name=read_name)
+        super().__init__(source, read_label=read_label)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
 

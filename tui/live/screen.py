@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.worker import Worker
 
 from dlmon.log.directory import SessionEntry
+from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
@@ -165,11 +166,11 @@ class LiveScreen(SessionControls, TimeChartsScreen):
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
         *top_line.HELP,
+        *limit_line.HELP,
         *time_charts.HELP,
         *MACHINE_HELP,
         *epoch_headline.HELP,
         *bars.HELP,
-        *limit_line.HELP,
         *account_line.HELP,
         *epoch_table.HELP,
         *output_pane.HELP,
@@ -192,17 +193,17 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         self,
         source: SessionSource,
         repeatable: bool = False,
-        read_name: Callable[[], str | None] = lambda: None,
+        read_label: Callable[[], Label] = Label,
     ) -> None:
         """Take the session; nothing is read before the screen is mounted.
 
         Args:
             source: the session.
             repeatable: whether the same can be launched once more.
-            read_name: returns what it is called now.
+            read_label: returns what it is called now, and its note.
         """
         super().__init__(source)
-        self._read_name = read_name
+        self._read_label = read_label
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._second = -1
@@ -218,6 +219,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield TopLine()
+        yield LimitLine()
         with Container(id="panels"):
             yield self._throughput
             with Vertical(id="compared", classes="panel"):
@@ -226,7 +228,6 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             yield self._machine
             yield EpochTable()
             yield OutputPane()
-        yield LimitLine()
         yield AccountLine()
         yield ProgressLine()
 
@@ -302,7 +303,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
         self.query_one(TopLine).show(
-            snapshot, self._status, reading, self._read_name(), self._source.host
+            snapshot, self._status, reading, self._read_label(), self._source.host
         )
         running, problem = self._source.running, self._source.problem
         self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)
@@ -314,6 +315,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
 
     def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts, and say where the time went and what the cursor is on."""
+        self.query_one("#panels").set_class(not self.has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
         self.query_one(AccountLine).show(snapshot, self.read_time_ns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlmon.log.label import Label
 from dlmon.records import TITLES, Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
@@ -37,13 +38,16 @@ FRAMEWORKS = {
 }
 _LONGEST_NAME = 30
 """Cells of the first line that a name may take."""
+_LEAST_NOTE = 14
+"""With fewer cells to spare, a note is left out."""
+_UNNAMED = Label()
 
 HELP: tuple[tuple[str, str], ...] = (
     (
         "First line",
         "What is trained, in quotes what you call this run, on which other machine if on one, on "
-        "which device and with how many samples in a batch; at the right what it is doing now, "
-        "which epoch of how many, and the time since it was started. "
+        "which device and with how many samples in a batch, then your note; at the right what it "
+        "is doing now, which epoch of how many, and the time since it was started. "
         "With --seconds more epochs follow those that were asked for until training has lasted as "
         "long: epoch 1/1, +4 extra is the fourth of them.",
     ),
@@ -57,7 +61,7 @@ class TopLine(Lines):
 
     _snapshot: Snapshot | None = None
     _status = _reading = ""
-    _called: str | None = None
+    _label = _UNNAMED
     _host: str | None = None
 
     def show(
@@ -65,7 +69,7 @@ class TopLine(Lines):
         snapshot: Snapshot,
         status: str,
         reading: str = "",
-        name: str | None = None,
+        label: Label = _UNNAMED,
         host: str | None = None,
     ) -> None:
         """Show a session.
@@ -74,21 +78,25 @@ class TopLine(Lines):
             snapshot: all of its figures.
             status: how it stands.
             reading: how far its log is read, while it is behind.
-            name: what a person calls it.
+            label: what a person calls it, and notes of it.
             host: the machine that it is on, where that is another one.
         """
         self._snapshot, self._status, self._reading = snapshot, status, reading
-        self._called, self._host = name, host
+        self._label, self._host = label, host
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         if self._snapshot is None:
             return []
         right = self._where_it_is()
-        name: TextRow = ((f'  "{self._called}"', PLAIN),) if self._called is not None else ()
+        called, note = self._label.name, self._label.note
+        name: TextRow = ((f'  "{called}"', PLAIN),) if called is not None else ()
         name = cut(name, _LONGEST_NAME, self.ellipsis)
         room = width - row_width(right) - APART
         left = _what(self._snapshot, name, self._host, room)
+        spare = room - row_width(left)
+        if note and spare >= _LEAST_NOTE:
+            left = (*left, *cut(((f"  {note}", MUTED),), spare, self.ellipsis))
         return [joined(left, right, width, self.ellipsis)]
 
     def _where_it_is(self) -> TextRow:

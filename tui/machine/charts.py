@@ -1,13 +1,20 @@
-"""CPU beside GPUs (or memory, where there is no GPU), on the axis that the screen gives."""
+"""CPU beside GPUs, or beside cores and memory without one, on the axis that the screen gives."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from dlmon.records import Cpu
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.machine.gpu_rows import GpuRows, gpu_rows_wanted
-from tui.machine.readings import show_cpu, show_gpu, show_memory
+from tui.formatting import units
+from tui.formatting.machine import without_detail
+from tui.machine.core_rows import CoreRows, core_rows_wanted
+from tui.machine.gpu_panel import GpuPanel
+from tui.machine.meters import Meters
+from tui.machine.readings import memory_in_use, show_cpu, show_memory
 from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
 
@@ -60,86 +67,119 @@ MACHINE_HELP: tuple[tuple[str, str], ...] = (
     ("stale", "The last readings are older than they should be: the sensors don't answer."),
 )
 
-# A chart with fewer rows, borders and all, is unreadable; the first GPU's shall have some more
-# before others have theirs.
-_LEAST_CHART, _GOOD_CHART = 5, 6
+# With fewer rows the CPU's chart has those of the cores, and memory is a bar in place of a chart.
+_CORES_FROM, _CHART_FROM = 14, 20
+_LEAST_CORES = 3
+_MEMORY_BAR = 3
 
 
 class MachineCharts(Horizontal):
-    """The hardware under the throughput."""
+    """The hardware under the throughput: CPU and cores beside the GPUs, or beside memory."""
 
     DEFAULT_CSS = """
     MachineCharts { height: 1fr; }
     MachineCharts > * { width: 1fr; }
-    MachineCharts GpuRows { padding: 0 1; }
+    MachineCharts CoreRows, MachineCharts Meters { padding: 0 1; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._cpu = ChartTile(id="cpu", classes="panel")
-        self._gpu = ChartTile(id="gpu", classes="panel")
-        self._others: list[ChartTile] = []
-        self._rows = GpuRows(id="gpus")
-        self._rows.display = False
-        self._gpu_and_rows = Vertical(self._gpu, self._rows)
+        self._cores = CoreRows(id="cores", classes="panel")
+        self._left = Vertical(self._cpu, self._cores)
+        self._gpus = GpuPanel()
+        self._memory = ChartTile(id="memory", classes="panel")
+        self._bar = Meters(id="memory-bar", classes="panel")
+        self._cores_beside = CoreRows(id="cores-beside", classes="panel")
+        self._right = Vertical(self._cores_beside, self._memory, self._bar)
+        for part in (self._cores, self._right, self._memory):
+            part.display = False
+        self._bar.styles.height = _MEMORY_BAR
+        self._shown: tuple[MachineView, TimeAxis, TimeLabels] | None = None
+        self._shown_in: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Lay out both charts; those of more GPUs are made once there is room for them."""
-        yield self._cpu
-        yield self._gpu_and_rows
+        """Lay out both sides; what has no room, or isn't there, is hidden."""
+        yield self._left
+        yield self._gpus
+        yield self._right
 
     @property
     def plot_columns(self) -> int:
         """How many columns the narrower of both charts has room for."""
         # The CPU's is always there; that a screen closes counts as not displayed as well.
-        shown = [self._cpu, self._gpu] if self._gpu.display else [self._cpu]
-        return min(chart.plot_columns for chart in shown)
+        counts = [self._cpu.plot_columns]
+        if self._gpus.display and self._gpus.plot_columns is not None:
+            counts.append(self._gpus.plot_columns)
+        if self._right.display and self._memory.display:
+            counts.append(self._memory.plot_columns)
+        return min(counts)
 
     def show(self, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS) -> None:
         """Show readings along `axis`, which the lowest charts label."""
-        gpu = view.main_gpu
-        others = [other for other in view.gpus if gpu is not None and other.index != gpu.index]
-        self._make_room(len(others))
-        shown = [chart for chart in (self._gpu, *self._others) if chart.display]
-        lowest = shown[-1] if shown else None
-        is_above = lowest is not None and self._gpu_and_rows.region.y > self._cpu.region.y
-        show_cpu(self._cpu, view, axis, times=times.unlabelled if is_above else times)
-        if gpu is None:
-            show_memory(self._gpu, view, axis, times=times)
-        for chart, one in zip((self._gpu, *self._others), (gpu, *others), strict=False):
-            if one is not None and (chart.display or chart is self._gpu):
-                show_gpu(chart, one, view, axis, times if chart is lowest else times.unlabelled)
-        if self._rows.display and gpu is not None:
-            # The chart names the GPU that trains; without it, the rows must.
-            has_chart = self._gpu.display
-            with_chart = frozenset({gpu.index} if has_chart else ())
-            self._rows.show(view, axis, mark=not has_chart, without=with_chart)
+        self._shown = view, axis, times
+        self._arrange_and_show(view, axis, times)
+        if self._arrangement != self._shown_in:
+            # What has another place has its size once it is laid out.
+            self._shown_in = self._arrangement
+            self.call_after_refresh(self._show_again)
 
-    def _make_room(self, others: int) -> None:
-        """Give each other GPU a chart, or all of them rows; where both have no room, all rows."""
-        width, height = self._gpu_and_rows.size
-        has_charts = height >= _GOOD_CHART + others * _LEAST_CHART
-        self._rows.display = others > 0 and not has_charts
-        self._show_charts(others if has_charts else 0)
-        if not self._rows.display:
-            self._gpu.display = True
+    def _show_again(self) -> None:
+        if self._shown is not None and self.is_attached:
+            self.show(*self._shown)
+
+    @property
+    def _arrangement(self) -> tuple[object, ...]:
+        parts = (self._cores, self._gpus, self._right, self._cores_beside, self._memory)
+        sizes = self.size, self._left.size, self._right.size, self._gpus.grid_columns
+        return (*(part.display for part in parts), self._gpus.shape, *sizes)
+
+    def _arrange_and_show(self, view: MachineView, axis: TimeAxis, times: TimeLabels) -> None:
+        has_gpus = view.main_gpu is not None
+        self._gpus.display, self._right.display = has_gpus, not has_gpus
+        show_cpu(self._cpu, view, axis, times=times)
+        cpu = view.history.latest.cpu if view.history.latest is not None else None
+        for cores in (self._cores, self._cores_beside):
+            # What each core did at the cursor isn't kept.
+            cores.set_titles("Cores" if view.cursor is None else "Cores now")
+        in_left = self._left.size.height >= _CORES_FROM
+        if has_gpus:
+            self._show_cores(cpu, view, in_left)
+            self._gpus.show(view, axis, times)
             return
-        wanted, least = gpu_rows_wanted(others, max(1, width - 2))
-        room = height - _LEAST_CHART
-        self._gpu.display = room >= max(least, -(-wanted // 2))
-        rows = min(wanted, room) if self._gpu.display else height
-        self._rows.styles.height = max(1, rows)
+        height = self._right.size.height
+        as_chart = height >= _CHART_FROM
+        self._memory.display, self._bar.display = as_chart, not as_chart
+        beside = not as_chart and height >= _MEMORY_BAR + _LEAST_CORES
+        self._cores_beside.display = beside
+        self._bar.styles.height = _MEMORY_BAR if beside else "1fr"
+        self._show_cores(cpu, view, in_left and not beside)
+        if as_chart:
+            show_memory(self._memory, view, axis, times)
+            return
+        in_use, *_ = memory_in_use(view, axis)
+        note = without_detail(view.no_gpus, self._bar.size.width - 4)
+        self._bar.set_titles("Memory", note, right=_own_memory(view))
+        self._bar.show([replace(in_use, label="in use")], stale=bool(view.stale))
+        if beside:
+            self._cores_beside.show(cpu, stale=bool(view.stale))
 
-    def _show_charts(self, count: int) -> None:
-        """Show so many charts of GPUs below the first."""
-        new = [
-            ChartTile(id=f"gpu-{number}", classes="panel")
-            for number in range(len(self._others), count)
-        ]
-        if new:
-            self._others += new
-            self._gpu_and_rows.mount(*new)
-        for number, chart in enumerate(self._others):
-            chart.display = number < count
-            # An odd row goes to the first.
-            chart.styles.height = max(1, self._gpu_and_rows.size.height // (count + 1))
+    def _show_cores(self, cpu: Cpu | None, view: MachineView, shown: bool) -> None:
+        """Show a bar for each core under the CPU's chart."""
+        self._cores.display = shown
+        if not shown:
+            return
+        count = len((cpu.cores if cpu is not None else None) or ())
+        width = max(1, self._left.size.width - 4)
+        if count:
+            self._cores.styles.height = 2 + min(4, core_rows_wanted(count, width, 4))
+        self._cores.show(cpu, stale=bool(view.stale))
+
+
+def _own_memory(view: MachineView) -> str:
+    """Say what of the memory this run holds now; at a cursor that isn't known."""
+    machine = view.history.latest
+    tree = machine.process if machine is not None and view.cursor is None else None
+    if tree is None or tree.rss_mib is None:
+        return ""
+    return f"this run {units.gibibytes(tree.rss_mib)}"

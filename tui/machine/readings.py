@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dlmon.records import Cpu, Gpu, Memory
 from dlmon.statistics.series import Series
+from tui.drawing.plot import nice_top
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.formatting import units
 from tui.formatting.machine import (
@@ -13,13 +14,19 @@ from tui.formatting.machine import (
     Figure,
     Level,
     cpu_figures,
+    gpu_memory_figure,
+    gpu_temperature,
     has_no_readings,
     machine_meters,
     no_utilization,
+    power_figure,
 )
 from tui.machine.tiles import ChartTile, TileContent, brief_words
 from tui.machine.view import MachineView
 from tui.widgets.chart import ChartPicture
+
+# A GPU that nothing uses has some megabytes of its driver's.
+_LEAST_PEAK_MIB = 52
 
 
 def show_cpu(
@@ -94,9 +101,20 @@ def _run_columns(view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
 
 
 def show_gpu(
-    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
+    tile: ChartTile,
+    gpu: Gpu,
+    view: MachineView,
+    axis: TimeAxis,
+    times: TimeLabels = NO_LABELS,
+    *,
+    with_memory: bool = True,
+    drawn_axis: TimeAxis | None = None,
 ) -> None:
-    """Show one GPU's utilisation."""
+    """Show one GPU's utilisation.
+
+    `with_memory` says whether its memory stands in the border, for it has no chart of its own. A
+    narrow tile is drawn along an axis with fewer columns.
+    """
     tile.take_hue("gpu")
     facts = view.facts_of(gpu)
     reason = ""
@@ -121,12 +139,126 @@ def show_gpu(
         first=without or _at(view, units.percent(pct)),
         more=brief_words(others),
         marked=_marked(others),
-        below=memory[0].text if memory else "",
+        below=_memory_text(memory[0], gpu, view, tile) if memory and with_memory else "",
     )
     series = view.history.gpu_utilization_pct.get(gpu.index, Series())
+    if drawn_axis is not None:
+        view, axis = drawn_along(view, axis, drawn_axis), drawn_axis
     picture = _percent_picture(series, axis, view, reason, times)
     value = "" if pct is None else units.percent(pct)
     tile.show_content(content, replace(picture, value=value))
+
+
+def drawn_along(view: MachineView, axis: TimeAxis, drawn: TimeAxis) -> MachineView:
+    """Return what is shown with its cursor on the column of another axis."""
+    if view.cursor is None:
+        return view
+    at_ns = axis.start_ns + view.cursor * axis.column_ns
+    return replace(view, cursor=(at_ns - drawn.start_ns) // drawn.column_ns)
+
+
+def _memory_text(memory: Figure, gpu: Gpu, view: MachineView, tile: ChartTile) -> str:
+    """Return a GPU's memory with its peak and the run's own, as far as a border has room."""
+    text, room = memory.text, tile.outer_size.width - 6
+    for part in _of_memory(gpu, view):
+        longer = f"{text}  {part}"
+        if len(longer) > room:
+            break
+        text = longer
+    return text
+
+
+def _of_memory(gpu: Gpu, view: MachineView) -> list[str]:
+    """Return the most that was in use, and what of it this run holds, in GiB; now only."""
+    if view.cursor is not None:
+        return []
+    peak_mib = view.history.gpu_memory_peak_mib.get(gpu.index)
+    own_mib = view.run_gpu_memory_mib(gpu)
+    used = peak_mib is not None and peak_mib >= _LEAST_PEAK_MIB
+    parts = [f"peak {peak_mib / 1024:.1f}"] if peak_mib is not None and used else []
+    return parts if own_mib is None else [*parts, f"this run {own_mib / 1024:.1f}"]
+
+
+def show_gpu_memory(
+    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, times: TimeLabels = NO_LABELS
+) -> None:
+    """Show how much of a GPU's memory is in use, is left, was at most, and is this run's own."""
+    tile.take_hue("memory")
+    facts = view.facts_of(gpu)
+    total_mib = facts.memory_mib if facts is not None else None
+    used_mib = view.gpu_at_cursor(gpu, axis).memory_used_mib
+    left = []
+    if used_mib is not None and total_mib and view.cursor is None:
+        left = [f"{max(0, total_mib - used_mib) / 1024:.1f} left"]
+    more = (*left, *_of_memory(gpu, view))
+    reason = "" if used_mib is not None else gpu.why.get("memory_used_mib", "no reading yet")
+    figures = () if used_mib is None else (gpu_memory_figure("memory", used_mib, total_mib),)
+    content = TileContent(
+        "GPU memory",
+        figures=figures,
+        problem=view.stale,
+        first=_at(view, units.memory_in_use(used_mib, total_mib)),
+        more=more,
+        marked=more,
+    )
+    series = view.history.gpu_memory_mib.get(gpu.index, Series())
+    peak_mib = view.history.gpu_memory_peak_mib.get(gpu.index, 1)
+    picture = ChartPicture(
+        columns=axis.columns(series),
+        top=float(total_mib or max(1, peak_mib)),
+        left_labels=(f"{total_mib / 1024:.3g}G", "0") if total_mib else ("",),
+        reason=reason,
+        cursor=view.cursor,
+        times=times,
+        value=units.memory_in_use(used_mib, total_mib),
+    )
+    tile.show_content(content, picture)
+
+
+def show_gpu_power(
+    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, drawn_axis: TimeAxis
+) -> None:
+    """Show a GPU's power up to its limit, along an axis of the tile's own."""
+    tile.take_hue("power")
+    now = view.gpu_at_cursor(gpu, axis)
+    text = "" if now.power_w is None else power_figure(now.power_w, now.power_limit_w).text
+    series = view.history.gpu_power_w.get(gpu.index, Series())
+    columns = drawn_axis.columns(series)
+    most = max((value for value in columns if value is not None), default=1.0)
+    picture = ChartPicture(
+        columns=columns,
+        top=gpu.power_limit_w or nice_top(most),
+        left_labels=(f"{gpu.power_limit_w or nice_top(most):.0f}W", "0"),
+        reason="" if now.power_w is not None else gpu.why.get("power_w", "no reading"),
+        cursor=drawn_along(view, axis, drawn_axis).cursor,
+    )
+    content = TileContent("GPU power", problem=view.stale, first=_at(view, text))
+    tile.show_content(content, picture)
+
+
+def show_gpu_temperature(
+    tile: ChartTile, gpu: Gpu, view: MachineView, axis: TimeAxis, drawn_axis: TimeAxis
+) -> None:
+    """Show a GPU's temperature up to where it slows down, along an axis of the tile's own."""
+    facts = view.facts_of(gpu)
+    now = view.gpu_at_cursor(gpu, axis)
+    figures = () if now.temperature_c is None else (gpu_temperature(now.temperature_c, facts),)
+    series = view.history.gpu_temperature_c.get(gpu.index, Series())
+    top = float((facts.slowdown_c if facts is not None else None) or 100)
+    picture = ChartPicture(
+        columns=drawn_axis.columns(series),
+        top=top,
+        left_labels=(f"{top:.0f}°", "0"),
+        reason="" if figures else gpu.why.get("temperature_c", "no reading"),
+        cursor=drawn_along(view, axis, drawn_axis).cursor,
+    )
+    content = TileContent(
+        "GPU temperature",
+        figures=figures,
+        problem=view.stale,
+        first=_at(view, figures[0].text if figures else ""),
+    )
+    tile.show_content(content, picture)
 
 
 def show_memory(
@@ -134,13 +266,8 @@ def show_memory(
 ) -> None:
     """Show the memory in use, and why there is no GPU where there is none."""
     tile.take_hue("memory")
-    machine = view.history.latest
-    if machine is not None and view.cursor is not None:
-        used_mib = view.value_at_cursor(view.history.memory_mib, axis)
-        then = Memory(used_mib=None if used_mib is None else round(used_mib))
-        machine = replace(machine, memory=then, disk=None, network=None)
-    in_use, *others = machine_meters(machine, view.facts)
-    known = machine is not None or view.facts.memory_mib is not None
+    in_use, *others = memory_in_use(view, axis)
+    known = view.history.latest is not None or view.facts.memory_mib is not None
     share = None if in_use.fraction is None else 100 * in_use.fraction
     content = TileContent(
         "Memory",
@@ -164,6 +291,16 @@ def show_memory(
         value=in_use.value,
     )
     tile.show_content(content, picture)
+
+
+def memory_in_use(view: MachineView, axis: TimeAxis) -> list[Figure]:
+    """Return the memory in use now, or at the cursor, before the other meters."""
+    machine = view.history.latest
+    if machine is not None and view.cursor is not None:
+        used_mib = view.value_at_cursor(view.history.memory_mib, axis)
+        then = Memory(used_mib=None if used_mib is None else round(used_mib))
+        machine = replace(machine, memory=then, disk=None, network=None)
+    return machine_meters(machine, view.facts)
 
 
 def _at(view: MachineView, text: str) -> str:

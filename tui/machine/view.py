@@ -97,6 +97,19 @@ class MachineView:
         """Return what a GPU has taken since the run, or this screen, began."""
         return self.history.energy.gpu_joules_since_start.get(gpu.index)
 
+    def run_gpu_memory_mib(self, gpu: Gpu) -> int | None:
+        """Return what the run holds of a GPU's memory; None where that isn't known.
+
+        Of a process on several GPUs only the sum is known.
+        """
+        machine = self.history.latest
+        rows = (machine.processes if machine is not None else None) or ()
+        own = [row for row in rows if gpu.index in row.gpus and row.of_run]
+        known = [row.gpu_memory_mib for row in own if row.gpu_memory_mib is not None]
+        if not own or len(known) < len(own) or any(len(row.gpus) > 1 for row in own):
+            return None
+        return sum(known)
+
     def gpu_at_cursor(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings at the cursor, as far as they were kept; now without one."""
         if self.cursor is None:
@@ -108,11 +121,13 @@ class MachineView:
 
         utilization_pct = value(history.gpu_utilization_pct)
         memory_mib = value(history.gpu_memory_mib)
+        temperature_c = value(history.gpu_temperature_c)
         return Gpu(
             gpu.index,
             utilization_pct=None if utilization_pct is None else round(utilization_pct),
             memory_used_mib=None if memory_mib is None else round(memory_mib),
             power_w=value(history.gpu_power_w),
+            temperature_c=None if temperature_c is None else round(temperature_c),
             power_limit_w=gpu.power_limit_w,
             why={"utilization_pct": "no reading"},
         )

@@ -163,6 +163,8 @@ def summary_rows(
         rows.append(("valid" if validity.is_valid else "in doubt", validity_text(validity)))
     if snapshot.limit is not None:
         rows.append(("what limits it", snapshot.limit.text))
+        if snapshot.limit.advice:
+            rows.append(("try", snapshot.limit.advice))
     if snapshot.header.workload in WORKLOADS:
         rows.append(("published", comparable_text(match_of(snapshot))))
     if result is not None:

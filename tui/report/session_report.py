@@ -198,7 +198,7 @@ class _Gathered:
             self._headline(snapshot),
             factor_of_nearest(bars, steady),
             factor_of_run_before(bars, entries, names, steady),
-            snapshot.limit.text if snapshot.limit is not None else "",
+            *_limit_sentences(snapshot),
         ]
         return SessionReport(
             id=text(header.id),
@@ -351,6 +351,7 @@ class _Gathered:
             if result is None
             else {name: value for name, value in to_json(result).items() if name not in hidden},
             "limit": None if snapshot.limit is None else snapshot.limit.text,
+            "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
             "account": {str(part): seconds for part, seconds in snapshot.account.items()},
             "valid": None if validity is None else validity.is_valid,
             "against": {} if validity is None else {str(d): t for d, t in validity.against.items()},
@@ -391,6 +392,14 @@ class _Gathered:
             "samples": epoch.samples,
             "metrics": epoch.metrics,
         }
+
+
+def _limit_sentences(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what limited it, and what to try where the readings speak for something."""
+    limit = snapshot.limit
+    if limit is None:
+        return ()
+    return (limit.text, f"Try {limit.advice}" if limit.advice else "")
 
 
 def _begin_of(gap: Gap) -> int:

@@ -15,8 +15,8 @@ from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
 from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output
+from dlmon.session.evidence import Evidence, Limit, LimitKind
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
-from dlmon.session.limits import Limit
 from tui.formatting import units
 from tui.live.account_line import AccountLine
 from tui.live.epoch_headline import EpochHeadline
@@ -44,17 +44,43 @@ INFERENCE = replace(
     ),
     seconds_per_epoch=None,
 )
-LONG_LIMIT = Limit(
-    "gpu",
-    "GPU 0: busy 95 % of the time, at 90 of 120 W. The container's CPU limit of 2 cores stopped "
-    "it in 60 % of its periods.",
+WAITS_FOR_DATA = Limit(
+    "data-wait",
+    "Waiting for data: 41 % of the time in the loader, GPU 0 busy 38 %.",
+    (
+        Evidence(
+            "data-wait",
+            "Waiting for data: 41 % of the time in the loader, GPU 0 busy 38 %",
+            "41 % waiting for data",
+            "Waiting for data",
+            ("41 % of the time in the loader", "GPU 0 busy 38 %"),
+            "more loader workers: 2 now, 14 cores idle",
+        ),
+    ),
 )
-LONGER_LIMIT = Limit(
-    "other-programs",
-    "GPU 0: busy 97 % of the time, slowed by HW thermal slowdown at 91 °C, 112 of 120 W. "
-    "Other programs take 11.2 of 16 cores (most: blender, pid 3261478); this run 4.8. "
-    "Also: swap 25 MiB/s, steal 12 %.",
+WITHOUT_ADVICE = Limit(
+    "io-pressure",
+    "Disk: some program waited for it 34 % of the time.",
+    (
+        Evidence(
+            "io-pressure",
+            "Disk: some program waited for it 34 % of the time",
+            "I/O pressure 34 %",
+            "The disk is slow to answer",
+            ("some program waited for it 34 % of the time",),
+        ),
+    ),
 )
+NOT_CLEAR = Limit(
+    "not-clear",
+    "Not clear: this run 1.1 of 4 cores, everything else 0.1, CPU 30 %.",
+    measured=(
+        (LimitKind.CPU, "this run 1.1 of 4 cores"),
+        (LimitKind.CPU, "everything else 0.1"),
+        (LimitKind.CPU, "busiest thread 50 % of a core"),
+    ),
+)
+LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
 STEADY = replace(
     COMPLETED, seconds_per_epoch=replace(COMPLETED.seconds_per_epoch, low=9.0, high=9.3)
 )
@@ -135,7 +161,7 @@ def panels():
     """Return every panel in the states that draw most differently."""
     snapshots = [TRAINING, COMPLETED, FAILED, WHOLE_RUN, FOREIGN, EARLY]
     made = []
-    for snapshot in [*snapshots, replace(TRAINING, limit=LONG_LIMIT)]:
+    for snapshot in [*snapshots, *(replace(TRAINING, limit=limit) for limit in LIMITS)]:
         headline, top = EpochHeadline(), TopLine()
         limit, progress = LimitLine(), ProgressLine()
         table, pane = EpochTable(), OutputPane()
@@ -371,45 +397,65 @@ def test_in_80_columns_our_name_gives_way_to_the_batch_size():
 # ---- what limits it ----
 
 
-def test_without_readings_in_steady_training_it_doesnt_wait_for_that():
-    told = shown(LimitLine(), replace(TRAINING, limit=None), width=120, height=2)
-    assert told == ["What limits it  too few readings of the machine in steady training"]
+def limited(limit, width, height=2):
+    return shown(LimitLine(), replace(TRAINING, limit=limit), width=width, height=height)
 
 
-def test_what_limits_it_is_shown_in_one_row_where_it_fits():
-    assert shown(LimitLine(), TRAINING, width=118, height=2) == [
-        "What limits it  GPU 0: busy 97 % of the time, slowed by SW power cap, 118 of 120 W."
+def test_what_limits_it_says_what_it_waits_for():
+    assert limited(None, 118) == [
+        "┃ What limits it  too few readings of the machine in steady training",
+        "┃                 it takes 5",
+    ]
+    early = replace(TRAINING, limit=None, samples_per_second=None)
+    assert shown(LimitLine(), early, width=118, height=2) == [
+        "┃ What limits it  shown once training is steady",
+        "┃                 that takes 10 batches, a second of warm-up and two more of training",
+    ]
+    over = shown(LimitLine(), early, False, width=118)
+    assert over == ["┃ What limits it  the run was never steady for long enough"]
+
+
+def test_what_limits_it_has_two_pieces_of_evidence_and_the_next_step():
+    assert limited(WAITS_FOR_DATA, 118) == [
+        "┃ What limits it  Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %",
+        "┃ Try             more loader workers: 2 now, 14 cores idle",
     ]
 
 
 @pytest.mark.parametrize(
-    ("limit", "width", "count"), [(LONG_LIMIT, 76, 2), (LONG_LIMIT, 116, 2), (LONGER_LIMIT, 116, 2)]
+    ("width", "row"),
+    [
+        (
+            118,
+            "┃ Waiting for data  41 % of the time in the loader, GPU 0 busy 38 %"
+            "  Try more loader workers: 2 now, 14 cores idle",
+        ),
+        (76, "┃ Waiting for data  41 % of the time in the loader  Try more loader workers"),
+        (60, "┃ Waiting for data  Try more loader workers"),
+    ],
 )
-def test_a_long_sentence_is_shown_whole_in_two_rows(limit, width, count):
-    rows = shown(LimitLine(), replace(TRAINING, limit=limit), width=width, height=3)
-    assert len(rows) == count
-    assert " ".join(" ".join(rows).split()).endswith(limit.text)
+def test_one_row_holds_the_headline_and_as_much_of_the_rest_as_has_room(width, row):
+    assert limited(WAITS_FOR_DATA, width, 1) == [row]
 
 
-def test_four_pieces_of_evidence_are_shown_whole_at_80_columns():
-    rows = shown(LimitLine(), replace(TRAINING, limit=LONGER_LIMIT), width=76, height=3)
-    assert len(rows) == 3
-    assert " ".join(" ".join(rows).split()).endswith(LONGER_LIMIT.text)
+def test_where_no_reading_speaks_for_a_step_none_is_made_up():
+    assert limited(WITHOUT_ADVICE, 118) == [
+        "┃ What limits it  The disk is slow to answer  some program waited for it 34 % of the time",
+        "┃ Try             no reading speaks for a next step",
+    ]
+    assert limited(NOT_CLEAR, 118) == [
+        "┃ What limits it  Not clear  this run 1.1 of 4 cores, everything else 0.1",
+        "┃                 busiest thread 50 % of a core",
+    ]
 
 
-async def test_the_line_grows_for_a_long_sentence_and_doesnt_jump_back():
-    app = PanelApp(LimitLine())
-    async with app.run_test(size=(80, 24)) as pilot:
-        heights = []
-        for limit in (None, LONG_LIMIT, None):
-            app.panel.show(replace(TRAINING, limit=limit))
-            await pilot.pause()
-            await pilot.pause()
-            heights.append(app.panel.size.height)
-        assert heights == [1, 2, 2]
-        await pilot.resize_terminal(130, 24)
-        await pilot.pause()
-        assert app.panel.size.height == 1
+def test_each_kind_of_limit_has_a_colour():
+    styles = set()
+    for limit in LIMITS[1:]:
+        panel = LimitLine()
+        panel.show(replace(TRAINING, limit=limit))
+        styles.add(panel.draw(118, 2)[0][0][1])
+    assert len(styles) == 3
 
 
 async def test_what_limits_a_finished_run_is_painted_at_once(monkeypatch):
@@ -435,18 +481,20 @@ async def test_what_limits_a_finished_run_is_painted_at_once(monkeypatch):
         assert app.panel in painted
 
 
-async def test_an_unchanged_sentence_lays_nothing_out(monkeypatch):
+async def test_what_limits_it_never_moves_what_is_below(monkeypatch):
     app = PanelApp(LimitLine())
     async with app.run_test(size=(80, 24)) as pilot:
-        long = replace(TRAINING, limit=LONG_LIMIT)
-        app.panel.show(long)
-        await pilot.pause()
+        app.panel.show(replace(TRAINING, limit=None))
         await pilot.pause()
         asked = []
-        monkeypatch.setattr(app.panel, "refresh", lambda *regions, **options: asked.append(options))
-        app.panel.show(long)
-        app.panel.show(replace(long, elapsed_s=99.0))
-        assert asked == []
+        refresh = app.panel.refresh
+        monkeypatch.setattr(
+            app.panel, "refresh", lambda *regions, **options: asked.append(options) or refresh()
+        )
+        for limit in LIMITS:
+            app.panel.show(replace(TRAINING, limit=limit))
+            assert app.panel.size.height == 2
+        assert not any(options.get("layout") for options in asked)
 
 
 # ---- progress ----
@@ -455,14 +503,29 @@ async def test_an_unchanged_sentence_lays_nothing_out(monkeypatch):
 def test_the_time_left_is_shown_for_the_epoch_and_for_the_run():
     (row,) = shown(ProgressLine(), TRAINING, None, width=118)
     assert row.startswith("step 250 of 500   ")
-    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left$", row)
+    assert re.search(r"epoch ━{12}─{12}  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
 
 
 def test_the_bar_gives_way_first_then_the_time_left_of_the_epoch():
-    (row,) = shown(ProgressLine(), TRAINING, None, width=66)
-    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=78)
+    assert re.search(r"epoch ━+─+  50 %  00:0\d left   run 00:1\d left, ends 14:56$", row)
+    (row,) = shown(ProgressLine(), TRAINING, None, width=67)
+    assert re.search(r"epoch [━╸]+─+  50 %   run 00:1\d left, ends 14:56$", row)
     (row,) = shown(ProgressLine(), TRAINING, None, width=56)
     assert re.search(r"step 250 of 500  epoch ━+─+  50 %   run 00:1\d left$", row)
+
+
+def ending(left_s, of_training=False):
+    progress = replace(TRAINING.progress, end_left_s=left_s, end_of_training=of_training)
+    (row,) = shown(ProgressLine(), replace(TRAINING, progress=progress), None, width=118)
+    return row.partition("left, ")[2]
+
+
+def test_the_end_has_its_day_where_that_is_not_today_and_none_where_it_is_not_known():
+    assert ending(60.0) == "ends 14:57"
+    assert ending(86_400.0) == "ends 21 Nov 14:56"
+    assert ending(60.0, of_training=True) == "training ends 14:57"
+    assert ending(None) == ""
 
 
 def test_a_pass_that_trains_nothing_is_not_called_an_epoch():
@@ -514,7 +577,7 @@ def test_a_notice_is_shown_in_full_at_80_columns_and_progress_stays():
 def test_a_short_notice_stands_beside_the_progress():
     (row,) = shown(ProgressLine(), noticed("hot"), None, width=78, height=4)
     assert row.startswith("▲ hot  ")
-    assert row.endswith("left")
+    assert row.endswith("left, ends 14:56")
 
 
 def test_an_endless_notice_leaves_the_progress_its_row():
@@ -522,7 +585,7 @@ def test_an_endless_notice_leaves_the_progress_its_row():
     assert len(rows) == 4
     assert rows[0].startswith("▲ word")
     assert rows[2].endswith("…")
-    assert rows[3].endswith("left")
+    assert rows[3].endswith("left, ends 14:56")
 
 
 def test_while_it_is_being_stopped_only_that_is_shown():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dlmon.records import (
     Cpu,
     Gpu,
+    GpuFacts,
     Machine,
     MachineFacts,
     Memory,
@@ -18,7 +19,9 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.limits import MIN_SAMPLES, find_limit, program_name
+from dlmon.session.evidence import KINDS, MIN_SAMPLES, LimitKind
+from dlmon.session.limits import find_limit
+from dlmon.session.program_name import program_name
 
 FACTS = MachineFacts(cores=4)
 IDLE = Machine(
@@ -447,6 +450,121 @@ def test_no_rule_hides_another(holding):
     assert all(evidence.brief in limit.text.partition("Also: ")[2] for evidence in in_short)
 
 
+# ---- what to try ----
+
+SMALL_GPU = MachineFacts(cores=4, gpus=(GpuFacts(0, "GTX", memory_mib=24 * 1024),))
+
+
+def waiting(sample, facts=FACTS, workers=2, **options):
+    return reported(sample, facts, waited_share=0.4, workers=workers, **options)
+
+
+def test_more_workers_are_advised_where_cores_are_idle_that_the_run_may_use():
+    sample = on_cores(16, run=1.5, others=0.2)
+    limit = waiting(sample, MachineFacts(cores=16))
+    assert limit.kind is LimitKind.DATA
+    assert limit.headline == "Waiting for data"
+    assert limit.advice == "more loader workers: 2 now, 14 cores idle"
+    none_yet = waiting(sample, MachineFacts(cores=16), workers=0)
+    assert none_yet.advice == "load in worker processes: none now, 14 cores idle"
+
+
+def test_workers_are_not_advised_where_they_would_have_no_core():
+    on_two = waiting(on_cores(16, run=1.9, others=0.2), MachineFacts(cores=16), cpus=2)
+    assert on_two.evidence[0].advice == (
+        "prepare the data beforehand: no core is free to do it during the run"
+    )
+    shared = waiting(on_cores(4, run=1.6, others=2.3))
+    assert shared.evidence[0].advice == "fewer other programs: they take 2.3 cores"
+
+
+def test_workers_are_not_advised_where_a_disk_is_waited_for_or_nobody_knows_them():
+    slow = replace(on_cores(16, run=1.5, others=0.2), pressure=Pressure(io_pct=34.0))
+    assert waiting(slow, MachineFacts(cores=16)).advice == (
+        "keep the data in memory or on a faster disk: waited for 34 % of the time"
+    )
+    assert waiting(on_cores(16, 1.5, 0.2), MachineFacts(cores=16), workers=None).advice == ""
+
+
+def test_a_larger_batch_is_advised_where_kernels_leave_power_and_memory_unused():
+    free = {"utilization_pct": 95, "power_limit_w": 300.0}
+    limit = reported(with_gpu(**free, memory_used_mib=1229), SMALL_GPU)
+    assert limit.advice == "a larger batch: 1.2 of 24.0 GiB used"
+    assert limit.figures[:2] == ("busy 95 % of the time", "at 90 of 300 W")
+    full = with_gpu(**free, memory_used_mib=23_000)
+    assert reported(full, SMALL_GPU).advice == ""
+    assert reported(with_gpu(**free, memory_used_mib=1229), FACTS).advice == ""
+    works = with_gpu(utilization_pct=95, memory_used_mib=1229)
+    assert reported(works, SMALL_GPU).advice == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "advice"),
+    [(0.02, "a larger batch: 1.2 of 24.0 GiB used"), (None, "")],
+    ids=["it loads no data", "it may load data"],
+)
+def test_beside_a_busy_thread_a_larger_batch_is_advised_only_where_it_loads_no_data(share, advice):
+    sample = replace(
+        with_gpu(utilization_pct=40, memory_used_mib=1229),
+        process=ProcessTree(cpu_pct=110.0, busiest_thread_pct=99.0),
+    )
+    assert reported(sample, SMALL_GPU, waited_share=share).advice == advice
+
+
+def test_heat_asks_for_cooling_and_a_power_cap_for_a_higher_limit():
+    hot = with_gpu(throttle=("thermal slowdown",), temperature_c=91, fan_pct=40)
+    assert reported(hot).advice == "more cooling: 91 °C, fan at 40 %"
+    assert reported(hot).headline == "GPU 0 is slowed by heat"
+    capped = with_gpu(power_w=118.0, throttle=("power cap",))
+    assert reported(capped).advice == "a higher power limit: 120 W now, if the card allows more"
+    assert reported(with_gpu(power_w=70.0, throttle=("power cap",))).advice == ""
+
+
+def test_more_cpus_and_threads_are_advised_where_there_are_any():
+    one = MachineFacts(cores=2)
+    on_one = reported(on_cores(8, run=0.97, others=0.1), MachineFacts(cores=8), None, cpus=1)
+    assert on_one.advice == "more CPUs for the run: 1 now, 6 cores idle"
+    threads = reported(on_cores(2, run=1.02, others=0.1), one, None, threads=1)
+    assert threads.advice == "more threads: --threads 1 now, 0.9 cores idle"
+    limited = reported(
+        on_cores(16, run=1.48, others=3.0), MachineFacts(cores=16, cpu_limit=1.5), None
+    )
+    assert limited.advice == "a higher CPU limit for the container: 1.5 now, 11 cores idle"
+    full = replace(on_cores(4, run=3.92, others=0.05), gpus=())
+    assert reported(full, gpu_index=None).advice == ""
+
+
+def test_a_gpu_that_nobody_uses_is_advised_for_a_run_on_the_cpu():
+    full = on_cores(4, run=3.92, others=0.05)
+    idle = replace(full, gpus=(replace(BUSY_GPU, utilization_pct=0),))
+    assert reported(idle, gpu_index=None).advice == (
+        "GPU 0, if the framework can use it: at most 0 % busy"
+    )
+    used = replace(full, gpus=(BUSY_GPU,))
+    assert reported(used, gpu_index=None).advice == ""
+
+
+def test_the_program_that_takes_the_cpu_is_the_one_to_end():
+    row = Process(32614, command="ffmpeg", cpu_pct=98.0, of_run=False)
+    limit = reported(on_cores(2, 0.8, 1.2, processes=(row,)), MachineFacts(cores=2), None)
+    assert limit.kind is LimitKind.OTHERS
+    assert limit.advice == "end ffmpeg (pid 32614) or wait for it: it takes 1.0 cores"
+    assert limit.figures == ("1.2 of 2 cores", "this run 0.8")
+
+
+def test_short_memory_is_asked_of_who_holds_it():
+    def swapping(rss_mib):
+        tree = ProcessTree(cpu_pct=110.0, rss_mib=rss_mib)
+        return reported(
+            replace(IDLE, memory=Memory(used_mib=15_360, swap_mib_s=25.0), process=tree)
+        )
+
+    assert swapping(12_288).advice == "less memory for this run: it holds 12.0 of 15.0 GiB in use"
+    assert swapping(1_024).advice == (
+        "less memory for other programs: this run holds 1.0 of 15.0 GiB in use"
+    )
+
+
 # ---- what isn't known ----
 
 
@@ -551,3 +669,6 @@ def test_any_readings_give_a_sentence_or_nothing(samples, gpu_index, option):
         assert limit.text.endswith(".")
         assert clean(limit.text) == limit.text
         assert limit.rule == (limit.evidence[0].rule if limit.evidence else "not-clear")
+        assert all(one.headline and one.figures and one.rule in KINDS for one in limit.evidence)
+        said = (limit.headline, limit.advice, *limit.figures)
+        assert all(clean(text) == text for text in said)

@@ -385,6 +385,35 @@ def test_progress_counts_the_batches_of_the_epoch_and_the_time_that_is_left():
     assert progress.run_left_s == pytest.approx((60 + 100) * 0.020)
 
 
+def paused_run(pause_s=0.0, epochs=3, options=None, **model):
+    """Return a run of which two epochs ended, with a pause after each, and 40 batches more."""
+    records, t = [replace(MODEL, epochs=epochs, **model), Phase(0, "training")], 0
+    for epoch in range(2):
+        begin, t = t, t + 2_000_000_000
+        records.append(batches(0, [20_000] * 100, begin + 20_000_000, epoch))
+        records.append(Epoch(epoch, begin, t, t, True, 10_000, {}))
+        t += int(pause_s * 1e9)
+    records.append(batches(0, [20_000] * 40, t + 20_000_000, 2))
+    return session(*records, options=options or {}).snapshot().progress
+
+
+def test_the_pauses_between_epochs_are_reckoned_into_what_is_left():
+    assert paused_run(pause_s=1.0).end_left_s == pytest.approx(60 * 0.020)
+    left_s = paused_run(pause_s=1.0, epochs=5).end_left_s
+    assert left_s == pytest.approx(60 * 0.020 + 2 * (2.0 + 1.0))
+
+
+def test_the_end_is_that_of_the_training_where_the_evaluation_after_it_was_never_timed():
+    assert paused_run(evaluation_steps=20).end_of_training
+    assert not paused_run().end_of_training
+
+
+def test_the_end_is_not_known_while_more_epochs_may_follow():
+    assert paused_run(options={"seconds": 60}).end_left_s is None
+    known = paused_run(options={"seconds": 60}, extra_epochs=1)
+    assert known.end_left_s == pytest.approx(60 * 0.020 + 2.0)
+
+
 def test_progress_after_the_last_epoch_is_whole():
     ended = Epoch(2, 0, 1, 2, True, 10_000, {})
     progress = session(*steady_run(), ended).snapshot().progress

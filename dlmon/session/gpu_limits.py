@@ -1,0 +1,172 @@
+"""The rules of what limits a run that look at the GPU it trains on. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dlmon.records import Gpu, GpuFacts, Machine
+from dlmon.session import advice
+from dlmon.session.evidence import MIN_SAMPLES, Evidence, mean_of
+from dlmon.session.program_name import program_name
+
+BUSY_PCT = 90.0
+# Below this share of the time a GPU is said to wait, above it its clock matters.
+WORKING_GPU_PCT = 60.0
+NEAR_POWER_LIMIT = 0.95
+SHARED_GPU_MIB = 512
+# From so much of the time on, what loads the data is worth a look.
+WAITED_SHARE = 0.1
+
+# What the records call a throttle reason, and what NVML does (nvmlClocksEventReasons).
+_HEAT = {
+    "thermal slowdown": "SW thermal slowdown",
+    "hardware thermal slowdown": "HW thermal slowdown",
+}
+_POWER_CAP, _POWER_BRAKE, _SLOWDOWN = "power cap", "power brake", "hardware slowdown"
+_SLOWED_BY = {
+    "gpu-thermal": "heat",
+    "gpu-power-brake": "an external power brake",
+    "gpu-slowdown": "its hardware",
+    "gpu-power-cap": "its power cap",
+}
+
+
+def gpu_works(gpus: Sequence[Gpu], facts: GpuFacts | None) -> Evidence | None:
+    """Hold when the GPU's clock is held down while it works, or when it is busy."""
+    busy_pct = mean_of(gpu.utilization_pct for gpu in gpus)
+    if not gpus or (busy_pct is not None and busy_pct < WORKING_GPU_PCT):
+        return None
+    name = f"GPU {gpus[-1].index}"
+    busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
+    power_w = mean_of(gpu.power_w for gpu in gpus)
+    limit_w = mean_of(gpu.power_limit_w for gpu in gpus)
+    power = ""
+    if power_w is not None:
+        power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
+    slowed = _slowed_by(gpus)
+    if slowed:
+        rules, causes = zip(*slowed, strict=True)
+        parts = [*busy, f"slowed by {' and by '.join(causes)}", *([power] if power else [])]
+        # A power cap is its own evidence with the power.
+        named = [] if rules[0] == "gpu-power-cap" and power else [causes[0]]
+        figures = (*named, *([power] if power else []), *busy)
+        return Evidence(
+            rules[0],
+            f"{name}: {', '.join(parts)}",
+            f"{name} slowed by {causes[0]}",
+            f"{name} is slowed by {_SLOWED_BY[rules[0]]}",
+            figures,
+            _against_slowing(rules[0], gpus, power_w, limit_w),
+        )
+    if busy_pct is None or busy_pct < BUSY_PCT:
+        return None
+    brief = f"{name} {busy_pct:.0f} % busy"
+    share = power_w / limit_w if power_w is not None and limit_w else None
+    if share is not None and share >= NEAR_POWER_LIMIT:
+        text = f"{name}: {busy[0]}, near its power limit ({power})"
+        headline = f"{name} works near its power limit"
+        brief += ", near its power limit"
+        return Evidence("gpu-near-power", text, brief, headline, (busy[0], power))
+    text = f"{name}: {busy[0]}{f', at {power}' if power else ''}"
+    figures = (busy[0], *([f"at {power}"] if power else []))
+    advised = ""
+    if share is not None and share < advice.LOW_POWER:
+        text += ": busy says only that some kernel ran"
+        # Its kernels don't fill it: a larger batch gives each of them more to do.
+        advised = advice.larger_batch(gpus, facts)
+    return Evidence("gpu", text, brief, f"{name} is busy", figures, advised)
+
+
+def _against_slowing(
+    rule: str, gpus: Sequence[Gpu], power_w: float | None, limit_w: float | None
+) -> str:
+    if rule == "gpu-thermal":
+        degrees = mean_of(gpu.temperature_c for gpu in gpus)
+        return advice.against_heat(degrees, mean_of(gpu.fan_pct for gpu in gpus))
+    if rule == "gpu-power-cap":
+        return advice.against_power_cap(power_w, limit_w)
+    return ""
+
+
+def _slowed_by(gpus: Sequence[Gpu]) -> list[tuple[str, str]]:
+    """Return the rule and the words for each throttle reason of most of the readings."""
+    readings = [gpu.throttle for gpu in gpus if gpu.throttle is not None]
+    if len(readings) < MIN_SAMPLES:
+        return []
+    times = Counter(reason for reasons in readings for reason in set(reasons))
+    shares = {reason: count / len(readings) for reason, count in times.items()}
+    # In how many of the readings, where it isn't all of them.
+    often = {
+        reason: "" if share > 0.95 else f" in {100 * share:.0f} % of readings"
+        for reason, share in shares.items()
+        if share > 0.5
+    }
+    found = []
+    heat = [reason for reason in _HEAT if reason in often]
+    if heat:
+        names = " and ".join(_HEAT[reason] for reason in heat)
+        degrees = mean_of(gpu.temperature_c for gpu in gpus)
+        at = f" at {degrees:.0f} °C" if degrees is not None else ""
+        most_often = max(heat, key=lambda reason: shares[reason])
+        found.append(("gpu-thermal", f"{names}{at}{often[most_often]}"))
+    if _POWER_BRAKE in often:
+        found.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
+    if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
+        found.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
+    if _POWER_CAP in often:
+        found.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
+    return found
+
+
+def one_thread(
+    samples: Sequence[Machine],
+    gpus: Sequence[Gpu],
+    facts: GpuFacts | None,
+    waited_share: float | None,
+) -> Evidence | None:
+    """Hold when the GPU waits while one thread has a core: whether it feeds the GPU isn't known."""
+    gpu_pct = mean_of(gpu.utilization_pct for gpu in gpus)
+    thread_pct = mean_of(s.process.busiest_thread_pct if s.process else None for s in samples)
+    if gpu_pct is None or thread_pct is None:
+        return None
+    if gpu_pct >= WORKING_GPU_PCT or thread_pct < BUSY_PCT:
+        return None
+    beside = f"GPU {gpus[-1].index} at {gpu_pct:.0f} %"
+    text = f"One thread of this run is at {thread_pct:.0f} % of a core, {beside}"
+    # Where the thread is known not to load data, more work per step gives the GPU more to do.
+    loads_nothing = waited_share is not None and waited_share < WAITED_SHARE
+    return Evidence(
+        "thread",
+        text,
+        f"one thread at {thread_pct:.0f} %, {beside}",
+        f"GPU {gpus[-1].index} waits, one thread is busy",
+        (f"thread at {thread_pct:.0f} % of a core", beside),
+        advice.larger_batch(gpus, facts) if loads_nothing else "",
+    )
+
+
+def gpu_shared(samples: Sequence[Machine], gpu_index: int | None) -> Evidence | None:
+    """Hold when another program has memory on the GPU that is trained on."""
+    rows = next((s.processes for s in reversed(samples) if s.processes is not None), ())
+    others = [
+        row
+        for row in rows
+        if row.of_run is False
+        and gpu_index in row.gpus
+        and (row.gpu_memory_mib or 0) >= SHARED_GPU_MIB
+    ]
+    if not others:
+        return None
+    most = max(others, key=lambda row: row.gpu_memory_mib or 0)
+    name = program_name(most.command) or "unnamed"
+    holds = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
+    text = f"Another program has {holds} on GPU {gpu_index} ({name}, pid {most.pid})"
+    return Evidence(
+        "gpu-shared",
+        text,
+        f"{name} on GPU {gpu_index}",
+        f"Another program is on GPU {gpu_index}",
+        (f"{name}, pid {most.pid}", f"holds {holds}"),
+        f"wait for {name} (pid {most.pid}) to end, if it computes there",
+    )

@@ -20,7 +20,6 @@ from tui.formatting import units
 from tui.formatting.comparison import (
     comparison_rows,
     earlier_sessions,
-    epoch_word,
     factor_of_nearest,
     factor_of_run_before,
     how_to_match,
@@ -44,11 +43,13 @@ from tui.live import comparison_bars as bars
 from tui.live.account_line import AccountLine
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.epoch_headline import EpochHeadline
+from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
+from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS, EpochZoom
 from tui.live.limit_line import LimitLine
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.time_charts import TimeChartsScreen, machine_view
+from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.view import MachineView
@@ -72,6 +73,7 @@ _IN_CHARTS = {
     "go_to_end",
     "follow",
     "escape",
+    *EPOCH_ACTIONS,
 }
 _IN_LOG = {"close_log", "scroll_log", "page_log"}
 
@@ -80,7 +82,7 @@ _IN_LOG = {"close_log", "scroll_log", "page_log"}
 _POLLS_TO_KNOW = 2
 
 
-class LiveScreen(SessionControls, TimeChartsScreen):
+class LiveScreen(SessionControls, EpochZoom):
     """A session as it happens, or as it was.
 
     Args:
@@ -131,6 +133,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             tooltip="Move the cursor forward; all charts show their values there",
             group=_CURSOR,
         ),
+        *EPOCH_KEYS,
         Binding("c", "compare", "Compare", tooltip="Show the details of each comparison row"),
         SESSIONS,
         THEME,
@@ -204,7 +207,6 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         self._earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._second = -1
-        self._log_is_open = False
         self._again_when_stopped = False
         self._polls = 0
         self._was_running = source.running
@@ -225,6 +227,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             yield EpochTable()
             yield OutputPane()
         yield LimitLine()
+        yield EpochLine()
         yield AccountLine()
         yield ProgressLine()
 
@@ -305,7 +308,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         running, problem = self._source.running, self._source.problem
         self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
-        self.query_one(EpochTable).show(snapshot.epochs, running, epoch_word(snapshot.header))
+        self.paint_epochs(snapshot)
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
         self._paint_comparison(snapshot)
         self.paint_charts(snapshot)
@@ -344,6 +347,8 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             running = self._source.running
             over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
+        if action in EPOCH_ACTIONS and not self.can_choose_epoch():
+            return False
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
@@ -427,7 +432,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         panels, output = self.query_one("#panels"), self.query_one(OutputPane)
         panels.styles.layout = "vertical" if alone else None
         output.styles.height = "1fr" if alone else None
-        lines = (self.query_one(LimitLine), self.query_one(AccountLine))
+        lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
         for widget in (*panels.children, *lines):
             widget.styles.display = ("block" if widget is output else "none") if alone else None
 

@@ -536,29 +536,31 @@ def test_while_it_is_being_stopped_only_that_is_shown():
 
 def test_epochs_stand_in_aligned_columns_newest_at_the_bottom():
     assert shown(EpochTable(), COMPLETED.epochs, width=56, height=8) == [
-        "#   train     val     acc    loss  val_acc  val_loss",
-        "1  10.3 s  0.36 s  0.4000  1.8000   0.3500    1.8000",
-        "2  9.09 s  0.06 s  0.7000  0.9000   0.6750    0.9000",
-        "3  9.09 s  0.06 s  0.8000  0.6000   0.7833    0.6000",
+        "  #    time               acc    loss  val_acc  val_loss",
+        "  1  10.7 s  ████████  0.4000  1.8000   0.3500    1.8000",
+        "  2  9.16 s  ██████▉   0.7000  0.9000   0.6750    0.9000",
+        "  3  9.16 s  ██████▉   0.8000  0.6000   0.7833    0.6000",
     ]
-    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("3 ")
+    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("  3 ")
 
 
-def test_a_wide_table_shows_the_throughput_of_each_epoch_as_well():
+def test_a_wide_table_shows_validation_and_throughput_of_each_epoch_as_well():
     rows = shown(EpochTable(), COMPLETED.epochs, width=80, height=8)
+    assert rows[0].split()[:3] == ["#", "time", "val"]
     assert rows[0].endswith("samples/s")
     assert rows[-1].endswith("5,500")
 
 
-def test_a_narrow_table_keeps_the_losses():
-    assert shown(EpochTable(), COMPLETED.epochs, width=40, height=1)[0].split() == [
-        "#", "train", "val", "loss", "val_loss",
+def test_a_narrow_table_keeps_the_losses_then_the_bars():
+    assert shown(EpochTable(), COMPLETED.epochs, width=30, height=1)[0].split() == [
+        "#", "time", "loss", "val_loss",
     ]  # fmt: skip
+    assert "█" in shown(EpochTable(), COMPLETED.epochs, width=40, height=4)[1]
 
 
 def test_without_validation_there_is_no_column_for_it():
     heading = shown(EpochTable(), WHOLE_RUN.epochs, width=60, height=2)[0]
-    assert heading.split() == ["#", "train", "acc", "loss", "samples/s"]
+    assert heading.split() == ["#", "time", "acc", "loss", "samples/s"]
 
 
 def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
@@ -566,8 +568,44 @@ def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
     metrics = {name: value for name, value in last.metrics.items() if "val" not in name}
     cut = replace(last, whole=False, validation=None, metrics=metrics)
     rows = shown(EpochTable(), (*whole, cut), width=56, height=8)
-    assert rows[0] == " #   train     val     acc    loss  val_acc  val_loss"
-    assert rows[-1].split() == ["*3", "9.09", "s", "–", "0.8000", "0.6000", "–", "–"]
+    assert rows[0] == "   #    time              acc    loss  val_acc  val_loss"
+    assert rows[-1].split() == ["*3", "9.16", "s", "██████", "0.8000", "0.6000", "–", "–"]
+
+
+def test_a_slow_epoch_has_a_mark_and_a_colour_and_the_note_says_what_to_press():
+    table, slow = EpochTable(), {COMPLETED.epochs[1].begin}
+    rows = shown(table, COMPLETED.epochs, True, "epoch", slow, width=56, height=8)
+    assert [row.split()[0] for row in rows[1:]] == ["1", "▲2", "3"]
+    styles = [{style for _, style in row} for row in table.draw(56, 8)[1:]]
+    assert styles[1].isdisjoint(styles[0] | styles[2])
+    assert table._titled == ("Epochs", "▲ 1 slow: Enter says why")
+
+
+def test_in_plain_characters_the_slow_epoch_and_the_chosen_one_are_marked_too():
+    slow = {COMPLETED.epochs[1].begin}
+    with drawn_in_ascii():
+        table = EpochTable()
+        table.show(COMPLETED.epochs, True, "epoch", slow)
+        table.choose(COMPLETED.epochs[2])
+        rows = texts(table, 56, 8)
+    assert all(row.isascii() for row in rows)
+    assert rows[2].split()[0] == "!2"
+    assert rows[3].split()[:2] == [">", "3"]
+
+
+def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
+    table, (first, second, third) = EpochTable(), COMPLETED.epochs
+    table.show(COMPLETED.epochs, True, "epoch", {first.begin, second.begin})
+    table.move(1)
+    assert table.chosen == second
+    table.move(-1)
+    assert table.chosen == first
+    table.move(-1)
+    assert table.chosen == first
+    table.choose(None)
+    table.show(COMPLETED.epochs)
+    table.move(-1)
+    assert table.chosen == third
 
 
 def test_names_of_metrics_are_cut_by_cells_and_keep_the_columns_aligned():
@@ -652,7 +690,7 @@ async def test_epochs_scroll_under_their_heading():
         await pilot.pause()
         app.panel.scroll_lines(-100)
         assert [row.split()[0] for row in seen(app.panel)] == ["#", "1", "2", "3", "4"]
-        assert app.note == "26 newer below"
+        assert app.note == "↑↓ choose  26 newer below"
 
 
 async def test_the_wheel_scrolls():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
-from tui.formatting.comparison import epoch_word
+from tui.formatting.comparison import Reference, epoch_word
 from tui.live.screen import LiveScreen
 from tui.screens.base import BaseScreen
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
@@ -56,9 +56,10 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         read_name: Callable[[], str | None] = lambda: None,
         *,
         closes: bool = True,
+        references: MutableMapping[str, Reference] | None = None,
     ) -> None:
         """Take the session and what it is called; it is not played before the screen is shown."""
-        super().__init__(source, read_name=read_name)
+        super().__init__(source, read_name=read_name, references=references)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
 

@@ -22,7 +22,7 @@ from tui.live.account_line import AccountLine
 from tui.live.epoch_headline import EpochHeadline
 from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
-from tui.live.output_pane import OutputPane
+from tui.live.output_pane import OutputPane, ends_of
 from tui.live.progress_line import ProgressLine
 from tui.live.top_line import TopLine
 from tui.widgets.lines import wrapped
@@ -632,14 +632,54 @@ def test_a_notice_is_marked_without_colour():
     assert plain == ["hello", "! hot"]
 
 
-def test_a_long_line_is_cut_in_a_low_pane_and_broken_in_a_high_one():
+def test_of_a_long_line_the_ends_are_kept_in_a_low_pane_and_it_is_broken_in_a_high_one():
     lines = output("first", "abcdefghij" * 3)
-    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abcdefghija…"]
+    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abc…cdefghij"]
     assert shown(OutputPane(), lines, (), width=12, height=20) == [
         "first", "abcdefghijab", "cdefghijabcd", "efghij",
     ]  # fmt: skip
     notice = (Notice(9, "abcdefghij" * 2),)
     assert shown(OutputPane(), (), notice, width=12, height=20) == ["▲ abcdefghij", "  abcdefghij"]
+
+
+def test_the_loss_at_the_end_of_a_progress_bar_is_seen():
+    line = f"Epoch 1 500/500 {'━' * 60} 11s 20ms/step - accuracy: 0.4000 - loss: 1.8000"
+    (row,) = shown(OutputPane(), output(line), (), width=56, height=5)
+    assert row.startswith("Epoch 1 500/500")
+    assert row.endswith("accuracy: 0.4000 - loss: 1.8000")
+
+
+@given(st.text(max_size=200), st.integers(1, 60))
+def test_the_ends_of_any_line_fit(text, width):
+    assert cell_len(ends_of(text, width)) <= width
+
+
+START = tuple(
+    Output(t, "stderr", f"I0000 00:00:1763650560.1 12 gpu_device.cc:{t}] Created device")
+    for t in range(6)
+)
+
+
+def test_what_libraries_print_at_the_start_is_one_line_and_whole_in_the_log():
+    lines = (*START[:2], Output(2, "stdout", "loading data"), *START[3:])
+    pane = OutputPane()
+    rows = shown(pane, lines, (), True, None, width=60, height=8)
+    assert rows == ["5 start-up messages (in the log: l)", "loading data"]
+    pane.show(lines, (), True, None, False)
+    assert len(texts(pane, 60, 8)) == 6
+
+
+def test_after_the_start_nothing_is_folded_and_a_single_message_is_shown_itself():
+    rows = shown(OutputPane(), START, (), True, 2, width=60, height=8)
+    assert rows[0] == "3 start-up messages (in the log: l)"
+    assert len(rows) == 4
+    assert "gpu_device.cc:0" in shown(OutputPane(), START[:1], (), width=60, height=8)[0]
+
+
+def test_an_error_among_them_is_shown():
+    error = Output(3, "stderr", "E0000 00:00:1763650560.1 12 a.cc:1] failed call to cuInit")
+    rows = shown(OutputPane(), (*START[:3], error), (), width=80, height=8)
+    assert rows[1].endswith("failed call to cuInit")
 
 
 class ScrolledApp(PanelApp):

@@ -62,7 +62,7 @@ async def test_two_keys_send_markdown_to_the_clipboard(dlmon_app, log_dir, log, 
         await on_screen(pilot, app, kind, log)
         await pilot.press("e", "m")
         await until(pilot, lambda: app.clipboard)
-        assert app.clipboard.startswith("## cifar10-cnn")
+        assert app.clipboard.startswith("## 20261120-145600-cifar10-cnn")
         await until(pilot, lambda: "clipboard" in screen_text(app))
     assert list(here.iterdir()) == []
 
@@ -114,7 +114,7 @@ async def test_a_log_that_is_gone_is_one_sentence(dlmon_app, log_dir, log, here)
         await on_screen(pilot, app, LiveScreen, log)
         log.unlink()
         await pilot.press("e", "h")
-        await until(pilot, lambda: "No such file" in " ".join(screen_text(app).split()))
+        await until(pilot, lambda: "session.jsonl" in screen_text(app))
     assert list(here.iterdir()) == []
 
 

@@ -55,11 +55,14 @@ REPLAYED = {
     ("FleetScreen", "p"): "processes",
     ("FleetScreen", "n"): "back",
 }
-# In the question what a screen is to be handed on as, these are its answers.
+# In a question that has letters for its answers, those are of the answers.
 EXPORTED = {
     ("ExportScreen", "p"): "processes",
     ("ExportScreen", "h"): "answer('html')",
+    ("ExportScreen", "m"): "answer('go_on')",
     ("ExportScreen", "e"): "export",
+    ("SweepQuitScreen", "e"): "export",
+    ("SweepStopScreen", "e"): "export",
 }
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")
@@ -134,7 +137,7 @@ def test_no_letter_stops_a_run_without_a_question():
 async def test_the_footer_shows_whole_keys_alone(show_session, width):
     async with show_session(recorded_session("training"), size=(120, 24)) as shown:
         every_key = shown.footer
-        assert every_key.endswith("e Export  r Sessions")
+        assert every_key.endswith("c Compare  e Export")
         await shown.resize(width, 24)
         await until(shown, lambda: every_key.startswith(shown.footer))
         assert every_key[len(shown.footer) :][:2] in ("", "  ")

@@ -384,6 +384,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             nearest,
             self._against_reference(rows, names, steady),
             status=Status.RUNNING if self._source.running else self._source.status,
+            chosen=row_of(rows, self._reference) is not None,
         )
         bars_shown = bar_rows(rows, names, self._reference)
         self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest)

@@ -178,10 +178,25 @@ def test_plain_characters_are_enough_for_our_own_words(width):
 def test_the_headline_has_large_digits_where_there_is_room():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
         "┏━┓ ╺┓ ┏━╸   s ± 0.01   first of 3 left out",
-        "┗━┫  ┃ ┣━┓   1.02× as slow as NVIDIA GTX 1060",
-        "╺━┛•╺┻╸┗━┛   1.11× as fast as the run before",
-        "compile 1.50 s",
+        "┗━┫  ┃ ┣━┓   compile 1.50 s",
+        "╺━┛•╺┻╸┗━┛   1.02× as slow as NVIDIA GTX 1060",
+        "1.11× as fast as the run before",
     ]
+
+
+def test_in_the_headline_each_sentence_has_a_place_of_its_own():
+    both = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4)
+    alone = shown(EpochHeadline(), COMPLETED, NEAREST, "", width=56, height=4)
+    assert alone[:3] == both[:3]
+    other = shown(EpochHeadline(), COMPLETED, "", BEFORE, width=56, height=4)
+    assert (other[:2], other[3]) == (both[:2], both[3])
+
+
+def test_what_was_chosen_to_compare_with_is_said_first_where_there_is_room_for_one():
+    chosen = EpochHeadline()
+    chosen.show(COMPLETED, NEAREST, BEFORE, chosen=True)
+    assert texts(chosen, 40, 2)[1] == BEFORE
+    assert texts(chosen, 70, 2)[1] == f"{BEFORE}   {NEAREST}"
 
 
 def test_the_headline_is_two_rows_of_text_where_it_is_low():

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -167,17 +166,8 @@ class DlmonApp(NavigatingApp):
                 partial(self._toggle_at_end, name),
             )
         # Once the palette is gone from the screen.
-        save = partial(self.set_timer, _PALETTE_CLOSES_S, self._save_picture)
+        save = partial(self.set_timer, _PALETTE_CLOSES_S, self.save_picture)
         yield SystemCommand("Screenshot", "Save this screen as SVG in the working directory", save)
-
-    def _save_picture(self) -> None:
-        path = Path(time.strftime("dlmon-%Y%m%d-%H%M%S.svg"))
-        try:
-            path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
-        except OSError as error:
-            self.show_error(f"the screenshot can't be saved here: {error.strerror}")
-        else:
-            self.show_notice(f"saved {path}")
 
     def _keep_theme(self, name: str) -> None:
         try:

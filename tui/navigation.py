@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
+    from tui.formatting.comparison import Reference
     from tui.home.screen import HomeScreen
     from tui.hosts.fleet_screen import FleetScreen
     from tui.hosts.screen import HostsScreen
@@ -188,6 +189,8 @@ class NavigatingApp(OtherMachinesApp):
         self._sweep = start.sweep
         self._sweeps: list[SweepRun] = []
         self._sweep_screen: SweepScreen | None = None
+        self._references: dict[str, Reference] = {}
+        """What each workload is compared with, as it was chosen on a screen."""
         self._shown: list[ShownSession] = []
         self._refused: Refused | None = None
         self._starting: _Starting | None = None
@@ -558,7 +561,7 @@ class NavigatingApp(OtherMachinesApp):
         if problem is not None:
             self.call_after_refresh(self.show_error, problem)
         again = not self._sweep_runs and _again(follower) is not None
-        screen = LiveScreen(follower, again, lambda: read_label(follower.path))
+        screen = LiveScreen(follower, again, lambda: read_label(follower.path), self._references)
         self._shown.append(ShownSession(follower, started, screen, link))
         self._read_sessions(follower.directory, screen.show_entries)
         return screen
@@ -644,7 +647,7 @@ class NavigatingApp(OtherMachinesApp):
         from dlmon.log.label import read_label
         from tui.live.replay_screen import ReplayScreen
 
-        screen = ReplayScreen(source, lambda: read_label(source.path))
+        screen = ReplayScreen(source, lambda: read_label(source.path), references=self._references)
         self._read_sessions(source.directory, screen.show_entries)
         return screen
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.app import App
 
 from dlmon.log.folder import LogError, id_of
-from dlmon.records.sanitize import clean
+from dlmon.records.sanitize import clean, shown_path
 
 if TYPE_CHECKING:
     from dlmon.session.figures import OnRead
+    from tui.report.report import Report
+    from tui.screens.export import ExportControls
     from tui.sessions.screen import SessionsScreen
 
 ERROR_LENGTH = 400
@@ -46,18 +48,62 @@ class RecordingsApp(App[int]):
     def on_sessions_screen_report_requested(self, message: SessionsScreen.ReportRequested) -> None:
         self.run_worker(self._write_report(message.logs))
 
+    def on_export_controls_export_requested(self, message: ExportControls.ExportRequested) -> None:
+        """Make what was asked for, and say where it is."""
+        from tui.screens.export import Form
+
+        if message.form is Form.PICTURE:
+            # Once the question is gone from the screen.
+            self.call_after_refresh(self.save_picture)
+        elif not message.logs:
+            self.show_error("there is no session to report: choose one")
+        elif message.form is Form.HTML:
+            self.run_worker(self._write_report(message.logs))
+        else:
+            self.run_worker(self._copy_markdown(message.logs))
+
+    def save_picture(self) -> None:
+        """Save the screen as an SVG file in the working directory, and say where it is."""
+        path = _new_path("dlmon", "svg")
+        try:
+            path.write_text(self.export_screenshot(title="dlmon"), encoding="utf-8")
+        except OSError as error:
+            self.show_error(f"the picture can't be saved here: {error.strerror}")
+        else:
+            self.show_notice(_saved(path))
+
     async def _write_report(self, logs: Sequence[Path]) -> None:
         """Write a page about sessions into the working directory, and say where it is."""
-        from tui.report.files import ReportError, write_file
+        from tui.report.files import write_file
         from tui.report.html import html_of
+
+        path = _new_path("dlmon-report", "html")
+        if await self._report(logs, lambda report: write_file(path, [html_of(report)])):
+            self.show_notice(_saved(path))
+
+    async def _copy_markdown(self, logs: Sequence[Path]) -> None:
+        """Send a report as Markdown to the clipboard of the terminal."""
+        from tui.report.markdown import markdown_of
+
+        texts: list[str] = []
+        if await self._report(logs, lambda report: texts.append(markdown_of(report))):
+            self.copy_to_clipboard(texts[0])
+            of = id_of(logs[0]) if len(logs) == 1 else f"{len(logs)} sessions"
+            self.show_notice(
+                f"Markdown of {of} was sent to the terminal's clipboard; where it doesn't take "
+                "that, dlmon report prints the same"
+            )
+
+    async def _report(self, logs: Sequence[Path], use: Callable[[Report], object]) -> bool:
+        """Make a report in a thread and have it used there; return whether that went well."""
+        from tui.report.files import ReportError
         from tui.report.report import make_report
         from tui.screens.reading import read_in_thread
 
-        path = Path(time.strftime("dlmon-report-%Y%m%d-%H%M%S.html"))
         long_at = time.monotonic() + LONG_S
 
-        def write(on_read: OnRead) -> None:
-            write_file(path, [html_of(make_report(logs, (), on_read=on_read))])
+        def make(on_read: OnRead) -> None:
+            use(make_report(logs, (), on_read=on_read))
 
         def show_once(share: float) -> None:
             nonlocal long_at
@@ -66,11 +112,11 @@ class RecordingsApp(App[int]):
                 self.show_notice(f"reading the sessions for the report: {100 * share:.0f} %")
 
         try:
-            await read_in_thread(write, show_once)
+            await read_in_thread(make, show_once)
         except (ReportError, LogError) as error:
             self.show_error(str(error))
-        else:
-            self.show_notice(f"saved {path}")
+            return False
+        return True
 
     def on_sessions_screen_rename_requested(self, message: SessionsScreen.RenameRequested) -> None:
         """Keep what a session or a sweep is called, and show it."""
@@ -109,3 +155,13 @@ class RecordingsApp(App[int]):
     def show_error(self, reason: str) -> None:
         """Show for a while why something can't be done."""
         self.notify(clean(reason, ERROR_LENGTH), severity="error", markup=False, timeout=10)
+
+
+def _new_path(name: str, suffix: str) -> Path:
+    """Return what to call a file of now in the working directory."""
+    return Path(f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.{suffix}")
+
+
+def _saved(path: Path) -> str:
+    """Say where a file of the working directory is."""
+    return f"saved {shown_path(path.absolute())}"

@@ -41,6 +41,7 @@ from dlmon.records import (
 from dlmon.records.sanitize import clean
 from dlmon.session.account import AccountState
 from dlmon.session.energy import EnergyCounter, EnergyPoint
+from dlmon.session.epoch_use import EpochUse, OpenEpoch, Reading
 from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
 from dlmon.session.limits import WINDOW_S
@@ -137,6 +138,7 @@ class KeyframeMaker:
         # A gap is explained by readings that may come after it.
         self._explained_ns = session.header.t
         self._newest_epoch = session.epoch_starts[-1][0] if session.epoch_starts else -1
+        self._newest_use = next(reversed(session.epoch_uses.ended), session.header.t - 1)
 
     def take(self, record: Record, marks: Iterable[Mark]) -> None:
         """Take a record that the session has folded, with its marks."""
@@ -162,6 +164,7 @@ class KeyframeMaker:
                 "place": list(place),
                 "marks": [[m.t, m.kind.value, m.number, m.text] for m in self._marks],
                 "epoch_starts": self._new_epoch_starts(),
+                "epoch_uses": self._new_epoch_uses(),
                 "gaps": [_gap_values(gap) for gap in session.gaps.since(self._explained_ns)],
                 "energy": {
                     name: list(counter.newest)
@@ -182,6 +185,16 @@ class KeyframeMaker:
         if starts:
             self._newest_epoch = starts[-1][0]
         return starts
+
+    def _new_epoch_uses(self) -> list[tuple[int, int, dict[str, Any]]]:
+        uses = [
+            (begin, use.readings, dict(use.values))
+            for begin, use in self._session.epoch_uses.ended.items()
+            if begin > self._newest_use
+        ]
+        if uses:
+            self._newest_use = uses[-1][0]
+        return uses
 
     def _parts(self) -> _Parts:
         coarse: dict[str, Any] = {}
@@ -223,6 +236,7 @@ def _state(session: Session) -> dict[str, Any]:
         "readings": session.readings.state,
         "waited_us": session.data_wait.waited_us,
         "counts_steps": session.counts_steps,
+        "epoch": session.epoch_uses.state,
         "trainers": {
             str(number): state_of(steady, _FOLLOWING)
             for number, steady in session.trainers.steady.items()
@@ -251,6 +265,7 @@ class _Entry(NamedTuple):
     records: int
     """So many of the records that are kept came before it."""
     epoch_starts: list[tuple[int, int]]
+    epoch_uses: dict[int, EpochUse]
     gaps: list[Gap]
     energy: dict[str, EnergyPoint]
     cuts: dict[str, int]
@@ -317,7 +332,9 @@ class Keyframes:
         self.marks += [_mark(*mark) for mark in at["marks"]]
         starts = [(_whole(epoch), _whole(start)) for epoch, start in at["epoch_starts"]]
         gaps = [_gap(*values) for values in at["gaps"]]
-        return _Entry(t, place, len(self._records), starts, gaps, energy, dict(self.cuts), state)
+        uses = {_whole(begin): EpochUse(_whole(n), _values(v)) for begin, n, v in at["epoch_uses"]}
+        records, cuts = len(self._records), dict(self.cuts)
+        return _Entry(t, place, records, starts, uses, gaps, energy, cuts, state)
 
     def _add_part(
         self, name: str, first: int, count: int, low: Any, high: Any, means: list[Any]
@@ -396,6 +413,10 @@ class Keyframes:
             output.insert(0, Output(output[0].t, "dlmon", EARLIER_OUTPUT))
         starts = [start for each in entries for start in each.epoch_starts]
         session.epoch_starts = deque(starts, maxlen=MAX_PHASE_SPANS)
+        session.epoch_uses.ended = {
+            b: use for each in entries for b, use in each.epoch_uses.items()
+        }
+        session.epoch_uses.state = _open_epoch(*state["epoch"])
         session.take_state(
             with_state(SteadyState(), state["steady"]),
             tuple(map(_whole, state["counts"])),
@@ -513,6 +534,21 @@ def _readings(sums: Any, counts: Any, most: Any, slowed: Any, on_gpu: Any) -> Re
         {clean(str(cause)): _whole(count) for cause, count in slowed.items()},
         others,
     )
+
+
+def _values(values: Any) -> dict[str, float]:
+    if len(values) > MOST_SERIES:
+        raise NoKeyframe("too many readings")
+    return {sys.intern(str(name)): _real(value) for name, value in values.items()}
+
+
+def _open_epoch(
+    sums: Any, counts: Any, readings: Any, batches: Any, limit_us: Any, pending: Any
+) -> OpenEpoch:
+    whole = {name: _whole(count) for name, count in counts.items()}
+    limit = None if limit_us is None else _real(limit_us)
+    newest = [Reading(_whole(start), _whole(end), _values(v)) for start, end, v in pending]
+    return OpenEpoch(_values(sums), whole, _whole(readings), _values(batches), limit, newest)
 
 
 def _output(t: Any, stream: Any, text: Any) -> Output:

@@ -35,6 +35,7 @@ from dlmon.records import (
 from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait
+from dlmon.session.epoch_use import EpochUses
 from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
 from dlmon.session.limits import WINDOW_S, find_limit
@@ -100,6 +101,7 @@ class Session:
         self._validations = ValidationPasses()
         self.readings = TrainingReadings()
         self.data_wait = DataWait()
+        self.epoch_uses = EpochUses(self.machine.interval_s)
         self.trainers = Trainers()
         self._training_samples: deque[Machine] = deque(maxlen=LIMIT_SAMPLES)
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
@@ -203,7 +205,10 @@ class Session:
         self.account.fold(record)
         self.counts_steps |= record.samples is None
         held = 1 if record.samples is None else record.samples
+        sizes = len(self._steady.first_batches)
         self._steady.add(held, record.dt_us, opening, record.opening_us, per_execution)
+        compiled = len(self._steady.first_batches) - sizes
+        self.epoch_uses.fold_batches(record, self._steady, compiled)
         self._steps_done = max(self._steps_done, record.first + len(record.dt_us))
         self._last_step_ns = record.dt_us[-1] * 1000
         self.last_t = max(self.last_t, start + sum(record.dt_us) * 1000)
@@ -222,6 +227,7 @@ class Session:
         self.gaps.add_summary(record)
         self.account.fold(record)
         self._steady.add_summary(record, self._opens_cut_epoch(record))
+        self.epoch_uses.fold_batches(record, self._steady)
         self._steps_done = max(self._steps_done, record.first + record.count)
         self._last_step_ns = record.time_us * 1000 // record.count
         self.last_t = max(self.last_t, record.t_last)
@@ -274,6 +280,7 @@ class Session:
             if last.whole and last.end > last.begin:
                 self._whole_s.pop()
         self._epochs.append(record)
+        self.epoch_uses.fold_epoch(record)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)
@@ -376,6 +383,7 @@ class Session:
         if sample is None:
             return
         self.gaps.fold(sample)
+        self.epoch_uses.fold_reading(sample, self._gpu_index)
         if self.phase not in STEADY_PHASES or not self._steady.steady:
             return
         self.readings.fold(sample, self._gpu_index)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 # Who waits for the first screen waits for none of these.
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dlmon.records import MachineFacts, Status
     from dlmon.session.machine_history import MachineHistory
     from dlmon.session.session import Session
@@ -27,6 +29,8 @@ class SessionSource(Protocol):
     """Why nothing comes any more though it runs, or what is missing."""
     read_share: float | None
     """How much of it is read, 0 to 1, while there is more; else None."""
+    path: Path
+    """Its log, of another machine's session as it is copied here."""
 
     @property
     def session(self) -> Session:

@@ -55,6 +55,15 @@ REPLAYED = {
     ("FleetScreen", "p"): "processes",
     ("FleetScreen", "n"): "back",
 }
+# In a question that has letters for its answers, those are of the answers.
+EXPORTED = {
+    ("ExportScreen", "p"): "processes",
+    ("ExportScreen", "h"): "answer('html')",
+    ("ExportScreen", "m"): "answer('go_on')",
+    ("ExportScreen", "e"): "export",
+    ("SweepQuitScreen", "e"): "export",
+    ("SweepStopScreen", "e"): "export",
+}
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")
 
@@ -100,7 +109,7 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     meanings = defaultdict(lambda: defaultdict(set))
     for node, key, binding in bound():
         if is_letter(key) and key not in LEAVING:
-            told = (TOGGLES | REPLAYED).get((node, key)) or MEANINGS.get(
+            told = (TOGGLES | REPLAYED | EXPORTED).get((node, key)) or MEANINGS.get(
                 binding.action, binding.action
             )
             meanings[key][told].add(node)
@@ -128,7 +137,7 @@ def test_no_letter_stops_a_run_without_a_question():
 async def test_the_footer_shows_whole_keys_alone(show_session, width):
     async with show_session(recorded_session("training"), size=(120, 24)) as shown:
         every_key = shown.footer
-        assert every_key.endswith("t Theme")
+        assert every_key.endswith("c Compare  e Export")
         await shown.resize(width, 24)
         await until(shown, lambda: every_key.startswith(shown.footer))
         assert every_key[len(shown.footer) :][:2] in ("", "  ")

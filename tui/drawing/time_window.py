@@ -79,11 +79,13 @@ class TimeWindow:
             that goes on and all of one that is over.
         paused_ns: where the window begins that stays; None while it follows the run.
         cursor_ns: the instant that is read. It is always visible.
+        span_ns: a stretch from its start to its end that fills the charts, in place of a view.
     """
 
     view: View | None = None
     paused_ns: int | None = None
     cursor_ns: int | None = None
+    span_ns: tuple[int, int] | None = None
 
     def shown_view(self, run: RunSpan) -> View:
         """Return how much of a run is seen."""
@@ -91,6 +93,8 @@ class TimeWindow:
 
     def axis(self, run: RunSpan, count: int) -> TimeAxis:
         """Return the axis of `count` columns that shows the window."""
+        if self.span_ns is not None:
+            return _axis_of_span(run, self.span_ns, count)
         latest = self._latest(run, count)
         start_ns = latest.start_ns if self.paused_ns is None else self.paused_ns
         if self.cursor_ns is None:
@@ -126,6 +130,8 @@ class TimeWindow:
 
     def is_paused(self, run: RunSpan, count: int) -> bool:
         """Whether newer columns of the run are out of sight."""
+        if self.span_ns is not None:
+            return True
         return self.axis(run, count).start_ns < self._latest(run, count).start_ns
 
     def zoomed_in(self, run: RunSpan, count: int) -> TimeWindow:
@@ -133,12 +139,16 @@ class TimeWindow:
 
         It is this one where there is nothing nearer.
         """
+        if self.span_ns is not None:
+            return self._without_span().zoomed_in(run, count)
         place = _NEAREST_FIRST.index(self.shown_view(run))
         others = self._that_differ(_NEAREST_FIRST[:place], run, count)
         return self.viewing(others[-1], run, count) if others else self
 
     def zoomed_out(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window that shows more of the run; this one where there is no more."""
+        if self.span_ns is not None:
+            return self._without_span().zoomed_out(run, count)
         place = _NEAREST_FIRST.index(self.shown_view(run))
         others = self._that_differ(_NEAREST_FIRST[place + 1 :], run, count)
         if not others:
@@ -150,6 +160,8 @@ class TimeWindow:
 
     def next_view(self, run: RunSpan, count: int) -> TimeWindow:
         """Return the window of the next larger view; after the largest comes the nearest."""
+        if self.span_ns is not None:
+            return self._without_span().next_view(run, count)
         larger = self.zoomed_out(run, count)
         others = self._that_differ(_NEAREST_FIRST, run, count)
         if larger is not self or not others:
@@ -187,6 +199,8 @@ class TimeWindow:
 
     def panned(self, columns: int, run: RunSpan, count: int) -> TimeWindow:
         """Return the window moved by columns, later for positive ones; the cursor stays in it."""
+        if self.span_ns is not None:
+            return self._without_span().panned(columns, run, count)
         axis = self.axis(run, count)
         start_ns = axis.start_ns + columns * axis.column_ns + _step_ns(run, axis.column_ns) // 2
         moved = _axis_from(run, start_ns, self._latest(run, count))
@@ -219,6 +233,8 @@ class TimeWindow:
         axis, latest = self.axis(run, count), self._latest(run, count)
         if self.cursor_ns is None or latest.known == 0:
             return self.with_cursor_at(axis.known - 1, run, count)
+        if self.span_ns is not None:
+            return self.with_cursor_at(axis.column_of(self.cursor_ns) + samples, run, count)
         cursor_ns = self.cursor_ns + samples * max(run.interval_ns, axis.column_ns)
         last_ns = latest.end_ns - latest.column_ns
         cursor_ns = max(_start_ns(run, axis.column_ns), min(cursor_ns, last_ns))
@@ -234,6 +250,15 @@ class TimeWindow:
         """Return the window that follows the run, with its cursor, if any, at the newest column."""
         following = TimeWindow(self.view)
         return following if self.cursor_ns is None else following.with_cursor_at(count, run, count)
+
+    def spanning(self, start_ns: int, end_ns: int) -> TimeWindow:
+        """Return the window that a stretch of the run fills."""
+        return TimeWindow(self.view, self.paused_ns, None, (start_ns, max(end_ns, start_ns + 1)))
+
+    def _without_span(self) -> TimeWindow:
+        """Return the window that shows a view from where the stretch began."""
+        start_ns = self.paused_ns if self.span_ns is None else self.span_ns[0]
+        return TimeWindow(self.view, start_ns, self.cursor_ns)
 
     def without_cursor(self) -> TimeWindow:
         """Return the window without its cursor."""
@@ -279,6 +304,14 @@ def latest_axis(run: RunSpan, column_ns: int, count: int) -> TimeAxis:
     first = min(-(-max(0, over - count) // step), max(0, over - 1) // step) * step
     known = max(0, min(count, over - first))
     return TimeAxis(start_ns + first * column_ns, column_ns, count, known)
+
+
+def _axis_of_span(run: RunSpan, span_ns: tuple[int, int], count: int) -> TimeAxis:
+    """Return the axis that a stretch of a run fills: nothing in it moves."""
+    start_ns, end_ns = span_ns
+    column_ns = max(1, -(-(end_ns - start_ns) // max(1, count)))
+    over = (run.settled_ns - start_ns) // column_ns + (not run.is_running)
+    return TimeAxis(start_ns, column_ns, count, max(0, min(count, over)))
 
 
 def _axis_from(run: RunSpan, start_ns: int, latest: TimeAxis) -> TimeAxis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlmon.comparison.compare import (
     ComparisonRow,
@@ -19,8 +19,9 @@ from dlmon.comparison.compare import (
     usd_per_hour_of,
 )
 from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.factor_interval import factor_with_interval
 from dlmon.comparison.matching import Match, find_match
-from dlmon.comparison.published import STEP_MS
+from dlmon.comparison.published import STEP_MS, Published
 from dlmon.log.directory import SessionEntry
 from dlmon.records import (
     TITLES,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 EARLIER_SESSIONS = 5
 """So many earlier sessions are compared with; a sweep would else push all else out of view."""
+MOST_EARLIER = 100
+"""So many one can choose from."""
 
 UNSURE = " (uncertainty unknown)"
 
@@ -59,7 +62,9 @@ def default_conditions(workload: Workload) -> Conditions:
     )
 
 
-def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> list[SessionEntry]:
+def earlier_sessions(
+    entries: Sequence[SessionEntry], header: SessionHeader, most: int = EARLIER_SESSIONS
+) -> list[SessionEntry]:
     """Return the newest earlier sessions of the same work and machine that have a figure."""
     earlier = [
         entry
@@ -73,7 +78,7 @@ def earlier_sessions(entries: Sequence[SessionEntry], header: SessionHeader) -> 
         and entry.header.host == header.host
         and entry.header.wall < header.wall
     ]
-    return sorted(earlier, key=lambda entry: entry.header.wall)[-EARLIER_SESSIONS:]
+    return sorted(earlier, key=lambda entry: entry.header.wall)[-most:]
 
 
 def mode_of(options: Mapping[str, Any]) -> str:
@@ -240,6 +245,59 @@ def factor_of_run_before(
                 called = f"run before{comma}{otherwise}"
             return claim_text(this, other, value, f"the {called}")
     return ""
+
+
+class Reference(NamedTuple):
+    """What a person compares with: a session, or a published number."""
+
+    session: str | None
+    published: Published | None = None
+
+    @classmethod
+    def of(cls, row: ComparisonRow) -> Reference:
+        """Return what is kept in mind of a row."""
+        return cls(row.session, row.published)
+
+
+def row_of(rows: Sequence[ComparisonRow], reference: Reference | None) -> ComparisonRow | None:
+    """Return the row that a person chose to compare with; None where it isn't among them."""
+    if reference is None:
+        return None
+    others = (row for row in rows if row.kind != "this")
+    return next((row for row in others if Reference.of(row) == reference), None)
+
+
+def factor_of_reference(
+    rows: Sequence[ComparisonRow], other: ComparisonRow, name: str, steady: bool
+) -> str:
+    """Say how many times as fast as the chosen one this run is, with its interval.
+
+    Args:
+        rows: all of the comparison.
+        other: the one that was chosen.
+        name: what to call it.
+        steady: whether this run is.
+    """
+    if not other.comparable:
+        return f"not like {name}: {'; '.join(other.badges)}"
+    this = next((row for row in rows if row.kind == "this"), None)
+    ratio = factor_with_interval(this, other, rows, steady) if this is not None else None
+    if this is None or ratio is None:
+        if this is not None and this.missing:
+            return f"no factor to {name} without {this.missing}"
+        return f"no factor to {name} yet"
+    if ratio.low is None or ratio.high is None:
+        return f"{units.factor(ratio.value)} as {name}{UNSURE}"
+    # A run that was made once says nothing of how runs differ.
+    alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
+    if ratio.low <= 1 <= ratio.high:
+        between = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
+        return f"no clear difference from {name}: {between}{alone}"
+    low, high = sorted((ratio.low, ratio.high))
+    if ratio.value < 1:
+        low, high = 1 / high, 1 / low
+    between = f"{units.ratio(low)} to {units.ratio(high)}"
+    return f"{units.factor(ratio.value)} as {name} ({between}{alone})"
 
 
 def basis_of_epoch(timing: SecondsPerEpoch, compile_s: float | None) -> str:

@@ -235,6 +235,12 @@ def device(name: str) -> str:
     return short or name
 
 
+def ratio(value: float) -> str:
+    """Write a bound of a factor: 1.05×, 12.3×."""
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{decimals}f}×"
+
+
 def factor(value: float) -> str:
     """Write how many times as fast: `4.3× as fast`, `as fast`, or as slow where it is slower."""
     ratio = value if value >= 1 else 1 / value

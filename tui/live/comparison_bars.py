@@ -14,9 +14,10 @@ from textual import events
 from textual.message import Message
 
 from dlmon.comparison import compare as comparison
-from tui.drawing.plot import bar, bar_fractions
+from tui.drawing.bars import thick_bar
+from tui.drawing.plot import bar_fractions
 from tui.formatting import units
-from tui.formatting.comparison import difference
+from tui.formatting.comparison import Reference, difference, row_of
 from tui.widgets.following_lines import Wheel
 from tui.widgets.lines import ACCENT, BRIGHT, CHOSEN, MUTED, PLAIN, STRONG, Lines, cut, wrapped
 from tui.widgets.rows import TextRow, fit
@@ -26,9 +27,10 @@ BarStyle = Literal["published", "own", "earlier", "this"]
 HELP: tuple[tuple[str, str], ...] = (
     (
         "Bars",
-        "▶ is this run, · an earlier one on this machine, + a reference figure of your own, the "
-        "rest are published measurements of the same network on other devices. The shortest bar is "
-        "the fastest. A click on a row shows its details.",
+        "▶ is this run, ◆ what you chose to compare with (c, Enter), · an earlier run on this "
+        "machine, + a reference figure of your own, the rest are published measurements of the "
+        "same network on other devices. The shortest bar is the fastest. A click on a row shows "
+        "its details.",
     ),
     (
         "logarithmic scale",
@@ -81,18 +83,24 @@ class BarRow:
     badge: str = ""
     more: tuple[str, ...] = ()
     alike: bool = True
+    is_reference: bool = False
 
 
 def bar_rows(
-    rows: Sequence[comparison.ComparisonRow], names: Mapping[str, str]
+    rows: Sequence[comparison.ComparisonRow],
+    names: Mapping[str, str],
+    reference: Reference | None = None,
 ) -> tuple[BarRow, ...]:
-    """Return the rows of a comparison as they are drawn; `names` are those of earlier sessions.
+    """Return the rows of a comparison as they are drawn.
+
+    `names` are those of earlier sessions, `reference` what was chosen to compare with.
 
     A run that has no figure to be compared stands above all others, without a bar.
     """
     fractions = _fractions(rows)
     labels = _published_labels([row for row in rows if row.kind == "published"])
     drawn = []
+    referred = row_of(rows, reference)
     # What others cost then is worth a column where this run has a price as well.
     priced = any(row.kind == "this" and row.cost_usd is not None for row in rows)
     if rows and not any(row.kind == "this" for row in rows):
@@ -112,6 +120,7 @@ def bar_rows(
                 badge="; ".join(b for b in row.badges if not b.startswith("projected")),
                 more=(*([_cost(row)] if priced else ()), row.framework or "", source),
                 alike=row.comparable,
+                is_reference=row is referred,
             )
         )
     return tuple(drawn)
@@ -330,13 +339,15 @@ class ComparisonBars(Wheel, Lines):
 
     def _row(self, row: BarRow, widths: _Widths, below: list[str], chosen: bool) -> TextRow:
         marker = (_ASCII_MARKERS if self.glyphs.is_ascii else _MARKERS)[row.style]
+        if row.is_reference:
+            marker = "=" if self.glyphs.is_ascii else "◆"
         ellipsis = self.glyphs.ellipsis[:2]
         value = _aligned(_number(row.value), widths.number)
         badge = f"({below.index(row.badge) + 1})" if row.badge in below else row.badge
         style, bar_style = _TEXT_STYLES[row.style], _BAR_STYLES[row.style]
-        drawn = bar(row.fraction, widths.bar, self.glyphs)
+        drawn = thick_bar(row.fraction, widths.bar, self.glyphs)
         if not row.alike:
-            style, bar_style = MUTED, _BADGE
+            style, bar_style = MUTED, MUTED
             drawn, badge = fit(row.badge, widths.bar, ellipsis), ""
         if chosen:
             style = CHOSEN

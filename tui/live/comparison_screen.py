@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from dlmon.comparison.compare import ComparisonRow
 from dlmon.records import Result
+from tui.formatting.comparison import Reference, row_of
 from tui.formatting.comparison_row import row_details
 from tui.live import comparison_bars as bars
 from tui.live import comparison_details
@@ -28,12 +29,14 @@ class Comparison:
         rows: as `compare` returns them.
         names: those of earlier sessions, by id.
         results: theirs, and this one's once it is over, by id.
+        reference: what was chosen to compare with.
     """
 
     title: str
     rows: tuple[ComparisonRow, ...]
     names: Mapping[str, str]
     results: Mapping[str, Result]
+    reference: Reference | None = None
 
 
 class ComparisonScreen(BaseScreen):
@@ -47,6 +50,12 @@ class ComparisonScreen(BaseScreen):
     CSS_PATH = "comparison.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Choose", key_display="↑↓", tooltip="Choose another row"),
+        Binding(
+            "enter",
+            "compare_with",
+            "Compare with it",
+            tooltip="Have the live screen say the factor",
+        ),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),
         THEME,
@@ -59,11 +68,32 @@ class ComparisonScreen(BaseScreen):
         PALETTE,
         QUIT,
     ]
-    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (*bars.HELP, *comparison_details.HELP)
+    TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "Compare with it",
+            "Enter chooses an earlier session or a published number: from then on the live screen "
+            "says how many times as fast this run is, with the 95 % interval, until dlmon is left. "
+            "Enter on this run goes back to the run before it.",
+        ),
+        *bars.HELP,
+        *comparison_details.HELP,
+    )
 
-    def __init__(self, look: Callable[[], Comparison], chosen: int | None = None) -> None:
-        """Look at nothing before the screen is shown."""
+    def __init__(
+        self,
+        look: Callable[[], Comparison],
+        chosen: int | None = None,
+        take: Callable[[ComparisonRow | None], None] = lambda row: None,
+    ) -> None:
+        """Look at nothing before the screen is shown.
+
+        Args:
+            look: returns the comparison as it stands.
+            chosen: which of its bars to begin with.
+            take: is called with the row that is to be compared with, None for this run's own.
+        """
         super().__init__()
+        self._take = take
         self._look = look
         self._chosen = chosen
         self._row: ComparisonRow | None = None
@@ -88,7 +118,7 @@ class ComparisonScreen(BaseScreen):
     def paint(self) -> None:
         """Show the rows, and the chosen one; it stays chosen where others come before it."""
         comparison = self._look()
-        drawn = bar_rows(comparison.rows, comparison.names)
+        drawn = bar_rows(comparison.rows, comparison.names, comparison.reference)
         # A run without a figure has a bar, but no row.
         rows = (None,) * (len(drawn) - len(comparison.rows)) + comparison.rows
         if not drawn:
@@ -113,9 +143,18 @@ class ComparisonScreen(BaseScreen):
         if same:
             return same[0]
         if self._chosen is None:
+            reference = row_of(self._look().rows, self._look().reference)
+            if reference is not None:
+                return rows.index(reference)
             kinds = [None if row is None else row.kind for row in rows]
             return kinds.index("this") if "this" in kinds else 0
         return min(self._chosen, len(rows) - 1)
+
+    def action_compare_with(self) -> None:
+        """Compare with the chosen row from now on, and go back."""
+        row = self._row
+        self._take(None if row is None or row.kind == "this" else row)
+        self.action_leave()
 
     def action_move(self, rows: int) -> None:
         """Choose another row; up is negative."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -30,6 +28,9 @@ _APART = "   "
 _DIGIT_ROWS = 3
 # Narrower than that, what stands beside the digits can't be read.
 _LEAST_BESIDE = 16
+# What stands beside them begins at one place, be it 9.16 s or 10.7 s.
+_DIGITS_WIDTH = 10
+_UNCLEAR = "no clear difference"
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -111,18 +112,29 @@ class EpochHeadline(Lines):
 
     _snapshot: Snapshot | None = None
     _status = Status.RUNNING
-    _sentences: Sequence[str] = ()
+    _sentences: tuple[str, str] = ("", "")
+    _chosen = False
 
     def show(
         self,
         snapshot: Snapshot,
         nearest: str,
-        run_before: str = "",
+        against: str = "",
         status: Status = Status.RUNNING,
+        chosen: bool = False,
     ) -> None:
-        """Show a session's figures, compared with a published number and with an earlier run."""
+        """Show a session's figures, compared with a published number and with an earlier run.
+
+        Args:
+            snapshot: of the session.
+            nearest: the factor to the published number that is nearest.
+            against: that to an earlier run, or to what was chosen.
+            status: how the session stands.
+            chosen: whether a person chose that, so that it comes first where one has room.
+        """
         self._snapshot, self._status = snapshot, status
-        self._sentences = [sentence for sentence in (nearest, run_before) if sentence]
+        self._sentences = (nearest, against)
+        self._chosen = chosen
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -150,47 +162,58 @@ class EpochHeadline(Lines):
         figure: TextRun = (units.band(timing, self.glyphs), ACCENT)
         an_epoch, others = _facts(snapshot, self.glyphs)
         facts = _with_basis(figure, snapshot, (*an_epoch, *others), width)
-        rows = _packed(facts, width)[: max(1, height - bool(self._sentences))]
+        rows = _packed(facts, width)[: max(1, height - any(map(bool, self._sentences)))]
         rows.extend(_packed(self._sentences_in(width), width))
         return rows[:height]
 
     def _sentences_in(self, width: int) -> TextRow:
         """Return the sentences; where one is too wide, a mark says that it isn't sure."""
-        sentences = [
-            sentence if cell_len(sentence) <= width else sentence.replace(UNSURE, " ± ?")
-            for sentence in self._sentences
-        ]
-        plus_minus = self.glyphs.plus_minus
-        return tuple((sentence.replace("±", plus_minus), MUTED) for sentence in sentences)
+        wanted = reversed(self._sentences) if self._chosen else self._sentences
+        return tuple(self._fitted(sentence, width) for sentence in wanted if sentence)
 
     def _large(self, snapshot: Snapshot, width: int, height: int) -> list[TextRow]:
         """Return the digits with facts and sentences beside them, and below what is too long."""
         timing = timing_of(snapshot)
         assert timing is not None
         number, unit_of_time = units.duration(timing).replace(",", "").split()
-        digits = _digit_rows(number, timing.projected)
+        digits = [row.ljust(_DIGITS_WIDTH) for row in _digit_rows(number, timing.projected)]
         room = width - cell_len(digits[0]) - len(_APART)
         if room < _LEAST_BESIDE:
             return self._plain(snapshot, width, height)
         unit: TextRun = (f"{unit_of_time} {units.spread(timing)}".rstrip(), STRONG)
-        sentences = self._sentences_in(room)
-        fitting = [sentence for sentence in sentences if row_width((sentence,)) <= room]
         an_epoch, others = _facts(snapshot)
         # Another figure begins a row of its own, or it would be taken for this one's band.
         figure = _with_basis(unit, snapshot, (), room)
         facts = _packed((*figure, *(() if an_epoch else others)), room)
         if an_epoch:
             facts.extend(_packed((*an_epoch, *others), room))
-        kept = max(1, _DIGIT_ROWS - len(fitting))
-        beside = [*facts[:kept], *((sentence,) for sentence in fitting)][:_DIGIT_ROWS]
-        below = [run for run in sentences if run not in fitting]
-        below.extend(run for row in facts[kept:] for run in row)
-        beside.extend([()] * (_DIGIT_ROWS - len(beside)))
+        nearest, against = (self._fitted(sentence, width) for sentence in self._sentences)
+        # Each has a place of its own, so that none moves when another one comes.
+        beside: list[TextRow] = [*facts[: _DIGIT_ROWS - 1], (), ()][: _DIGIT_ROWS - 1]
+        below: TextRow = (against,) if against[0] else ()
+        third = self._fitted(self._sentences[0], room)
+        if (third[0] and cell_len(third[0]) <= room) or against[0]:
+            beside.append((third,))
+        elif len(facts) >= _DIGIT_ROWS and not nearest[0]:
+            beside.append(facts[_DIGIT_ROWS - 1])
+        else:
+            beside.append(())
+            below = (nearest,)
         rows: list[TextRow] = [
-            ((text + _APART, ACCENT), *cut(row, room))
+            ((text + _APART, ACCENT), *cut(row, room, self.ellipsis))
             for text, row in zip(digits, beside, strict=True)
         ]
-        return [*rows, *_packed(tuple(below), width)][:height]
+        return [*rows, below][:height]
+
+    def _fitted(self, sentence: str, width: int) -> TextRun:
+        """Return a sentence in fewer words where it is too wide: without the figures it names."""
+        shorter = (
+            sentence,
+            sentence.replace(UNSURE, " ± ?"),
+            sentence.partition(": ")[0] if sentence.startswith(_UNCLEAR) else sentence,
+        )
+        fitting = next((one for one in shorter if cell_len(one) <= width), shorter[-1])
+        return fitting.replace("±", self.glyphs.plus_minus), MUTED
 
 
 def _digit_rows(number: str, projected: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
 from dlmon.session.source import SLICE_S
-from tui.formatting.comparison import epoch_word
+from tui.formatting.comparison import Reference, epoch_word
 from tui.live.screen import LiveScreen
 from tui.screens.base import BaseScreen
 from tui.screens.transport import FAST_REFRESH_S, TRANSPORT_KEYS, TransportControls
@@ -57,9 +57,10 @@ class ReplayScreen(LiveScreen, TransportControls, inherit_bindings=False):
         read_label: Callable[[], Label] = Label,
         *,
         closes: bool = True,
+        references: MutableMapping[str, Reference] | None = None,
     ) -> None:
         """Take the session and what it is called; it is not played before the screen is shown."""
-        super().__init__(source, read_label=read_label)
+        super().__init__(source, read_label=read_label, references=references)
         self.set_class(source.session.header.is_machine_recording, "-machine-alone")
         self._closes = closes
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.worker import Worker
 
+from dlmon.comparison.compare import ComparisonRow
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -19,13 +21,17 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.formatting import units
 from tui.formatting.comparison import (
+    EARLIER_SESSIONS,
+    MOST_EARLIER,
+    Reference,
     comparison_rows,
     earlier_sessions,
-    epoch_word,
     factor_of_nearest,
+    factor_of_reference,
     factor_of_run_before,
     how_to_match,
     metric_of,
+    row_of,
     run_names,
     timing_of,
 )
@@ -45,15 +51,18 @@ from tui.live import comparison_bars as bars
 from tui.live.account_line import AccountLine
 from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.epoch_headline import EpochHeadline
+from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
+from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS, EpochZoom
 from tui.live.limit_line import LimitLine
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
-from tui.live.time_charts import TimeChartsScreen, machine_view
+from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP
 from tui.machine.view import MachineView
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, BaseScreen, hidden
+from tui.screens.export import EXPORT, ExportControls
 from tui.screens.session_controls import SessionControls
 from tui.screens.stop import AgainScreen
 
@@ -74,6 +83,7 @@ _IN_CHARTS = {
     "follow",
     "fit_axis",
     "escape",
+    *EPOCH_ACTIONS,
 }
 _IN_LOG = {"close_log", "scroll_log", "page_log"}
 
@@ -82,7 +92,7 @@ _IN_LOG = {"close_log", "scroll_log", "page_log"}
 _POLLS_TO_KNOW = 2
 
 
-class LiveScreen(SessionControls, TimeChartsScreen):
+class LiveScreen(SessionControls, ExportControls, EpochZoom):
     """A session as it happens, or as it was.
 
     Args:
@@ -133,7 +143,11 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             tooltip="Move the cursor forward; all charts show their values there",
             group=_CURSOR,
         ),
-        Binding("c", "compare", "Compare", tooltip="Show the details of each comparison row"),
+        *EPOCH_KEYS,
+        Binding(
+            "c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"
+        ),
+        EXPORT,
         SESSIONS,
         THEME,
         hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
@@ -194,6 +208,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         source: SessionSource,
         repeatable: bool = False,
         read_label: Callable[[], Label] = Label,
+        references: MutableMapping[str, Reference] | None = None,
     ) -> None:
         """Take the session; nothing is read before the screen is mounted.
 
@@ -201,13 +216,14 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             source: the session.
             repeatable: whether the same can be launched once more.
             read_label: returns what it is called now, and its note.
+            references: what each workload is compared with, as it was chosen.
         """
         super().__init__(source)
         self._read_label = read_label
-        self._earlier: list[SessionEntry] = []
+        self._references = {} if references is None else references
+        self._all_earlier: list[SessionEntry] = []
         self._repeatable = repeatable
         self._second = -1
-        self._log_is_open = False
         self._again_when_stopped = False
         self._polls = 0
         self._was_running = source.running
@@ -216,6 +232,10 @@ class LiveScreen(SessionControls, TimeChartsScreen):
     @property
     def shown_session(self) -> SessionSource:
         return self._source
+
+    @property
+    def exported_logs(self) -> Sequence[Path]:
+        return (self._source.path,)
 
     def compose_parts(self) -> ComposeResult:
         yield TopLine()
@@ -228,6 +248,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             yield self._machine
             yield EpochTable()
             yield OutputPane()
+        yield EpochLine()
         yield AccountLine()
         yield ProgressLine()
 
@@ -308,8 +329,11 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         running, problem = self._source.running, self._source.problem
         self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)
         self.query_one(LimitLine).show(snapshot, running)
-        self.query_one(EpochTable).show(snapshot.epochs, running, epoch_word(snapshot.header))
-        self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
+        self.paint_epochs(snapshot)
+        start = self._source.session.training_start
+        self.query_one(OutputPane).show(
+            snapshot.output, snapshot.notices, running, start, not self._log_is_open
+        )
         self._paint_comparison(snapshot)
         self.paint_charts(snapshot)
 
@@ -318,6 +342,33 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         self.query_one("#panels").set_class(not self.has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
         self.query_one(AccountLine).show(snapshot, self.read_time_ns)
+
+    @property
+    def _reference(self) -> Reference | None:
+        """What this run is compared with, as it was chosen for its workload."""
+        return self._references.get(self._source.session.header.workload)
+
+    @property
+    def _earlier(self) -> list[SessionEntry]:
+        """The newest earlier sessions, and the one that was chosen."""
+        chosen = self._reference.session if self._reference is not None else None
+        first_of_newest = len(self._all_earlier) - EARLIER_SESSIONS
+        return [
+            entry
+            for number, entry in enumerate(self._all_earlier)
+            if number >= first_of_newest or entry.header.id == chosen
+        ]
+
+    def _against_reference(
+        self, rows: Sequence[ComparisonRow], names: Mapping[str, str], steady: bool
+    ) -> str:
+        """Say the factor to what was chosen, else to the run before."""
+        chosen = row_of(rows, self._reference)
+        if chosen is None:
+            return factor_of_run_before(rows, self._earlier, names, steady)
+        name = names.get(chosen.session or "", units.device(chosen.label))
+        every = comparison_rows(self._source.snapshot(), self._all_earlier)
+        return factor_of_reference(every, chosen, name, steady)
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
         rows = comparison_rows(snapshot, self._earlier)
@@ -335,10 +386,12 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         headline.show(
             snapshot,
             nearest,
-            factor_of_run_before(rows, self._earlier, names, steady),
+            self._against_reference(rows, names, steady),
             status=Status.RUNNING if self._source.running else self._source.status,
+            chosen=row_of(rows, self._reference) is not None,
         )
-        self.query_one(ComparisonBars).show(bar_rows(rows, names), is_logarithmic(rows), nearest)
+        bars_shown = bar_rows(rows, names, self._reference)
+        self.query_one(ComparisonBars).show(bars_shown, is_logarithmic(rows), nearest)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what there is to do now."""
@@ -348,6 +401,8 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             running = self._source.running
             over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
+        if action in EPOCH_ACTIONS and not self.can_choose_epoch():
+            return False
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
@@ -393,21 +448,31 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         from tui.live.comparison_screen import ComparisonScreen
 
         if self._look_at_comparison().rows:
-            self.app.push_screen(ComparisonScreen(self._look_at_comparison, chosen))
+            screen = ComparisonScreen(self._look_at_comparison, chosen, self._refer_to)
+            self.app.push_screen(screen)
         else:
             self.notify("there is nothing to compare with", severity="warning")
+
+    def _refer_to(self, row: ComparisonRow | None) -> None:
+        """Compare runs of this workload with a row from now on; None is the run before each."""
+        workload = self._source.session.header.workload
+        if row is None:
+            self._references.pop(workload, None)
+        else:
+            self._references[workload] = Reference.of(row)
 
     def _look_at_comparison(self) -> Comparison:
         """Return the comparison as it stands."""
         from tui.live.comparison_screen import Comparison
 
-        snapshot = self._source.snapshot()
-        results = [entry.result for entry in self._earlier] + [snapshot.result]
+        snapshot, earlier = self._source.snapshot(), self._all_earlier
+        results = [entry.result for entry in earlier] + [snapshot.result]
         return Comparison(
             title=_TITLES[metric_of(snapshot)],
-            rows=comparison_rows(snapshot, self._earlier),
-            names=run_names(snapshot, self._earlier),
+            rows=comparison_rows(snapshot, earlier),
+            names=run_names(snapshot, earlier),
             results={result.session: result for result in results if result is not None},
+            reference=self._reference,
         )
 
     def _look_at_machine(self) -> MachineView:
@@ -431,7 +496,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         panels, output = self.query_one("#panels"), self.query_one(OutputPane)
         panels.styles.layout = "vertical" if alone else None
         output.styles.height = "1fr" if alone else None
-        lines = (self.query_one(LimitLine), self.query_one(AccountLine))
+        lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
         for widget in (*panels.children, *lines):
             widget.styles.display = ("block" if widget is output else "none") if alone else None
 
@@ -449,7 +514,8 @@ class LiveScreen(SessionControls, TimeChartsScreen):
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
         """Compare with the sessions that were recorded before."""
-        self._earlier = earlier_sessions(entries, self._source.session.header)
+        header = self._source.session.header
+        self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
         self.call_after_refresh(self.paint)
 
     def on_screen_resume(self) -> None:

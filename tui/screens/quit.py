@@ -14,6 +14,9 @@ from textual.widgets import Button, Label, Static
 
 from tui.widgets.key_footer import KeyFooter
 
+# So wide the names of answers are at the least.
+_NAMES = 7
+
 Answer = tuple[str, str, Literal["default", "primary", "error"]]
 """What is answered, the button for it, and how that looks."""
 
@@ -39,8 +42,9 @@ class QuestionScreen(ModalScreen[str]):
             with Horizontal():
                 for answer, label, variant in self.ANSWERS:
                     yield Button(self.worded(label), id=answer, variant=variant)
+            names = max(_NAMES, *(len(name) + 1 for name, _ in self.CONSEQUENCES))
             lines = [
-                Content.assemble((f"{name:<7}", "bold"), self.worded(text))
+                Content.assemble((name.ljust(names), "bold"), self.worded(text))
                 for name, text in self.CONSEQUENCES
             ]
             yield Static(Content("\n").join(lines), id="consequences")

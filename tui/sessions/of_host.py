@@ -18,7 +18,7 @@ from dlmon.sweep.log import SweepEntry
 from tui.sessions.screen import SessionsScreen
 
 # What needs a log of this machine.
-_HERE_ONLY = {"mark", "clear_marks", "compare", "replay", "report", "rename", "delete"}
+_HERE_ONLY = {"mark", "clear_marks", "compare", "replay", "report", "export", "rename", "delete"}
 
 
 class HostSessionsScreen(SessionsScreen):

@@ -19,6 +19,7 @@ from dlmon.sweep.log import SweepEntry
 from tui.formatting import units
 from tui.formatting.sessions import Recorded, called
 from tui.screens.base import HELP, PALETTE, QUIT, hidden
+from tui.screens.export import EXPORT, ExportControls
 from tui.screens.filtered import FilteredScreen
 from tui.sessions.arrangement import sides_of
 from tui.sessions.delete import DeleteScreen
@@ -29,7 +30,7 @@ from tui.sessions.session_list import SessionList
 _LONGEST_QUESTION = 60
 
 
-class SessionsScreen(FilteredScreen):
+class SessionsScreen(ExportControls, FilteredScreen):
     """All sessions and sweeps of the log directory, newest first.
 
     Args:
@@ -54,7 +55,8 @@ class SessionsScreen(FilteredScreen):
         hidden("escape", "leave", "Back"),
         Binding("c", "compare", "Compare", tooltip="Compare the marked sessions"),
         Binding("v", "replay", "Replay", tooltip="Show it again as it ran"),
-        Binding("w", "report", "Report", tooltip="Write a report of it"),
+        EXPORT,
+        hidden("w", "report", "", "Write a report of it, as e h does"),
         Binding(
             "o,greater_than_sign",
             "sort(1)",
@@ -115,6 +117,11 @@ class SessionsScreen(FilteredScreen):
             "Replay",
             "v shows a session again as it ran. Where several recordings of machines (dlmon watch "
             "--record) are marked, it shows all at the same moment, a card for each machine.",
+        ),
+        (
+            "Export",
+            "e hands on what is marked, or highlighted: h as a report in one HTML file, m as "
+            "Markdown to the clipboard of the terminal, p this screen as a picture (SVG).",
         ),
         (
             "Name, note",
@@ -233,7 +240,7 @@ class SessionsScreen(FilteredScreen):
                 return sides_of(_sessions(self._list.marked)) is not None
             case "replay":
                 return bool(self._several) or isinstance(self._list.highlighted, SessionEntry)
-            case "report":
+            case "report" | "export":
                 return bool(_sessions(self._list.chosen))
             case "show" | "mark" | "rename" | "delete":
                 return self._list.highlighted is not None
@@ -276,9 +283,13 @@ class SessionsScreen(FilteredScreen):
         if isinstance(entry, SessionEntry):
             self.post_message(self.ReplayRequested(entry.path))
 
+    @property
+    def exported_logs(self) -> Sequence[Path]:
+        return [entry.path for entry in _sessions(self._list.chosen)]
+
     def action_report(self) -> None:
         """Ask for a report of what is marked, or highlighted."""
-        logs = [entry.path for entry in _sessions(self._list.chosen)]
+        logs = list(self.exported_logs)
         if logs:
             self.post_message(self.ReportRequested(logs))
 

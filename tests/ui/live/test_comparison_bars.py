@@ -1,5 +1,6 @@
 """The comparison bars: what they show, what stays in view, what is repainted."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -63,10 +64,10 @@ async def test_rows_are_marker_label_bar_value_and_notes():
     async with app.run_test(size=(60, 5)):
         app.bars.show(FOUR)
         assert rows(app.bars) == [
-            "  NVIDIA GTX 1080 Ti ━━                 4     2019          ",
-            "▶ this run           ━━━━               9.02                ",
-            "· yesterday          ━━━━               9.31                ",
-            "  Intel i7-9700K     ━━━━━━━━━━━━━━━━  36     2019  batch 32",
+            "  NVIDIA GTX 1080 Ti █▊                 4     2019          ",
+            "▶ this run           ████               9.02                ",
+            "· yesterday          ████▏              9.31                ",
+            "  Intel i7-9700K     ████████████████  36     2019  batch 32",
             " " * 60,
         ]
 
@@ -86,11 +87,11 @@ async def test_a_narrow_row_gives_up_detail_then_badge_then_bar_and_keeps_the_va
     app = BarsApp()
     async with app.run_test(size=(40, 6)) as pilot:
         app.bars.show(FOUR)
-        assert rows(app.bars)[3] == "  Intel i7-9700K     ━━━━━━━  36     (1)"
+        assert rows(app.bars)[3] == "  Intel i7-9700K     ███████  36     (1)"
         assert rows(app.bars)[4].rstrip() == "  (1) batch 32"
         await pilot.resize_terminal(28, 6)
         await pilot.pause()
-        assert rows(app.bars)[3] == "  Intel i7-9700K  ━━━  36   "
+        assert rows(app.bars)[3] == "  Intel i7-9700K  ███  36   "
         await pilot.resize_terminal(14, 4)
         await pilot.pause()
         assert rows(app.bars)[1] == "▶ thi…    9.02"
@@ -104,7 +105,7 @@ async def test_a_long_badge_stands_below_the_bars_and_leaves_them_their_length()
     async with app.run_test(size=(56, 10)):
         app.bars.show((*FOUR, BarRow("TPU", 1, "382", "2019", badge=LONG_BADGE)))
         drawn = rows(app.bars)
-        assert drawn[4].count("━") >= 12
+        assert drawn[4].count("█") >= 12
         assert drawn[3].rstrip().endswith("(1)")
         assert drawn[4].rstrip().endswith("(2)")
         assert " ".join(" ".join(drawn[5:]).split()) == f"(1) batch 32 (2) {LONG_BADGE}"
@@ -117,7 +118,7 @@ async def test_what_differs_takes_the_place_of_the_bar_of_a_row_that_is_not_alik
         app.bars.show((*FOUR[:2], replace(FOUR[3], badge=""), other))
         drawn = "  K80                batch 32, not 64; float16      904     2017"
         assert rows(app.bars)[3] == drawn
-        assert rows(app.bars)[2].count("━") == 29
+        assert rows(app.bars)[2].count("█") == 29
         style = {part.text.strip(): part.style for part in app.bars.render_line(3)}
         assert style["904"].color != next(iter(app.bars.render_line(2))).style.color
         await pilot.resize_terminal(44, 4)
@@ -166,9 +167,9 @@ async def test_labels_are_cut_by_cells_not_by_characters():
     async with app.run_test(size=(40, 2)):
         app.bars.show((BarRow("日本語の計算機の名前です", 0.5, "1"), BarRow("K80 🚀", 1, "2")))
         wide, emoji = rows(app.bars)
-        assert wide.startswith("  日本語の計算機の名前…  ━")
+        assert wide.startswith("  日本語の計算機の名前…  █")
         assert cell_len(wide) == cell_len(emoji) == 40
-        assert cell_len(wide.partition("━")[0]) == cell_len(emoji.partition("━")[0])
+        assert cell_len(wide.partition("█")[0]) == cell_len(emoji.partition("█")[0])
 
 
 @pytest.mark.parametrize(
@@ -457,7 +458,7 @@ async def test_any_size_is_drawn_in_full(size):
 
 def labels(app: BarsApp) -> list[str]:
     """Return each row up to its bar, without marker."""
-    return [row[2:].partition(" ━")[0].partition(" ╸")[0].strip() for row in rows(app.bars)]
+    return [re.split(" [█▏▎▍▌▋▊▉]", row[2:])[0].strip() for row in rows(app.bars)]
 
 
 def test_a_figure_of_one_s_own_has_a_mark_of_its_own():

@@ -22,7 +22,7 @@ from tui.live.account_line import AccountLine
 from tui.live.epoch_headline import EpochHeadline
 from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
-from tui.live.output_pane import OutputPane
+from tui.live.output_pane import OutputPane, ends_of
 from tui.live.progress_line import ProgressLine
 from tui.live.top_line import TopLine
 from tui.widgets.lines import wrapped
@@ -204,10 +204,25 @@ def test_plain_characters_are_enough_for_our_own_words(width):
 def test_the_headline_has_large_digits_where_there_is_room():
     assert shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4) == [
         "┏━┓ ╺┓ ┏━╸   s ± 0.01   first of 3 left out",
-        "┗━┫  ┃ ┣━┓   1.02× as slow as NVIDIA GTX 1060",
-        "╺━┛•╺┻╸┗━┛   1.11× as fast as the run before",
-        "compile 1.50 s",
+        "┗━┫  ┃ ┣━┓   compile 1.50 s",
+        "╺━┛•╺┻╸┗━┛   1.02× as slow as NVIDIA GTX 1060",
+        "1.11× as fast as the run before",
     ]
+
+
+def test_in_the_headline_each_sentence_has_a_place_of_its_own():
+    both = shown(EpochHeadline(), COMPLETED, NEAREST, BEFORE, width=56, height=4)
+    alone = shown(EpochHeadline(), COMPLETED, NEAREST, "", width=56, height=4)
+    assert alone[:3] == both[:3]
+    other = shown(EpochHeadline(), COMPLETED, "", BEFORE, width=56, height=4)
+    assert (other[:2], other[3]) == (both[:2], both[3])
+
+
+def test_what_was_chosen_to_compare_with_is_said_first_where_there_is_room_for_one():
+    chosen = EpochHeadline()
+    chosen.show(COMPLETED, NEAREST, BEFORE, chosen=True)
+    assert texts(chosen, 40, 2)[1] == BEFORE
+    assert texts(chosen, 70, 2)[1] == f"{BEFORE}   {NEAREST}"
 
 
 def test_the_headline_is_two_rows_of_text_where_it_is_low():
@@ -599,29 +614,31 @@ def test_while_it_is_being_stopped_only_that_is_shown():
 
 def test_epochs_stand_in_aligned_columns_newest_at_the_bottom():
     assert shown(EpochTable(), COMPLETED.epochs, width=56, height=8) == [
-        "#   train     val     acc    loss  val_acc  val_loss",
-        "1  10.3 s  0.36 s  0.4000  1.8000   0.3500    1.8000",
-        "2  9.09 s  0.06 s  0.7000  0.9000   0.6750    0.9000",
-        "3  9.09 s  0.06 s  0.8000  0.6000   0.7833    0.6000",
+        "  #    time               acc    loss  val_acc  val_loss",
+        "  1  10.7 s  ████████  0.4000  1.8000   0.3500    1.8000",
+        "  2  9.16 s  ██████▉   0.7000  0.9000   0.6750    0.9000",
+        "  3  9.16 s  ██████▉   0.8000  0.6000   0.7833    0.6000",
     ]
-    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("3 ")
+    assert shown(EpochTable(), COMPLETED.epochs, width=56, height=2)[1].startswith("  3 ")
 
 
-def test_a_wide_table_shows_the_throughput_of_each_epoch_as_well():
+def test_a_wide_table_shows_validation_and_throughput_of_each_epoch_as_well():
     rows = shown(EpochTable(), COMPLETED.epochs, width=80, height=8)
+    assert rows[0].split()[:3] == ["#", "time", "val"]
     assert rows[0].endswith("samples/s")
     assert rows[-1].endswith("5,500")
 
 
-def test_a_narrow_table_keeps_the_losses():
-    assert shown(EpochTable(), COMPLETED.epochs, width=40, height=1)[0].split() == [
-        "#", "train", "val", "loss", "val_loss",
+def test_a_narrow_table_keeps_the_losses_then_the_bars():
+    assert shown(EpochTable(), COMPLETED.epochs, width=30, height=1)[0].split() == [
+        "#", "time", "loss", "val_loss",
     ]  # fmt: skip
+    assert "█" in shown(EpochTable(), COMPLETED.epochs, width=40, height=4)[1]
 
 
 def test_without_validation_there_is_no_column_for_it():
     heading = shown(EpochTable(), WHOLE_RUN.epochs, width=60, height=2)[0]
-    assert heading.split() == ["#", "train", "acc", "loss", "samples/s"]
+    assert heading.split() == ["#", "time", "acc", "loss", "samples/s"]
 
 
 def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
@@ -629,8 +646,44 @@ def test_an_epoch_that_was_cut_short_leaves_the_columns_of_the_others():
     metrics = {name: value for name, value in last.metrics.items() if "val" not in name}
     cut = replace(last, whole=False, validation=None, metrics=metrics)
     rows = shown(EpochTable(), (*whole, cut), width=56, height=8)
-    assert rows[0] == " #   train     val     acc    loss  val_acc  val_loss"
-    assert rows[-1].split() == ["*3", "9.09", "s", "–", "0.8000", "0.6000", "–", "–"]
+    assert rows[0] == "   #    time              acc    loss  val_acc  val_loss"
+    assert rows[-1].split() == ["*3", "9.16", "s", "██████", "0.8000", "0.6000", "–", "–"]
+
+
+def test_a_slow_epoch_has_a_mark_and_a_colour_and_the_note_says_what_to_press():
+    table, slow = EpochTable(), {COMPLETED.epochs[1].begin}
+    rows = shown(table, COMPLETED.epochs, True, "epoch", slow, width=56, height=8)
+    assert [row.split()[0] for row in rows[1:]] == ["1", "▲2", "3"]
+    styles = [{style for _, style in row} for row in table.draw(56, 8)[1:]]
+    assert styles[1].isdisjoint(styles[0] | styles[2])
+    assert table._titled == ("Epochs", "▲ 1 slow: Enter says why")
+
+
+def test_in_plain_characters_the_slow_epoch_and_the_chosen_one_are_marked_too():
+    slow = {COMPLETED.epochs[1].begin}
+    with drawn_in_ascii():
+        table = EpochTable()
+        table.show(COMPLETED.epochs, True, "epoch", slow)
+        table.choose(COMPLETED.epochs[2])
+        rows = texts(table, 56, 8)
+    assert all(row.isascii() for row in rows)
+    assert rows[2].split()[0] == "!2"
+    assert rows[3].split()[:2] == [">", "3"]
+
+
+def test_the_first_choice_is_the_newest_slow_epoch_else_the_newest():
+    table, (first, second, third) = EpochTable(), COMPLETED.epochs
+    table.show(COMPLETED.epochs, True, "epoch", {first.begin, second.begin})
+    table.move(1)
+    assert table.chosen == second
+    table.move(-1)
+    assert table.chosen == first
+    table.move(-1)
+    assert table.chosen == first
+    table.choose(None)
+    table.show(COMPLETED.epochs)
+    table.move(-1)
+    assert table.chosen == third
 
 
 def test_names_of_metrics_are_cut_by_cells_and_keep_the_columns_aligned():
@@ -657,14 +710,54 @@ def test_a_notice_is_marked_without_colour():
     assert plain == ["hello", "! hot"]
 
 
-def test_a_long_line_is_cut_in_a_low_pane_and_broken_in_a_high_one():
+def test_of_a_long_line_the_ends_are_kept_in_a_low_pane_and_it_is_broken_in_a_high_one():
     lines = output("first", "abcdefghij" * 3)
-    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abcdefghija…"]
+    assert shown(OutputPane(), lines, (), width=12, height=5) == ["first", "abc…cdefghij"]
     assert shown(OutputPane(), lines, (), width=12, height=20) == [
         "first", "abcdefghijab", "cdefghijabcd", "efghij",
     ]  # fmt: skip
     notice = (Notice(9, "abcdefghij" * 2),)
     assert shown(OutputPane(), (), notice, width=12, height=20) == ["▲ abcdefghij", "  abcdefghij"]
+
+
+def test_the_loss_at_the_end_of_a_progress_bar_is_seen():
+    line = f"Epoch 1 500/500 {'━' * 60} 11s 20ms/step - accuracy: 0.4000 - loss: 1.8000"
+    (row,) = shown(OutputPane(), output(line), (), width=56, height=5)
+    assert row.startswith("Epoch 1 500/500")
+    assert row.endswith("accuracy: 0.4000 - loss: 1.8000")
+
+
+@given(st.text(max_size=200), st.integers(1, 60))
+def test_the_ends_of_any_line_fit(text, width):
+    assert cell_len(ends_of(text, width)) <= width
+
+
+START = tuple(
+    Output(t, "stderr", f"I0000 00:00:1763650560.1 12 gpu_device.cc:{t}] Created device")
+    for t in range(6)
+)
+
+
+def test_what_libraries_print_at_the_start_is_one_line_and_whole_in_the_log():
+    lines = (*START[:2], Output(2, "stdout", "loading data"), *START[3:])
+    pane = OutputPane()
+    rows = shown(pane, lines, (), True, None, width=60, height=8)
+    assert rows == ["5 start-up messages (in the log: l)", "loading data"]
+    pane.show(lines, (), True, None, False)
+    assert len(texts(pane, 60, 8)) == 6
+
+
+def test_after_the_start_nothing_is_folded_and_a_single_message_is_shown_itself():
+    rows = shown(OutputPane(), START, (), True, 2, width=60, height=8)
+    assert rows[0] == "3 start-up messages (in the log: l)"
+    assert len(rows) == 4
+    assert "gpu_device.cc:0" in shown(OutputPane(), START[:1], (), width=60, height=8)[0]
+
+
+def test_an_error_among_them_is_shown():
+    error = Output(3, "stderr", "E0000 00:00:1763650560.1 12 a.cc:1] failed call to cuInit")
+    rows = shown(OutputPane(), (*START[:3], error), (), width=80, height=8)
+    assert rows[1].endswith("failed call to cuInit")
 
 
 class ScrolledApp(PanelApp):
@@ -715,7 +808,7 @@ async def test_epochs_scroll_under_their_heading():
         await pilot.pause()
         app.panel.scroll_lines(-100)
         assert [row.split()[0] for row in seen(app.panel)] == ["#", "1", "2", "3", "4"]
-        assert app.note == "26 newer below"
+        assert app.note == "↑↓ choose  26 newer below"
 
 
 async def test_the_wheel_scrolls():

@@ -605,7 +605,7 @@ async def test_two_marked_sessions_are_compared_the_older_one_is_the_base(three_
 async def test_a_session_is_replayed_and_reported(three_shown, log_dir):
     async with three_shown.app.run_test(size=(80, 24)) as pilot:
         await three_shown.begin(pilot)
-        assert "v Replay  w Report" in three_shown.text
+        assert "v Replay  e Export" in three_shown.text
         await three_shown.press("v", "w")
         log = log_dir / "newest" / "session.jsonl"
         assert three_shown.asked_for("ReplayRequested") == [{"log": log}]

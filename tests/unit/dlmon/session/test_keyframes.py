@@ -438,3 +438,13 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
             assert (found.phase, found.account) == (expected.phase, expected.account)
     source.close()
     assert took_pieces > 100
+
+
+@pytest.mark.parametrize("second", [45, 60, 77.7, 90, 108, 113])
+def test_what_is_known_of_each_epoch_comes_with_an_entry(second):
+    t = BEGIN_NS + int(second * SECOND)
+    keyframes, _, _ = indexed(LONG)
+    begun, all_of_it = by_index(keyframes, LONG, t), whole(LONG, t)
+    assert begun.epoch_uses.ended == all_of_it.epoch_uses.ended
+    assert begun.epoch_uses.state == all_of_it.epoch_uses.state
+    assert all(use.readings >= 8 for use in begun.epoch_uses.ended.values())

@@ -1,0 +1,218 @@
+"""Which epochs were slow, and what differed in one from the usual ones. Pure.
+
+An epoch is slow by a rule that a few others can't hide: it lies further above the median than
+several times the usual spread, which is that of most epochs, and by a share that a person cares
+for. What differed is judged by the same rule, quantity by quantity; what wasn't measured differs
+in nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from dlmon.records import Epoch
+from dlmon.records.record import record
+from dlmon.session.epoch_use import (
+    OPENING_S,
+    STALLED_S,
+    STALLS,
+    WAITED_S,
+    EpochUse,
+)
+
+MIN_EPOCHS = 4
+"""With fewer whole epochs there is no telling which of them are the usual ones."""
+SPREADS = 4.0
+LEAST_SHARE = 0.05
+# The median distance from the median, as a standard deviation.
+_AS_DEVIATION = 1.4826
+# A part of the time counts from so much of what an epoch took longer, and of an epoch.
+_SHARE_OF_EXCESS, _SHARE_OF_EPOCH = 0.2, 0.02
+MIN_READINGS = 2
+MOST_CAUSES = 3
+
+COMPILING_S, VALIDATION_S, ENDING_S, STEPS_S = "compiling_s", "validation_s", "ending_s", "steps_s"
+
+# From which difference on a quantity of the machine is named; of the clock that is a share.
+_LEAST = {
+    "heat_pct": 10.0,
+    "power_brake_pct": 10.0,
+    "slowdown_pct": 10.0,
+    "power_cap_pct": 25.0,
+    "stopped_pct": 5.0,
+    "others_gpu_gib": 0.5,
+    "other_cores": 0.5,
+    "steal_pct": 5.0,
+    "swap_mib_s": 1.0,
+    "memory_wait_pct": 10.0,
+    "io_wait_pct": 10.0,
+    "cpu_wait_pct": 10.0,
+}
+_LESS = {"sm_mhz": 0.03, "gpu_pct": 0.1}
+
+
+class Usual(NamedTuple):
+    """What a quantity is as a rule, and how far it is off that as a rule."""
+
+    value: float
+    spread: float
+
+    def is_exceeded(self, value: float, least: float) -> bool:
+        """Whether a value is clearly greater: by more than the spread, and at least `least`."""
+        return value - self.value > max(SPREADS * self.spread, least)
+
+
+@record(frozen=True)
+class Differing:
+    """One thing that differed: its value, what it is as a rule, and how many made it up."""
+
+    name: str
+    value: float
+    usual: float
+    count: int = 0
+
+
+@record(frozen=True)
+class EpochComparison:
+    """An epoch beside the others.
+
+    Attributes:
+        seconds: how long it took.
+        usual_s: the median of the others; None where there are too few.
+        is_slow: whether it is clearly slower.
+        parts: where it spent longer than usual, the longest first.
+        causes: what of the machine differed meanwhile.
+        is_read: whether the machine was read often enough to say that nothing of it differed.
+    """
+
+    epoch: Epoch
+    seconds: float
+    usual_s: float | None
+    is_slow: bool
+    parts: tuple[Differing, ...] = ()
+    causes: tuple[Differing, ...] = ()
+    is_read: bool = False
+
+
+def seconds_of(epoch: Epoch) -> float:
+    """Return how long an epoch took, its validation included."""
+    return max(0, epoch.end - epoch.begin) / 1e9
+
+
+def slow_epochs(epochs: Sequence[Epoch], compile_s: float | None) -> frozenset[int]:
+    """Return when those epochs began that are clearly slower than the others.
+
+    What compiled is taken out of the first: it always takes longer for that.
+    """
+    took = _comparable_s(epochs, compile_s)
+    usual = _usual(list(took.values()), MIN_EPOCHS)
+    if usual is None or usual.value <= 0:
+        return frozenset()
+    least_s = LEAST_SHARE * usual.value
+    return frozenset(b for b, seconds in took.items() if usual.is_exceeded(seconds, least_s))
+
+
+def compare_epoch(
+    epoch: Epoch,
+    epochs: Sequence[Epoch],
+    use_of: Callable[[Epoch], EpochUse],
+    compile_s: float | None,
+) -> EpochComparison:
+    """Return what differed in an epoch from the others.
+
+    Args:
+        epoch: one of `epochs`.
+        epochs: all that have ended.
+        use_of: what is known of each.
+        compile_s: what compiled in the first, beyond a usual batch.
+    """
+    seconds = seconds_of(epoch)
+    others = [one for one in epochs if one.whole and one.begin != epoch.begin]
+    if len(others) + 1 < MIN_EPOCHS or not epoch.whole:
+        return EpochComparison(epoch, seconds, None, False)
+    compiled_s = _compiled_s(epoch, epochs, compile_s)
+    took = _comparable_s(epochs, compile_s)
+    usual_s = median(took[one.begin] for one in others)
+    excess_s = max(0.0, seconds - usual_s)
+    use = use_of(epoch)
+    uses = {one.begin: use_of(one) for one in others}
+    least_s = max(_SHARE_OF_EXCESS * excess_s, _SHARE_OF_EPOCH * usual_s)
+    parts = [] if compiled_s < least_s else [Differing(COMPILING_S, compiled_s, 0.0)]
+    own = _parts_s(epoch, use, compiled_s)
+    theirs = [_parts_s(one, uses[one.begin], _compiled_s(one, epochs, compile_s)) for one in others]
+    for name, part_s in own.items():
+        usual = _usual([part[name] for part in theirs if name in part])
+        if usual is not None and usual.is_exceeded(part_s, least_s):
+            count = round(use.values.get(STALLS, 0)) if name == STALLED_S else 0
+            parts.append(Differing(name, part_s, usual.value, count))
+    parts.sort(key=lambda part: part.usual - part.value)
+    return EpochComparison(
+        epoch,
+        seconds,
+        usual_s,
+        epoch.begin in slow_epochs(epochs, compile_s),
+        tuple(parts),
+        tuple(_causes(use, list(uses.values()))[:MOST_CAUSES]),
+        use.readings >= MIN_READINGS,
+    )
+
+
+def _parts_s(epoch: Epoch, use: EpochUse, compiled_s: float) -> dict[str, float]:
+    """Return what the time of an epoch went into; what is left of its training is its steps."""
+    names = (STALLED_S, OPENING_S, WAITED_S)
+    known = {name: use.values[name] for name in names if name in use.values}
+    train_s = (epoch.train_end - epoch.begin) / 1e9
+    trained_until = epoch.train_end
+    parts = dict(known)
+    if epoch.validation is not None:
+        parts[VALIDATION_S] = (epoch.validation.end - epoch.validation.begin) / 1e9
+        trained_until = epoch.validation.end
+    parts[ENDING_S] = (epoch.end - trained_until) / 1e9
+    # A wait for data may be part of a stall: what is in both is in none of the steps.
+    parts[STEPS_S] = train_s - compiled_s - sum(known.values())
+    return {name: max(0.0, part_s) for name, part_s in parts.items()}
+
+
+def _causes(use: EpochUse, others: Sequence[EpochUse]) -> list[Differing]:
+    """Return what of the machine was worse than usual."""
+    if use.readings < MIN_READINGS:
+        return []
+    found = []
+    for name, least in {**_LEAST, **_LESS}.items():
+        value = use.values.get(name)
+        known = [one.values[name] for one in others if name in one.values]
+        usual = _usual(known)
+        if value is None or usual is None:
+            continue
+        if name in _LEAST:
+            differs = usual.is_exceeded(value, least)
+        else:
+            less = Usual(-usual.value, usual.spread)
+            differs = less.is_exceeded(-value, least * usual.value)
+        if differs:
+            found.append(Differing(name, value, usual.value))
+    return found
+
+
+def _comparable_s(epochs: Sequence[Epoch], compile_s: float | None) -> Mapping[int, float]:
+    """Return the seconds of each whole epoch without what compiled, by when it began."""
+    return {
+        epoch.begin: seconds_of(epoch) - _compiled_s(epoch, epochs, compile_s)
+        for epoch in epochs
+        if epoch.whole and epoch.end > epoch.begin
+    }
+
+
+def _compiled_s(epoch: Epoch, epochs: Sequence[Epoch], compile_s: float | None) -> float:
+    is_first = bool(epochs) and epoch.begin == epochs[0].begin and epoch.epoch == 0
+    return min(compile_s or 0.0, seconds_of(epoch)) if is_first else 0.0
+
+
+def _usual(values: Sequence[float], least: int = MIN_EPOCHS - 1) -> Usual | None:
+    """Return the median and the usual distance from it; None of too few."""
+    if len(values) < least:
+        return None
+    middle = median(values)
+    return Usual(middle, _AS_DEVIATION * median(abs(value - middle) for value in values))

@@ -1,0 +1,225 @@
+"""What the machine and the batches of each epoch did: means by which epochs are compared. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dlmon.records import Batches, BatchSummary, Epoch, Machine
+from dlmon.session.gaps import WITHIN
+from dlmon.session.gpu_limits import SHARED_GPU_MIB
+from dlmon.statistics.steady_state import SteadyState
+
+MAX_EPOCHS = 2000
+"""Of so many, the newest, it is kept."""
+# A record of batches may come so many readings after what it reports.
+_PENDING = 16
+
+# What NVML names as holding the clocks down, by the quantity that counts it.
+THROTTLES = {
+    "thermal slowdown": "heat_pct",
+    "hardware thermal slowdown": "heat_pct",
+    "power brake": "power_brake_pct",
+    "hardware slowdown": "slowdown_pct",
+    "power cap": "power_cap_pct",
+}
+STALLS, STALLED_S, OPENING_S, WAITED_S = "stalls", "stalled_s", "opening_s", "waited_s"
+
+
+class EpochUse(NamedTuple):
+    """What is known of one epoch beside its times.
+
+    Attributes:
+        readings: of the machine, within it.
+        values: sums of its batches (stalls, seconds that stalled or waited for data), and means of
+            its readings; what was not measured is left out.
+    """
+
+    readings: int
+    values: Mapping[str, float]
+
+
+NOTHING = EpochUse(0, {})
+
+
+class Reading(NamedTuple):
+    """What one reading of the machine says of the time from `start` to `end`."""
+
+    start: int
+    end: int
+    values: dict[str, float]
+
+
+class OpenEpoch(NamedTuple):
+    """What is known of the epoch that goes on.
+
+    Attributes:
+        sums: of each quantity.
+        counts: how many readings of it there were.
+        readings: how many there were at all.
+        batches: what its batches come to so far.
+        stall_limit_us: what its batches stall from, where that is known.
+        pending: the newest readings, which may be of the next epoch.
+    """
+
+    sums: dict[str, float]
+    counts: dict[str, int]
+    readings: int
+    batches: dict[str, float]
+    stall_limit_us: float | None
+    pending: list[Reading]
+
+
+class EpochUses:
+    """Folds readings and batches, and puts them to the epoch that they lie in."""
+
+    def __init__(self, interval_s: float = 1.0) -> None:
+        self._interval_ns = int(interval_s * 1e9)
+        self.ended: dict[int, EpochUse] = {}
+        """By when each epoch began, oldest first."""
+        self._pending: deque[Reading] = deque()
+        self._last_ns: int | None = None
+        self._stall_limit_us: float | None = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._counts: Counter[str] = Counter()
+        self._readings = 0
+        self._batches: dict[str, float] = {}
+
+    @property
+    def state(self) -> OpenEpoch:
+        """What is known of the epoch that goes on."""
+        sums, counts, batches = dict(self._sums), dict(self._counts), dict(self._batches)
+        limit_us, pending = self._stall_limit_us, list(self._pending)
+        return OpenEpoch(sums, counts, self._readings, batches, limit_us, pending)
+
+    @state.setter
+    def state(self, state: OpenEpoch) -> None:
+        sums, counts, self._readings, batches, self._stall_limit_us, pending = state
+        self._sums, self._counts = defaultdict(float, sums), Counter(counts)
+        self._batches, self._pending = dict(batches), deque(pending)
+        self._last_ns = self._pending[-1].end if self._pending else None
+
+    def fold_reading(self, sample: Machine, gpu_index: int | None) -> None:
+        """Take a whole reading; `gpu_index` is the GPU that is trained on."""
+        start = sample.t - self._interval_ns
+        # Up to two missed ticks are lateness; of a longer time this reading says nothing.
+        if self._last_ns is not None and 0 < sample.t - self._last_ns <= 3 * self._interval_ns:
+            start = self._last_ns
+        self._last_ns = sample.t
+        self._pending.append(Reading(start, sample.t, values_of(sample, gpu_index)))
+        if len(self._pending) > _PENDING:
+            self._count(self._pending.popleft())
+
+    def fold_batches(
+        self, record: Batches | BatchSummary, steady: SteadyState, compiled: int = 0
+    ) -> None:
+        """Take batches, which `steady` has folded; so many of them were the first of their size."""
+        if record.first == 0:
+            self._begin_anew()
+        if record.first == 0 or self._stall_limit_us is None:
+            # Once an epoch: what is usual takes long to find, and changes little.
+            self._stall_limit_us = steady.stall_limit_us()
+        if isinstance(record, Batches):
+            if record.first == 0:
+                self._forget_before(record.t - (record.dt_us[0] + (record.opening_us or 0)) * 1000)
+            if record.opening_us is not None:
+                self._add(OPENING_S, record.opening_us / 1e6)
+            self._add_stalls(record.dt_us, compiled)
+        elif record.stalls == 1:
+            self._add_stalls(record.step_us[-1:], 0)
+        if record.wait_us is not None:
+            self._add(WAITED_S, record.wait_us / 1e6)
+
+    def _add_stalls(self, dt_us: Sequence[int], compiled: int) -> None:
+        limit_us = self._stall_limit_us
+        if limit_us is None:
+            return
+        stalls: list[int] = []
+        if max(dt_us) > limit_us:
+            stalls = sorted(us for us in dt_us if us > limit_us)
+            # What compiles takes the longest.
+            stalls = stalls[: max(0, len(stalls) - compiled)]
+        self._add(STALLS, len(stalls))
+        self._add(STALLED_S, sum(stalls) / 1e6)
+
+    def _add(self, name: str, value: float) -> None:
+        self._batches[name] = self._batches.get(name, 0.0) + value
+
+    def _forget_before(self, begin: int) -> None:
+        """Forget the readings of what came before an epoch."""
+        while self._pending and self._pending[0].start < begin:
+            reading = self._pending[0]
+            if _is_within(reading, begin, reading.end):
+                break
+            self._pending.popleft()
+
+    def fold_epoch(self, epoch: Epoch) -> None:
+        """Take an epoch that has ended; one that is told again has what it had."""
+        if epoch.begin in self.ended:
+            return
+        while self._pending and self._pending[0].start < epoch.end:
+            reading = self._pending[0]
+            if not _is_within(reading, epoch.begin, epoch.end) and reading.end > epoch.end:
+                break
+            self._pending.popleft()
+            if _is_within(reading, epoch.begin, epoch.end):
+                self._count(reading)
+        means = {name: total / self._counts[name] for name, total in self._sums.items()}
+        self.ended[epoch.begin] = EpochUse(self._readings, means | self._batches)
+        while len(self.ended) > MAX_EPOCHS:
+            del self.ended[next(iter(self.ended))]
+        self._begin_anew()
+
+    def of(self, epoch: Epoch) -> EpochUse:
+        """Return what is known of an epoch that has ended."""
+        return self.ended.get(epoch.begin, NOTHING)
+
+    def _count(self, reading: Reading) -> None:
+        self._readings += 1
+        for name, value in reading.values.items():
+            self._sums[name] += value
+            self._counts[name] += 1
+
+
+def _is_within(reading: Reading, begin: int, end: int) -> bool:
+    inside_ns = min(reading.end, end) - max(reading.start, begin)
+    return inside_ns >= WITHIN * (reading.end - reading.start)
+
+
+def values_of(sample: Machine, gpu_index: int | None) -> dict[str, float]:
+    """Return what a reading says that may slow an epoch; what it doesn't know is left out."""
+    cpu, pressure = sample.cpu, sample.pressure
+    found: dict[str, float | None] = {}
+    if cpu is not None:
+        found |= {"stopped_pct": cpu.throttled_pct, "steal_pct": cpu.steal_pct}
+        run_pct = sample.process.cpu_pct if sample.process is not None else None
+        if cpu.pct is not None and cpu.cores and run_pct is not None:
+            busy_pct = (cpu.pct - (cpu.steal_pct or 0.0)) * len(cpu.cores)
+            found["other_cores"] = max(0.0, busy_pct - run_pct) / 100
+    if pressure is not None:
+        found |= {
+            "cpu_wait_pct": pressure.cpu_pct,
+            "memory_wait_pct": pressure.memory_pct,
+            "io_wait_pct": pressure.io_pct,
+        }
+    if sample.memory is not None:
+        found["swap_mib_s"] = sample.memory.swap_mib_s
+    for gpu in sample.gpus or ():
+        if gpu.index == gpu_index:
+            found |= {"gpu_pct": gpu.utilization_pct, "sm_mhz": gpu.sm_mhz}
+            if gpu.throttle is not None:
+                slowed = {THROTTLES[reason] for reason in gpu.throttle if reason in THROTTLES}
+                found |= {name: 100.0 * (name in slowed) for name in THROTTLES.values()}
+    if sample.processes is not None and gpu_index is not None:
+        on_gpu = [
+            row.gpu_memory_mib or 0.0
+            for row in sample.processes
+            if row.of_run is False and gpu_index in row.gpus
+        ]
+        held_mib = sum(mib for mib in on_gpu if mib >= SHARED_GPU_MIB)
+        found["others_gpu_gib"] = held_mib / 1024
+    return {name: float(value) for name, value in found.items() if value is not None}

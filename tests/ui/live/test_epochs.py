@@ -1,0 +1,111 @@
+"""The epochs of the live screen: a slow one is two keys away, alone on all charts and explained."""
+
+import pytest
+from fakes.recorded import recorded_session
+from fakes.slow_epoch import with_slow_epoch
+
+from dlmon.records import Epoch
+from tui.live.epoch_line import EpochLine
+from tui.live.epoch_table import EpochTable
+from tui.live.limit_line import LimitLine
+
+SLOW = with_slow_epoch(recorded_session("training", epochs=12, ended=10), 7)
+(SLOW_EPOCH,) = (record for record in SLOW if isinstance(record, Epoch) and record.epoch == 7)
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("keys", [["enter"], ["up", "enter"], ["down", "enter"]])
+async def test_at_most_two_keys_lead_to_the_slow_epoch_alone_and_to_what_differed(
+    show_session, size, keys
+):
+    async with show_session(SLOW, size=size) as shown:
+        assert "Enter says why" in shown.titles(EpochTable)[1]
+        await shown.press(*keys)
+        await shown.settle()
+        said = " ".join(shown.rows(EpochLine))
+        assert "Epoch 8  took 12.2 s, 3.00 s more than the usual 9.16 s: 1 stall took" in said
+        assert "slowed by heat" in said
+        axis = shown.screen.window.axis(shown.screen.run, shown.screen.plot_columns)
+        assert axis.start_ns == SLOW_EPOCH.begin
+        assert 0 <= axis.end_ns - SLOW_EPOCH.end < 2 * axis.column_ns * shown.screen.plot_columns
+        assert "epoch 8 alone, Esc goes back" in shown.text
+
+
+async def test_escape_goes_back_to_what_the_charts_showed(show_session):
+    async with show_session(SLOW) as shown:
+        before = shown.text
+        await shown.press("enter")
+        await shown.settle()
+        assert shown.text != before
+        assert not shown.screen.query_one(LimitLine).display
+        await shown.press("escape")
+        await shown.settle()
+        assert shown.text == before
+
+
+async def test_another_epoch_is_shown_alone_as_one_goes_through_them(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter", "up")
+        await shown.settle()
+        assert "Epoch 7  took 9.16 s, as usual. Nothing that was measured differed." in shown.text
+        assert shown.rows(EpochTable)[2].split()[:2] == ["▸", "7"]
+
+
+async def test_a_click_on_an_epoch_shows_it_alone(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.pilot.click(EpochTable, offset=(6, 2))
+        await shown.settle()
+        assert "Epoch 6  took" in shown.text
+
+
+async def test_the_cursor_reads_within_the_epoch_and_escape_takes_it_away_first(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter", "left", "left")
+        await shown.settle()
+        cursor_ns = shown.screen.window.cursor_ns
+        assert SLOW_EPOCH.begin <= cursor_ns < SLOW_EPOCH.end
+        await shown.press("escape")
+        assert shown.screen.window.cursor_ns is None
+        assert shown.screen.window.span_ns is not None
+
+
+async def test_zooming_out_of_an_epoch_leaves_it(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter", "minus")
+        await shown.settle()
+        assert shown.screen.window.span_ns is None
+        assert not shown.screen.query_one(EpochLine).display
+        assert shown.screen.query_one(LimitLine).display
+
+
+async def test_the_log_over_an_epoch_hides_it_and_gives_it_back(show_session):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter")
+        await shown.settle()
+        before = shown.text
+        await shown.press("l")
+        await shown.settle()
+        assert "Epoch 8  took" not in shown.text
+        await shown.press("l")
+        await shown.settle()
+        assert shown.text == before
+
+
+async def test_before_the_first_epoch_there_is_nothing_to_choose(show_session):
+    async with show_session(recorded_session("training", ended=0)) as shown:
+        assert "Epoch" not in shown.footer.replace("Epochs", "")
+        await shown.press("up", "enter")
+        assert shown.screen.window.span_ns is None
+
+
+async def test_an_epoch_that_ends_while_another_is_alone_changes_nothing_of_the_charts(
+    show_session, clock
+):
+    async with show_session(SLOW) as shown:
+        await shown.press("enter")
+        await shown.settle()
+        charts = shown.text.splitlines()[:14]
+        clock.advance(1)
+        await shown.tick()
+        assert shown.text.splitlines()[1:14] == charts[1:14]

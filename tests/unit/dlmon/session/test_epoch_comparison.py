@@ -1,0 +1,164 @@
+"""Which epochs are slow, and what differed in one: what was measured, and beyond chance."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import folded, recorded_session
+from fakes.slow_epoch import with_slow_epoch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.records import Epoch, Validation
+from dlmon.session.epoch_comparison import (
+    LEAST_SHARE,
+    MIN_EPOCHS,
+    compare_epoch,
+    seconds_of,
+    slow_epochs,
+)
+from dlmon.session.epoch_use import NOTHING, EpochUse
+
+S = 10**9
+LONG = recorded_session("training", epochs=12, ended=10)
+
+
+def epochs_of(*seconds, whole=True):
+    """Return epochs that took so long, one after the other."""
+    found, at = [], 0
+    for number, took in enumerate(seconds):
+        end = at + int(took * S)
+        found.append(Epoch(number, at, end, end, whole, 1_000, {}))
+        at = end
+    return tuple(found)
+
+
+def numbers(epochs, slow):
+    return [epoch.epoch for epoch in epochs if epoch.begin in slow]
+
+
+def compared(number, epochs, compile_s=None, **values):
+    """Return the comparison of an epoch of which the machine said more than of the others."""
+    usual = {"sm_mhz": 1_800.0, "other_cores": 0.2, "heat_pct": 0.0, "io_wait_pct": 1.0}
+    uses = {one.begin: EpochUse(9, usual) for one in epochs}
+    uses[epochs[number].begin] = EpochUse(9, usual | values)
+    return compare_epoch(epochs[number], epochs, lambda one: uses[one.begin], compile_s)
+
+
+def test_an_epoch_that_took_longer_than_all_others_is_slow():
+    epochs = epochs_of(9.1, 9.0, 9.2, 12.0, 9.1)
+    assert numbers(epochs, slow_epochs(epochs, None)) == [3]
+
+
+def test_too_few_epochs_leave_none_slow():
+    epochs = epochs_of(9.0, 9.0, 30.0)
+    assert len(epochs) < MIN_EPOCHS
+    assert slow_epochs(epochs, None) == frozenset()
+
+
+def test_what_compiled_doesnt_make_the_first_epoch_slow():
+    epochs = epochs_of(11.0, 9.0, 9.0, 9.0, 9.0)
+    assert numbers(epochs, slow_epochs(epochs, None)) == [0]
+    assert slow_epochs(epochs, 2.0) == frozenset()
+    assert numbers(epochs_of(14.0, 9.0, 9.0, 9.0), slow_epochs(epochs_of(14.0, 9.0, 9.0, 9.0), 2.0))
+
+
+def test_an_epoch_that_was_cut_short_is_never_slow_nor_one_of_the_usual():
+    *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
+    epochs = (*whole, replace(last, whole=False))
+    assert slow_epochs(epochs, None) == frozenset()
+
+
+def test_epochs_that_vary_by_themselves_are_not_slow():
+    epochs = epochs_of(8.0, 10.0, 9.0, 11.0, 9.5, 12.0)
+    assert slow_epochs(epochs, None) == frozenset()
+
+
+@given(st.lists(st.floats(0.01, 1e5), min_size=1, max_size=60))
+def test_fewer_than_half_are_slow_and_each_is_longer_than_those_that_are_not(seconds):
+    epochs = epochs_of(*seconds)
+    slow = slow_epochs(epochs, None)
+    took = [seconds_of(epoch) for epoch in epochs]
+    assert 2 * len(slow) < len(epochs)
+    usual = [seconds_of(epoch) for epoch in epochs if epoch.begin not in slow]
+    assert all(seconds_of(e) > max(usual) for e in epochs if e.begin in slow)
+    assert all(seconds_of(e) > (1 + LEAST_SHARE) * min(took) for e in epochs if e.begin in slow)
+
+
+@given(st.integers(0, 2**32), st.integers(4, 200))
+def test_noise_of_one_percent_marks_nothing(seed, count):
+    chance = random.Random(seed)
+    epochs = epochs_of(*(chance.gauss(100, 1) for _ in range(count)))
+    assert slow_epochs(epochs, None) == frozenset()
+
+
+def test_it_says_by_what_it_differs_where_that_was_measured():
+    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
+    found = compared(3, epochs, sm_mhz=1_200.0, other_cores=3.0, heat_pct=80.0)
+    assert (found.is_slow, found.seconds, found.usual_s) == (True, 12.0, 9.0)
+    assert {cause.name for cause in found.causes} == {"sm_mhz", "other_cores", "heat_pct"}
+    assert [(part.name, part.value) for part in found.parts] == [("steps_s", 12.0)]
+
+
+def test_where_nothing_that_was_measured_differed_no_cause_is_named():
+    found = compared(3, epochs_of(9.0, 9.0, 9.0, 12.0, 9.0))
+    assert (found.causes, found.is_read) == ((), True)
+
+
+def test_what_lies_within_the_usual_spread_is_no_cause():
+    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
+    varied = iter((1.0, 4.0, 2.0, 5.0, 0.0))
+    uses = {one.begin: EpochUse(9, {"other_cores": next(varied)}) for one in epochs}
+    assert compare_epoch(epochs[3], epochs, lambda one: uses[one.begin], None).causes == ()
+
+
+def test_without_readings_nothing_is_said_of_the_machine():
+    epochs = epochs_of(9.0, 9.0, 9.0, 12.0, 9.0)
+    found = compare_epoch(epochs[3], epochs, lambda one: NOTHING, None)
+    assert (found.causes, found.is_read, found.is_slow) == ((), False, True)
+
+
+def test_a_longer_validation_and_a_longer_end_are_parts_of_it():
+    epochs = list(epochs_of(10.0, 10.0, 10.0, 14.0, 10.0))
+    for number, epoch in enumerate(epochs):
+        train_end = epoch.begin + 8 * S
+        until = train_end + (4 if number == 3 else 1) * S
+        validation = Validation(train_end, train_end, until, until, 10)
+        epochs[number] = replace(epoch, train_end=train_end, validation=validation)
+    found = compared(3, tuple(epochs))
+    assert [(part.name, part.value, part.usual) for part in found.parts] == [
+        ("validation_s", 4.0, 1.0), ("ending_s", 2.0, 1.0),
+    ]  # fmt: skip
+
+
+def test_the_first_epoch_names_what_compiled():
+    found = compared(0, epochs_of(11.0, 9.0, 9.0, 9.0), compile_s=2.0)
+    assert not found.is_slow
+    assert [(part.name, part.value) for part in found.parts] == [("compiling_s", 2.0)]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_of_a_recorded_run_the_stall_and_the_heat_are_found_and_nothing_in_the_others(number):
+    session = folded(with_slow_epoch(LONG, 7))
+    snapshot = session.snapshot()
+    found = compare_epoch(
+        snapshot.epochs[number], snapshot.epochs, session.epoch_uses.of, snapshot.compile_s
+    )
+    assert found.is_slow == (number == 7)
+    if number == 7:
+        (stall,) = found.parts
+        assert (stall.name, stall.count) == ("stalled_s", 1)
+        assert 3.0 <= stall.value < 3.1
+        assert {cause.name for cause in found.causes} == {"heat_pct", "sm_mhz"}
+    elif number == 0:
+        # While it compiled, the GPU did nothing.
+        assert [part.name for part in found.parts] == ["compiling_s"]
+    else:
+        assert (found.causes, found.parts) == ((), ())
+
+
+def test_readings_count_for_the_epoch_that_they_lie_in():
+    session = folded(with_slow_epoch(LONG, 7))
+    values = {e.epoch: session.epoch_uses.of(e).values for e in session.snapshot().epochs}
+    assert values[7]["heat_pct"] == 100.0
+    assert {values[number]["heat_pct"] for number in range(10) if number != 7} == {0.0}

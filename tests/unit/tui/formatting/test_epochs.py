@@ -1,0 +1,75 @@
+"""What is said of an epoch: its time, what it spent longer on, what the machine did."""
+
+from dataclasses import replace
+
+import pytest
+
+from dlmon.records import Epoch
+from dlmon.session.epoch_comparison import _LEAST, _LESS, Differing, EpochComparison
+from tui.formatting.epochs import epoch_comparison_text
+
+S = 10**9
+EPOCH = Epoch(6, 0, 12 * S, 12 * S, True, 1_000, {})
+STALLED = EpochComparison(
+    EPOCH,
+    12.2,
+    9.16,
+    True,
+    (Differing("stalled_s", 3.02, 0.0, 2),),
+    (Differing("heat_pct", 64.0, 0.0), Differing("sm_mhz", 1_200.0, 1_860.0)),
+    True,
+)
+
+
+def test_a_slow_epoch_says_what_it_took_longer_for_and_what_the_machine_did():
+    assert epoch_comparison_text(STALLED, gpu=0) == (
+        "took 12.2 s, 3.04 s more than the usual 9.16 s: 2 stalls took 3.02 s (usually none). "
+        "GPU 0 slowed by heat in 64 % of readings (usually 0 %); "
+        "GPU 0 clock 1,200 MHz (usually 1,860)."
+    )
+
+
+def test_where_nothing_differed_that_is_said_and_no_cause_is_guessed():
+    nothing = replace(STALLED, parts=(), causes=())
+    assert epoch_comparison_text(nothing) == (
+        "took 12.2 s, 3.04 s more than the usual 9.16 s. Nothing that was measured differed."
+    )
+    unread = replace(nothing, is_read=False)
+    assert epoch_comparison_text(unread).endswith(
+        "The machine was read too seldom in it to say more."
+    )
+
+
+def test_a_usual_epoch_says_so():
+    usual = replace(STALLED, seconds=9.161, is_slow=False, parts=(), causes=())
+    assert epoch_comparison_text(usual).startswith("took 9.16 s, as usual.")
+    quick = replace(usual, seconds=8.0)
+    assert epoch_comparison_text(quick).startswith("took 8.00 s, 1.16 s less than the usual 9.16 s")
+
+
+def test_what_is_usual_is_not_claimed_of_too_few_epochs_nor_of_one_that_was_cut_short():
+    few = EpochComparison(EPOCH, 12.2, None, False)
+    assert epoch_comparison_text(few, "pass") == (
+        "took 12.2 s; what is usual shows once there are 4 whole passes."
+    )
+    cut = EpochComparison(replace(EPOCH, whole=False), 4.0, None, False)
+    assert epoch_comparison_text(cut) == (
+        "took 4.00 s and was cut short, so it is not compared with the others."
+    )
+
+
+@pytest.mark.parametrize("name", [*_LEAST, *_LESS])
+def test_every_cause_has_words_with_both_figures(name):
+    text = epoch_comparison_text(replace(STALLED, causes=(Differing(name, 41.0, 12.0),)), gpu=1)
+    cause = text.rpartition("none). ")[2]
+    assert "41" in cause
+    assert "12" in cause
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["stalled_s", "opening_s", "waited_s", "compiling_s", "validation_s", "ending_s", "steps_s"],
+)
+def test_every_part_has_words(name):
+    text = epoch_comparison_text(replace(STALLED, parts=(Differing(name, 4.1, 1.2, 1),)))
+    assert "took 4.10 s" in text

@@ -1,0 +1,138 @@
+"""Choose an epoch of the table, and have all charts show it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.binding import Binding, BindingType
+
+from dlmon.records import Epoch
+from dlmon.session.epoch_comparison import compare_epoch, slow_epochs
+from dlmon.session.snapshot import Snapshot
+from tui.drawing.time_axis import TimeAxis
+from tui.drawing.time_window import TimeWindow
+from tui.formatting.comparison import epoch_word
+from tui.formatting.epochs import epoch_comparison_text
+from tui.live.epoch_line import EpochLine
+from tui.live.epoch_table import EpochTable
+from tui.live.limit_line import LimitLine
+from tui.live.time_charts import TimeChartsScreen
+from tui.screens.base import hidden
+
+EPOCH_KEYS: list[BindingType] = [
+    Binding(
+        "enter",
+        "zoom_to_epoch",
+        "Epoch",
+        tooltip="Show the chosen epoch, or the newest slow one, in all charts; say what differed",
+    ),
+    hidden("up", "choose_epoch(-1)", "Epoch above", "Choose an epoch, the newest slow one first"),
+    hidden("down", "choose_epoch(1)", "Epoch below", "Choose the epoch below"),
+]
+EPOCH_ACTIONS = {"zoom_to_epoch", "choose_epoch"}
+
+
+class EpochZoom(TimeChartsScreen):
+    """A screen whose table of epochs chooses what the charts show."""
+
+    _slow: frozenset[int] = frozenset()
+    _slow_of: tuple[object, ...] = ()
+    _window_before = TimeWindow()
+    _has_epochs = False
+    _log_is_open = False
+
+    def paint_epochs(self, snapshot: Snapshot) -> None:
+        """Show the epochs, and what differed in the one that the charts show alone."""
+        epochs = snapshot.epochs
+        known = (len(epochs), epochs[-1] if epochs else None, snapshot.compile_s)
+        if known != self._slow_of:
+            # Of thousands this takes a while, so only where one has come.
+            self._slow_of = known
+            self._slow = slow_epochs(epochs, snapshot.compile_s)
+        self._paint_table(snapshot)
+        self._paint_line(snapshot)
+        self._offer(bool(epochs))
+
+    def _paint_table(self, snapshot: Snapshot) -> None:
+        each, alone = epoch_word(snapshot.header), self.window.span_ns is not None
+        table = self.query_one(EpochTable)
+        table.show(snapshot.epochs, self._source.running, each, self._slow, alone)
+
+    def _offer(self, has_epochs: bool) -> None:
+        if has_epochs != self._has_epochs:
+            self._has_epochs = has_epochs
+            self.refresh_bindings()
+
+    def _paint_line(self, snapshot: Snapshot) -> None:
+        epoch = self.zoomed_epoch(snapshot.epochs)
+        line, limit = self.query_one(EpochLine), self.query_one(LimitLine)
+        if not self._log_is_open:
+            line.styles.display = "block" if epoch is not None else None
+            limit.styles.display = "none" if epoch is not None else None
+        if epoch is None:
+            return
+        each = epoch_word(snapshot.header)
+        found = compare_epoch(
+            epoch, snapshot.epochs, self._source.session.epoch_uses.of, snapshot.compile_s
+        )
+        gpu = snapshot.model.gpu_index if snapshot.model is not None else None
+        heading = f"{each.capitalize()} {epoch.epoch + 1}"
+        line.show(heading, epoch_comparison_text(found, each, gpu))
+
+    def zoomed_epoch(self, epochs: Sequence[Epoch]) -> Epoch | None:
+        """Return the epoch that the charts show alone."""
+        span = self.window.span_ns
+        return next((one for one in epochs if span == (one.begin, one.end)), None)
+
+    def _shown_part_text(self, axis: TimeAxis) -> str:
+        epoch = self.zoomed_epoch(self._source.snapshot().epochs) if self.window.span_ns else None
+        if epoch is None:
+            return super()._shown_part_text(axis)
+        return f"{epoch_word(self._source.session.header)} {epoch.epoch + 1} alone, Esc goes back"
+
+    def can_choose_epoch(self) -> bool:
+        """Whether there is an epoch, and its table is seen."""
+        return self.is_mounted and self._has_epochs and self.query_one(EpochTable).display
+
+    def action_choose_epoch(self, rows: int) -> None:
+        """Choose another epoch; up is negative."""
+        table = self.query_one(EpochTable)
+        table.move(rows)
+        if self.window.span_ns is not None and table.chosen is not None:
+            self._zoom_to(table.chosen)
+
+    def action_zoom_to_epoch(self) -> None:
+        """Have all charts show the chosen epoch alone; without a choice, the newest slow one."""
+        table = self.query_one(EpochTable)
+        epoch = table.chosen or table.first_choice
+        if epoch is not None:
+            table.choose(epoch)
+            self._zoom_to(epoch)
+
+    def on_epoch_table_pointed(self, message: EpochTable.Pointed) -> None:
+        self.query_one(EpochTable).choose(message.epoch)
+        self._zoom_to(message.epoch)
+
+    def _zoom_to(self, epoch: Epoch) -> None:
+        if self.window.span_ns is None:
+            self._window_before = self.window
+        self._look(self.window.spanning(epoch.begin, epoch.end))
+
+    def action_escape(self) -> None:
+        """Take the cursor away, else go back from an epoch, else follow the run again."""
+        table = self.query_one(EpochTable)
+        if self.window.cursor_ns is None and self.window.span_ns is not None:
+            self._look(self._window_before)
+            table.choose(None)
+        elif self.window.cursor_ns is None and table.chosen is not None:
+            table.choose(None)
+        else:
+            super().action_escape()
+
+    def _look(self, window: TimeWindow) -> None:
+        span_before = self.window.span_ns
+        super()._look(window)
+        if window.span_ns != span_before:
+            snapshot = self._source.snapshot()
+            self._paint_table(snapshot)
+            self._paint_line(snapshot)

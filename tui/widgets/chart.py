@@ -65,9 +65,10 @@ class Chart(Lines):
             & > .chart--area, & > .chart--band { text-style: dim; }
             & > .chart--grid { color: ansi_bright_black; }
             & > .chart--compile, & > .chart--validation, & > .chart--pause {
-                background: ansi_bright_black;
+                background: transparent;
             }
             & > .chart--stall { background: ansi_red; }
+            & > .chart--stalled { color: ansi_bright_white; }
         }
     }
     """

@@ -318,7 +318,7 @@ async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(s
 async def test_one_gpu_has_its_chart_and_no_rows(show_session):
     async with show_session(recorded_session("training")) as shown:
         above, below = shown.titles("#gpu")
-        figures = "96 %  4.7 of 6.0 GiB  61 °C  118 of 120 W"
+        figures = "96 %  61 °C  118 of 120 W  4.7 of 6.0 GiB"
         assert above.startswith("GPU 0 ─")
         assert above.endswith(figures)
         # What stands in the border below meets no label of time.
@@ -328,7 +328,7 @@ async def test_one_gpu_has_its_chart_and_no_rows(show_session):
 
 async def test_figures_without_room_are_left_out_the_least_important_first(show_session):
     async with show_session(recorded_session("training"), size=NARROW) as shown:
-        assert shown.titles("#gpu")[0] == "GPU 0 ─────── 96 %  4.7 of 6.0 GiB"
+        assert shown.titles("#gpu")[0] == "GPU 0 ── 96 %  61 °C  118 of 120 W"
         assert shown.titles("#cpu")[0] == "CPU ──────── 39 %  ⣿ this run 35 %"
         await shown.resize(60, 24)
         assert shown.titles("#gpu")[0] == "GPU 0 ────── 96 %  61 °C"

@@ -23,8 +23,9 @@ from tui.formatting.glyphs import UNICODE, Glyphs
 # Of a cell's levels from the bottom up: every second one of four, and the upper one of both columns
 # of two.
 _STRIPES, _UPPER = 0b0101, 0b1010
-# One dot of four in the left column of a cell, and another one in the right: a faint area.
-_SPARSE = (0b0001, 0b0100)
+# A faint area: of the four dots of a cell's left column one, of those of its right column another.
+_LEFT, _RIGHT = 0b0001, 0b0100 << DOTS_PER_CELL
+_DOTS = " " + BRAILLE[_LEFT] + BRAILLE[_RIGHT] + BRAILLE[_LEFT | _RIGHT]
 
 
 class Tone(Enum):
@@ -53,7 +54,6 @@ def curve_rows(
     per_cell = 2 if glyphs.is_ascii else DOTS_PER_CELL
     levels = height * per_cell
     line = column_spans(columns, width, levels, top, bottom, False)
-    tops = column_spans(columns, width, levels, top, bottom, True)
     ends = zip(
         column_spans(lows, width, levels, top, bottom, True),
         column_spans(highs, width, levels, top, bottom, True),
@@ -62,24 +62,26 @@ def curve_rows(
     bands = [None if low is None or high is None else (low[1], high[1]) for low, high in ends]
     drawn_line = _cells_of_columns(line, width, height, per_cell)
     drawn_band = _cells_of_columns(bands, width, height, per_cell)
-    drawn_area = _cells_of_columns(tops if area else [], width, height, per_cell)
     plain = ascii_rows(columns, width, height, top, bottom) if glyphs.is_ascii else None
+    # From which row on there is an area in each column; in none, none at all.
+    begins = [height if span is None or not area else height - span[0] // per_cell for span in line]
+    begins += [height] * (COLUMNS_PER_CELL * width - len(begins))
+    dots = " ..." if glyphs.is_ascii else _DOTS
     rows = []
     for y in range(height):
-        text, tones = [], []
-        for x in range(width):
-            of_line, of_band, of_area = drawn_line[y][x], drawn_band[y][x], drawn_area[y][x]
+        text = [
+            dots[(y >= left) + 2 * (y >= right)]
+            for left, right in zip(begins[::2], begins[1::2], strict=True)
+        ]
+        tones = [Tone.BLANK if character == " " else Tone.AREA for character in text]
+        for x, of_band in enumerate(drawn_band[y]):
+            if of_band:
+                text[x] = ":" if glyphs.is_ascii else BRAILLE[of_band]
+                tones[x] = Tone.BAND
+        for x, of_line in enumerate(drawn_line[y]):
             if of_line:
-                text.append(plain[y][x] if plain is not None else BRAILLE[of_line])
-                tones.append(Tone.CURVE)
-            elif of_band:
-                text.append(":" if glyphs.is_ascii else BRAILLE[of_band])
-                tones.append(Tone.BAND)
-            else:
-                sparse = _SPARSE[0] | _SPARSE[1] << DOTS_PER_CELL
-                dots = of_area and ("." if glyphs.is_ascii else BRAILLE[of_area & sparse])
-                text.append(dots or " ")
-                tones.append(Tone.AREA if text[-1] != " " else Tone.BLANK)
+                text[x] = plain[y][x] if plain is not None else BRAILLE[of_line]
+                tones[x] = Tone.CURVE
         rows.append(("".join(text), tones))
     return rows
 

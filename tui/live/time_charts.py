@@ -26,27 +26,33 @@ HELP: tuple[tuple[str, str], ...] = (
         "Throughput",
         "How many training samples go through the network each second: the line is the mean "
         "of each column's time, the figure that of all steady training so far; the true one "
-        "lies within ± with 95 % confidence. Time in which no batch ended is a gap.",
+        "lies within ± with 95 % confidence. Where a column is longer than a second, the band "
+        "around the line reaches from its slowest second to its fastest. Time in which no batch "
+        "ended is a gap. y lets the axis begin above 0 where all values are in its upper half; "
+        "the border then says where, and the area below the line is left out.",
     ),
     (
         "Time axis",
         "All charts show the same time, and are panned and zoomed together: the last 10 or 30 "
-        "seconds, the last minute, ten minutes or the whole run, as far as those differ. What "
-        "is seen stands under the throughput; the times under the lowest charts are those "
-        "since the run was started. The mouse drags the charts, and its wheel zooms.",
+        "seconds, the last minute, ten minutes or the whole run, as far as those differ. A run "
+        "that has just begun is seen whole: its charts begin with a few seconds, and show about "
+        "twice as much whenever these are over. What is seen stands under the throughput; the "
+        "times under the lowest charts are those since the run was started, and dotted lines lead "
+        "up from them. The mouse drags the charts, and its wheel zooms.",
     ),
     (
-        "┊2, ╌c╌, ╌v╌, ╌p╌",
-        "Under the charts, ┊2 marks where epoch 2 began; where a number has no room its mark "
-        "stands alone, and of many short epochs only round ones are marked. The times in "
-        "which the network was compiled (╌c╌ where there is little room) or validated (╌v╌) "
-        "are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes one, or a batch "
-        "stalls for over a second.",
+        "┊2, ▲, ╌c╌, ╌v╌, ╌p╌",
+        "Under the charts, ┊2 marks where epoch 2 began; where not all numbers have room, every "
+        "second, fifth, tenth (and so on) is marked. ▲ marks a batch that stalled for over a "
+        "second. The times in which the network was compiled (╌c╌ where there is little room) or "
+        "validated (╌v╌) are shaded, and the pauses (╌p╌) in which Keras opens an epoch or closes "
+        "one.",
     ),
     (
         "Cursor",
-        "A vertical line at one instant; while it stands, the titles of all charts show their "
-        "values at that instant instead of those of now. A click sets it too.",
+        "A vertical line at one instant, with a dot on each curve and its value there; while it "
+        "stands, the titles of all charts show their values at that instant instead of those of "
+        "now. A click sets it too.",
     ),
 )
 

@@ -28,6 +28,8 @@ _WORDS_WIDTH = 36
 _DIGITS_WIDTH = 19
 # So much text stands on the line of the labels of time, or what has room before them.
 _TEXT_BESIDE_TIMES = 34
+# In the border, what stood below comes after so many figures.
+_BEFORE_BELOW = 2
 _LABEL = 8
 _ROW_ORDER = (
     *("MIG", "memory", "swap", "busy", "power", "temp", "clock", "run", "limited", "allowed"),
@@ -125,9 +127,11 @@ class ChartTile(Chart):
         more = content.more if self.outer_size.width >= _WORDS_WIDTH else content.marked
         more = () if content.problem else more
         right = self._problem_in_title or content.first
-        goes_above = self._goes_above(below, content.title, right)
+        # What may have a warning keeps its place.
+        kept = more[:_BEFORE_BELOW]
+        goes_above = self._goes_above(below, content.title, "  ".join((right, *kept)))
         if goes_above:
-            below, more = "", (below, *more)
+            below, more = "", (*kept, below, *more[_BEFORE_BELOW:])
         below = self._below(below, content.name)
         self.set_titles(content.title, below, right=right, more=more, ruler=self._times(below))
         self._colour_titles(content.figures, all_above=goes_above)

@@ -53,13 +53,23 @@ class Chart(Lines):
         & > .chart--area { color: $primary 45%; }
         & > .chart--band { color: $primary 55%; }
         & > .chart--grid { color: $foreground 22%; }
-        & > .chart--cursor { color: $text-accent; }
-        & > .chart--value { color: $text-accent; text-style: bold; }
+        & > .chart--cursor { color: $foreground; }
+        & > .chart--value { color: $foreground; text-style: bold; }
         & > .chart--stalled { color: $text-error; text-style: bold; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }
         & > .chart--pause { background: $foreground 12%; }
         & > .chart--stall { background: $error 35%; }
+        /* The terminal's own colours can't be made fainter. */
+        &:ansi {
+            & > .chart--area, & > .chart--band { text-style: dim; }
+            & > .chart--grid { color: ansi_bright_black; }
+            & > .chart--compile, & > .chart--validation, & > .chart--pause {
+                background: transparent;
+            }
+            & > .chart--stall { background: ansi_red; }
+            & > .chart--stalled { color: ansi_bright_white; }
+        }
     }
     """
 

@@ -71,12 +71,17 @@ class ChartPicture:
         return all(value is None for value in self.columns)
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """A character of the plot, and the component class that colours it."""
+@dataclass
+class _Row:
+    """The characters of a row of the plot, and the component class that colours each."""
 
-    text: str
-    tone: str
+    text: list[str]
+    tones: list[str]
+
+    def put(self, x: int, text: str, tone: str) -> None:
+        """Write over what stands there."""
+        end = x + len(text)
+        self.text[x:end], self.tones[x:end] = text, [tone] * len(text)
 
 
 def newest(picture: ChartPicture, room: int) -> ChartPicture:
@@ -135,13 +140,13 @@ def picture_rows(
 
 def _plot(
     picture: ChartPicture, width: int, height: int, glyphs: Glyphs, filled: bool
-) -> list[list[_Cell]]:
+) -> list[_Row]:
     """Draw the columns."""
     columns, edges = picture.columns, (picture.top, picture.bottom)
     if picture.part:
         split = split_rows(columns, picture.part, width, height, *edges, glyphs=glyphs)
         return [
-            _cells(text, [LINE if inside else REST for inside in is_part])
+            _Row([*text], [LINE if inside else REST for inside in is_part])
             for text, is_part in split
         ]
     if picture.area or picture.lows:
@@ -155,27 +160,22 @@ def _plot(
             glyphs=glyphs,
             area=picture.area,
         )
-        return [_cells(text, [_TONES[tone] for tone in tones]) for text, tones in curve]
+        return [_Row([*text], [_TONES[tone] for tone in tones]) for text, tones in curve]
     draw_line = ascii_rows if glyphs.is_ascii else braille_rows
-    return [_cells(text, LINE) for text in draw_line(columns, width, height, *edges, filled)]
+    drawn = draw_line(columns, width, height, *edges, filled)
+    return [_Row([*text], [LINE] * width) for text in drawn]
 
 
-def _cells(text: str, tones: str | Sequence[str]) -> list[_Cell]:
-    each = [tones] * len(text) if isinstance(tones, str) else tones
-    return [_Cell(character, tone) for character, tone in zip(text, each, strict=True)]
-
-
-def _put_grid(plot: list[list[_Cell]], picture: ChartPicture, glyphs: Glyphs) -> None:
+def _put_grid(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
     """Draw the grid where nothing else is: at the labelled times, and at the axis's middle."""
     upright = {column // COLUMNS_PER_CELL for column, _ in picture.times.marks}
     middle = _middle_row(picture, len(plot), glyphs) if _labels_middle(picture) else None
     level, up, both = tuple(glyphs.grid)
+    width = len(plot[0].text) if plot else 0
     for y, row in enumerate(plot):
-        for x, cell in enumerate(row):
-            is_up, is_level = x in upright, y == middle
-            if cell.text == " " and (is_up or is_level):
-                line = both if is_up and is_level else up if is_up else level
-                row[x] = _Cell(line, GRID)
+        for x in range(width) if y == middle else sorted(upright):
+            if 0 <= x < width and row.text[x] == " ":
+                row.put(x, level if x not in upright else both if y == middle else up, GRID)
 
 
 def _middle_row(picture: ChartPicture, height: int, glyphs: Glyphs) -> int | None:
@@ -190,44 +190,42 @@ def _labels_middle(picture: ChartPicture) -> bool:
     return not labels or (len(labels) == 3 and bool(labels[1]))
 
 
-def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> list[_Cell]:
+def _marks(picture: ChartPicture, width: int, glyphs: Glyphs) -> _Row:
     """Draw the row under the plot; what stalled stands out in it."""
     others = tuple(shade for shade in picture.shades if shade[2] != "stall")
-    row = _cells(mark_row(picture.marks, others, width, glyphs), MARK)
+    row = _Row([*mark_row(picture.marks, others, width, glyphs)], [MARK] * width)
     for first, last, kind in picture.shades:
         start = max(0, first // COLUMNS_PER_CELL)
         if kind == "stall" and start <= last // COLUMNS_PER_CELL and start < width:
-            row[start] = _Cell(glyphs.stall, STALL)
+            row.put(start, glyphs.stall, STALL)
     return row
 
 
 def _put_cursor(
-    plot: list[list[_Cell]], picture: ChartPicture, cursor: int, height: int, glyphs: Glyphs
+    plot: list[_Row], picture: ChartPicture, cursor: int, height: int, glyphs: Glyphs
 ) -> None:
     """Draw a thin line, a dot where it meets the curve, and beside that what it reads."""
     x, side = divmod(cursor, COLUMNS_PER_CELL)
     for row in plot:
-        row[x] = _Cell(glyphs.cursor[side], CURSOR)
+        row.put(x, glyphs.cursor[side], CURSOR)
     value = picture.columns[cursor] if cursor < len(picture.columns) else None
     y = row_of(value, height, picture.top, picture.bottom, glyphs)
     if y is None:
         return
     row = plot[y]
-    row[x] = _Cell(glyphs.read, CURSOR)
+    row.put(x, glyphs.read, CURSOR)
     text = f" {picture.value} "
-    start = x + 1 if x + 1 + len(text) <= len(row) else x - len(text)
+    start = x + 1 if x + 1 + len(text) <= len(row.text) else x - len(text)
     if picture.value and start >= 0:
-        row[start : start + len(text)] = _cells(text, VALUE)
+        row.put(start, text, VALUE)
 
 
-def _put_reason(
-    plot: list[list[_Cell]], reason: str, width: int, height: int, glyphs: Glyphs
-) -> None:
+def _put_reason(plot: list[_Row], reason: str, width: int, height: int, glyphs: Glyphs) -> None:
     lines = wrapped(reason, width - 2, height, glyphs.ellipsis)
     for y, line in enumerate(lines, (height - len(lines)) // 2):
         text = fit(" " * ((width - cell_len(line)) // 2) + line, width)
         # Wide characters take more cells than they are: one run holds them all.
-        plot[y] = [_Cell(text, REASON)]
+        plot[y] = _Row([text], [REASON])
 
 
 def _axis_labels(picture: ChartPicture, height: int, axis_width: int, glyphs: Glyphs) -> list[str]:
@@ -260,14 +258,15 @@ def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[tup
     return cells
 
 
-def _row(label: str, cells: Sequence[_Cell], backgrounds: Sequence[tuple[str, ...]]) -> TextRow:
+def _row(label: str, row: _Row, backgrounds: Sequence[tuple[str, ...]]) -> TextRow:
     """Return a row: its part of the axis, and its cells in runs of equal background and tone."""
     runs: list[TextRun] = [(label, ("chart--axis",))] if label else []
-    looks = zip(cells, backgrounds, strict=False)
-    styled = [
-        (cell.text, (cell.tone,) if cell.tone == REASON else (*background, cell.tone))
-        for cell, background in looks
-    ]
-    for style, group in groupby(styled, lambda pair: pair[1]):
-        runs.append(("".join(text for text, _ in group), style))
+    if row.tones == [REASON]:
+        return (*runs, (row.text[0], (REASON,)))
+    looks = zip(row.tones, backgrounds, strict=True)
+    start = 0
+    for (tone, background), same in groupby(looks):
+        end = start + sum(1 for _ in same)
+        runs.append(("".join(row.text[start:end]), (*background, tone)))
+        start = end
     return tuple(runs)

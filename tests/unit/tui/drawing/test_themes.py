@@ -6,8 +6,9 @@ import pytest
 from rich.color import Color as RichColor
 from rich.color import ColorSystem
 from textual.color import Color
+from textual.theme import BUILTIN_THEMES
 
-from tui.drawing.themes import DARK, LIGHT, OWN_THEMES, theme_names
+from tui.drawing.themes import DARK, LIGHT, OWN_THEMES, chart_hues, theme_names
 
 THEMES = {theme.name: theme for theme in OWN_THEMES}
 
@@ -91,6 +92,36 @@ def test_good_and_bad_can_be_distinguished(name, sight):
     theme = THEMES[name]
     assert difference(theme.success, theme.error, sight) > 15
     assert difference(theme.success, theme.warning, sight) > 15
+
+
+QUANTITIES = ("throughput", "cpu", "gpu", "memory", "power", "loss")
+
+
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+@pytest.mark.parametrize("quantity", QUANTITIES)
+def test_the_hue_of_each_quantity_can_be_read_on_the_background(name, quantity):
+    theme = THEMES[name]
+    assert contrast(theme.variables[f"chart-{quantity}"], theme.background) >= 4.5
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+def test_the_quantities_that_stand_beside_each_other_can_be_distinguished(name, sight):
+    variables = THEMES[name].variables
+    hues = [variables[f"chart-{quantity}"] for quantity in ("throughput", "cpu", "gpu", "memory")]
+    for one, other in combinations(hues, 2):
+        assert difference(one, other, sight) > 10, (one, other)
+
+
+@pytest.mark.parametrize("name", theme_names())
+def test_every_theme_has_a_hue_for_each_quantity(name):
+    theme = {**BUILTIN_THEMES, **THEMES}[name]
+    hues = chart_hues(theme)
+    assert set(hues) == {f"chart-{quantity}" for quantity in QUANTITIES}
+    assert len(set(hues.values())) == len(QUANTITIES)
+    assert all(Color.parse(hue) for hue in hues.values())
+    if not theme.ansi:
+        assert all(contrast(hue, theme.background or "#1e1e1e") > 2 for hue in hues.values())
 
 
 def test_textuals_own_themes_can_be_chosen_too():

@@ -309,7 +309,10 @@ async def test_one_gpu_has_its_chart_and_no_rows(show_session):
         figures = "96 %  61 °C  118 of 120 W  power cap  1860 MHz"
         assert above.startswith("GPU 0 ─")
         assert above.endswith(figures)
-        assert below.endswith("┴1:00 4.7 of 6.0 GiB")
+        assert below.endswith("NVIDIA GTX 1060 6GB")
+        above, below = shown.titles("#gpu-memory")
+        assert above.endswith("4.7 of 6.0 GiB  1.3 left  peak 4.7")
+        assert "┴1:00" in below
         assert not shown.screen.query_one(GpuRows).display
 
 
@@ -364,10 +367,10 @@ async def test_gpus_that_are_lost_while_training_say_so_in_their_own_chart(show_
 
 async def test_without_a_gpu_memory_is_shown_and_the_reason(show_session):
     async with show_session(recorded_session("training", gpus=0)) as shown:
-        above, below = shown.titles("#gpu")
+        above, below = shown.titles("#memory-bar")
         assert above.startswith("Memory ─")
-        assert above.endswith("5.1 of 32.0 GiB")
-        assert below.endswith(f" no GPU: {NO_DRIVER.partition(':')[0]}")
+        assert shown.rows("#memory-bar")[0].endswith("5.1 of 32.0 GiB")
+        assert below.endswith(f"no GPU: {NO_DRIVER.partition(':')[0]}")
         assert "CPU Intel i7-9700K" in shown.rows("TopLine")[0]
 
 

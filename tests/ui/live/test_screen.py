@@ -300,6 +300,20 @@ async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(s
         assert "dlmon  my-own" in shown.text
 
 
+async def test_a_toast_lies_below_what_it_is_of(session_screen):
+    made = session_screen(recorded_session("training"))
+    async with made.app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = made.app.screen
+        screen.notify("there is nothing to compare with", timeout=60)
+        for _ in range(100):
+            await pilot.pause()
+            if any(toast.region.height for toast in screen.query("Toast")):
+                break
+        toast = screen.query_one("Toast")
+        assert toast.region.y > screen.query_one("#compared").region.bottom
+        assert toast.region.bottom <= screen.query_one("AccountLine").region.y
+
+
 # ---- the machine ----
 
 

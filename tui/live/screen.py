@@ -339,7 +339,8 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
 
     def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts, and say where the time went and what the cursor is on."""
-        self.query_one("#panels").set_class(not self.has_gpus, "-no-gpu")
+        has_gpus = bool(machine_view(self._source, snapshot).gpus)
+        self.query_one("#panels").set_class(not has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
         self.query_one(AccountLine).show(snapshot, self.read_time_ns)
 

@@ -107,13 +107,6 @@ class TimeChartsScreen(BaseScreen):
         self._title_throughput(snapshot, axis, cursor)
 
     @property
-    def has_gpus(self) -> bool:
-        """Whether the machine has a GPU, as far as that is known."""
-        session = self._source.session
-        latest = session.machine.latest
-        return bool((latest.gpus if latest is not None else None) or session.facts.gpus)
-
-    @property
     def run(self) -> RunSpan:
         """The run as far as it has come."""
         session = self._source.session

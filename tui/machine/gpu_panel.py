@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual import events
 from textual.app import ComposeResult
@@ -37,6 +37,7 @@ class GpuShape:
     Attributes:
         charts: how many have a chart; the first is that of the GPU that trains.
         columns: of the grid in which they stand.
+        each: the rows of each other chart in a stack; an odd row is the first one's.
         memory: the rows of the first one's memory, 0 for none.
         curves: the rows of its power and its temperature.
         rows: those of the GPUs in a row each.
@@ -45,6 +46,7 @@ class GpuShape:
 
     charts: int = 1
     columns: int = 1
+    each: int = 0
     memory: int = 0
     curves: int = 0
     rows: int = 0
@@ -64,9 +66,8 @@ def gpu_shape(count: int, width: int, height: int) -> GpuShape:
         if count + 2 <= height and width >= _LEAST_CELL:
             return GpuShape(charts=0, rows=height, framed=True)
     if others <= 0 or height >= _GOOD_CHART + others * _LEAST_CHART:
-        # An odd row goes to the first.
-        spare = height - max(0, others) * max(_LEAST_CHART, height // max(1, count))
-        return _with_curves(GpuShape(charts=max(1, count)), spare)
+        each = max(_LEAST_CHART, height // count) if others > 0 else 0
+        return _with_curves(GpuShape(charts=count, each=each), height - max(0, others) * each)
     wanted, least = gpu_rows_wanted(others, max(1, width - 2))
     room = height - _LEAST_CHART
     if room < max(least, -(-wanted // 2)):
@@ -81,7 +82,7 @@ def _with_curves(shape: GpuShape, height: int) -> GpuShape:
     curves = _CURVES if height >= 2 * _GOOD_CHART + _MEMORY + _CURVES else 0
     if curves:
         memory = _GOOD_CHART + 1
-    return GpuShape(shape.charts, shape.columns, memory, curves, shape.rows, shape.framed)
+    return replace(shape, memory=memory, curves=curves)
 
 
 class SmallTile(ChartTile):
@@ -212,6 +213,7 @@ class GpuPanel(Vertical):
         self._curves.styles.height = max(1, shape.curves)
         for number, tile in enumerate(self._others, 1):
             tile.display = number < shape.charts
+            tile.styles.height = shape.each or "1fr"
         self._rows.display = shape.rows > 0
         self._rows.styles.height = max(1, shape.rows)
         self._rows.set_class(shape.framed, "panel")

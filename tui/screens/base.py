@@ -102,11 +102,6 @@ class BaseScreen(Screen[None]):
         if self._question is not None and self._question.is_current:
             self._question.dismiss("stay")
 
-    def on_screen_suspend(self) -> None:
-        """End what was told on this screen with it; a question over it is no other screen."""
-        if self.app.is_running and not isinstance(self.app.screen, ModalScreen):
-            self.app.clear_notifications()
-
     def action_leave(self) -> None:
         """Go back, or leave dlmon where this is all there is."""
         self.post_message(self.Left(self))

@@ -14,6 +14,7 @@ from textual import events
 from textual._compositor import Compositor
 from textual.app import App, ComposeResult
 
+from dlmon.log.label import Label
 from dlmon.records import AccountPart, Batches, Epoch, Model, Notice, Output
 from dlmon.session.evidence import Evidence, Limit, LimitKind
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
@@ -407,6 +408,19 @@ def test_in_80_columns_our_name_gives_way_to_the_batch_size():
     (row,) = shown(TopLine(), TRAINING, "running", width=78)
     assert row.startswith("cifar10-cnn  GPU 0 NVIDIA GTX 1060 6GB  batch 100  ")
     assert row.endswith("training  epoch 2/3  00:18")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160, 200])
+def test_the_first_line_has_the_name_and_the_note_as_room_allows_and_never_loses_phase_and_time(
+    width,
+):
+    label = Label("my-run", "warm restarts " * 20)
+    told = (TRAINING, "running", "", label, "gpu1")
+    (row,) = shown(TopLine(), *told, width=width)
+    assert row.endswith("  training  epoch 2/3  00:18")
+    assert len(row) <= width
+    assert ("warm restarts" in row) == (width >= 160)
+    assert '"my-run"' in row
 
 
 # ---- what limits it ----

@@ -312,6 +312,20 @@ async def test_a_workload_that_dlmon_doesnt_know_is_shown_without_a_comparison(s
         assert "dlmon  my-own" in shown.text
 
 
+async def test_a_toast_lies_below_what_it_is_of(session_screen):
+    made = session_screen(recorded_session("training"))
+    async with made.app.run_test(size=WIDE, notifications=True) as pilot:
+        screen = made.app.screen
+        screen.notify("there is nothing to compare with", timeout=60)
+        for _ in range(100):
+            await pilot.pause()
+            if any(toast.region.height for toast in screen.query("Toast")):
+                break
+        toast = screen.query_one("Toast")
+        assert toast.region.y > screen.query_one("#compared").region.bottom
+        assert toast.region.bottom <= screen.query_one("AccountLine").region.y
+
+
 # ---- the machine ----
 
 
@@ -321,8 +335,10 @@ async def test_one_gpu_has_its_chart_and_no_rows(show_session):
         figures = "96 %  61 °C  118 of 120 W  4.7 of 6.0 GiB"
         assert above.startswith("GPU 0 ─")
         assert above.endswith(figures)
-        # What stands in the border below meets no label of time.
-        assert re.fullmatch("(─*┴[0-9]:[0-9]{2})+─*", below)
+        assert below.endswith("NVIDIA GTX 1060 6GB")
+        above, below = shown.titles("#gpu-memory")
+        assert above.endswith("4.7 of 6.0 GiB  1.3 left  peak 4.7")
+        assert "┴1:00" in below
         assert not shown.screen.query_one(GpuRows).display
 
 
@@ -377,10 +393,10 @@ async def test_gpus_that_are_lost_while_training_say_so_in_their_own_chart(show_
 
 async def test_without_a_gpu_memory_is_shown_and_the_reason(show_session):
     async with show_session(recorded_session("training", gpus=0)) as shown:
-        above, below = shown.titles("#gpu")
+        above, below = shown.titles("#memory-bar")
         assert above.startswith("Memory ─")
-        assert above.endswith("5.1 of 32.0 GiB")
-        assert below.endswith(f" no GPU: {NO_DRIVER.partition(':')[0]}")
+        assert shown.rows("#memory-bar")[0].endswith("5.1 of 32.0 GiB")
+        assert below.endswith(f"no GPU: {NO_DRIVER.partition(':')[0]}")
         assert "CPU Intel i7-9700K" in shown.rows("TopLine")[0]
 
 

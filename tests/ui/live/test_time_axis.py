@@ -246,7 +246,8 @@ async def test_a_zoom_that_a_short_run_has_no_room_for_says_why(show_session, si
 async def test_the_lowest_charts_label_the_time_since_the_start(show_session, size, reached):
     async with show_session(recorded_session(reached), size=size) as shown:
         assert "0:" not in seen(shown)
-        assert all("┴0:00──" in shown.titles(chart)[1] for chart in ("#cpu", "#gpu"))
+        lowest = "#gpu" if size == NARROW else "#gpu-memory"
+        assert all("┴0:00" in shown.titles(chart)[1] for chart in ("#cpu", lowest))
         marks = {x for x, c in enumerate(shown.rows("#cpu")[-1]) if c == "┊"}
         # The first tick stands under the first column, the marks of epochs in a row of their own.
         assert marks
@@ -424,7 +425,7 @@ async def test_new_readings_are_shown_while_the_axis_stands(show_session):
         t = shown.follower.session.last_t + 1
         shown.log.write(Machine(t, 0.0, cpu=shown.follower.session.machine.latest.cpu, gpus=()))
         await shown.tick()
-        assert shown.titles("#gpu")[0].startswith("Memory")
+        assert shown.titles("#memory-bar")[0].startswith("Memory")
 
 
 # ---- the log ----

@@ -7,13 +7,17 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 from fakes.screens import OneScreen, screen_text
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.app import ComposeResult
 from textual.screen import Screen
+from textual.widget import Widget
 
-from dlmon.records import Cpu, ProcessTree
+from dlmon.records import Cpu, Process, ProcessTree
 from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.charts import MachineCharts
+from tui.machine.gpu_panel import gpu_shape
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.tiles import ChartTile
 from tui.machine.view import MachineView
@@ -71,6 +75,11 @@ class Shown:
         return widget._border_title.plain, widget._border_subtitle.plain
 
 
+def is_seen(widget):
+    """Return whether nothing that it stands in is hidden."""
+    return all(part.display for part in widget.ancestors_with_self if isinstance(part, Widget))
+
+
 @asynccontextmanager
 async def charts(width=120, height=13, ascii=False, **options):
     shown = Shown(width, height, ascii, **options)
@@ -95,12 +104,12 @@ async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, 
             told = re.findall(r"(\d+) +[⠀-⣿_.=+*#─━╸-]+ +\d+ %", rows)
             more = re.search(r"(\d+) more$", rows)
             left_out = int(more[1]) if more else 0
-            if not shown.app.screen.query_one(GpuRows).display:
+            if not is_seen(shown.app.screen.query_one(GpuRows)):
                 told = []
             charted = [
                 title
                 for tile in shown.app.screen.query(ChartTile)
-                if tile.display and (title := tile._border_title.plain).startswith("GPU")
+                if is_seen(tile) and re.match(r"GPU \d", title := tile._border_title.plain)
             ]
             told = [re.match(r"GPU (\d+)", title)[1] for title in charted] + told
             assert [int(index) for index in told] == [*range(gpus - left_out)]
@@ -108,7 +117,9 @@ async def test_every_gpu_is_shown_and_no_row_is_wider_than_its_room(size, gpus, 
         elif gpus:
             assert shown.titles("#gpu")[0].startswith("GPU 0 ─")
         else:
-            assert shown.titles("#gpu")[1].startswith("no GPU")
+            assert shown.titles("#memory-bar" if size[1] < 20 else "#memory")[1].startswith(
+                "no GPU"
+            )
 
 
 async def test_both_charts_have_the_columns_of_one_axis():
@@ -120,7 +131,7 @@ async def test_both_charts_have_the_columns_of_one_axis():
 async def test_a_chart_without_room_gives_its_rows_to_the_gpus():
     async with charts(80, 7, gpus=8) as shown:
         assert not shown.app.screen.query_one("#gpu").display
-    async with charts(80, 13, gpus=8) as shown:
+    async with charts(80, 13, gpus=3) as shown:
         assert shown.app.screen.query_one("#gpu").display
 
 
@@ -159,8 +170,8 @@ async def test_without_room_for_a_history_there_is_a_bar_and_the_gpu_that_trains
 
 
 async def test_a_row_shows_history_and_figures():
-    async with charts(200, 13, gpus=4) as shown:
-        first, second, _ = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
+    async with charts(200, 9, gpus=3) as shown:
+        first, second = (re.sub(" {2,}", "  ", row) for row in shown.rows(GpuRows))
         # It has no sensor for its power, whose column stays empty.
         assert re.fullmatch(r"GPU 1 [⠀-⣿]+  0 %  34 °C  0\.0 of 6\.0 GiB  139 MHz", first)
         figures = r"0 %  34 °C  10 of 120 W  0\.0 of 6\.0 GiB  139 MHz"
@@ -187,7 +198,7 @@ async def test_a_gpu_with_a_chart_is_not_shown_a_second_time():
 
 
 async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
-    async with charts(gpus=4, height=7) as shown:
+    async with charts(gpus=3, height=7) as shown:
         await shown.pilot.pause()
         now = shown.titles("#cpu")[0]
         await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
@@ -197,7 +208,7 @@ async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
         assert "at 00:01  0 %" in shown.titles("#gpu")[0]
         assert "61 °C" not in shown.titles("#gpu")[0]
         assert re.search(r"GPU 1 .* 0 %", shown.rows(GpuRows)[0])
-        assert "°C" not in shown.rows(GpuRows)[0]
+        assert shown.rows(GpuRows)[0].endswith("34 °C")
         await shown.show(shown.pilot)
         assert shown.titles("#cpu")[0] == now
 
@@ -267,4 +278,95 @@ async def test_readings_at_the_cursor_are_never_stale():
 async def test_memory_at_the_cursor_is_shown_too():
     async with charts(gpus=0) as shown:
         await shown.show(shown.pilot, cursor=1, cursor_label="at 00:01")
-        assert shown.titles("#gpu")[0].endswith("at 00:01  5.1 of 32.0 GiB")
+        assert shown.rows("#memory-bar")[0].endswith("5.1 of 32.0 GiB")
+        assert "this run" not in shown.titles("#memory-bar")[0]
+        assert "Cores now" in shown.titles("#cores-beside")[0]
+
+
+# ---- the GPU that trains, a grid, a row each ----
+
+
+@given(st.integers(1, 40), st.integers(20, 150), st.integers(3, 60))
+def test_gpus_never_take_more_room_than_there_is(count, width, height):
+    shape = gpu_shape(count, width, height)
+    rows = -(-shape.charts // shape.columns)
+    if shape.columns > 1:
+        assert rows * 5 <= height
+        assert width // shape.columns >= 28
+    else:
+        taken = shape.memory + shape.curves + shape.rows + shape.each * max(0, shape.charts - 1)
+        assert taken + (5 if shape.memory else 0) <= height
+    assert shape.charts in (0, 1, count)
+    assert shape.charts == count or shape.rows > 0 or count == 1
+
+
+async def test_memory_has_a_curve_with_what_is_left_the_peak_and_what_is_the_runs():
+    async with charts(height=11) as shown:
+        latest = shown.view.history.latest
+        own = (Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True),)
+        most = replace(latest.gpus[0], memory_used_mib=5120)
+        for second, gpu in ((1, most), (2, latest.gpus[0])):
+            t = latest.t + second * SECOND_NS
+            shown.view.history.fold(replace(latest, t=t, gpus=(gpu,), processes=own))
+        await shown.show(shown.pilot)
+        title = shown.titles("#gpu-memory")[0]
+        assert title.endswith(" 4.7 of 6.0 GiB  1.3 left  peak 5.0")
+        assert "6G" in shown.rows("#gpu-memory")[0]
+    async with charts(160, height=11) as wide:
+        wide.view = shown.view
+        await wide.show(wide.pilot)
+        assert wide.titles("#gpu-memory")[0].endswith("1.3 left  peak 5.0  this run 4.4")
+
+
+def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several():
+    view = Shown(80, 9, False).view
+    gpu = view.history.latest.gpus[0]
+
+    def held(*rows):
+        history = MachineHistory()
+        history.fold(replace(view.history.latest, processes=rows))
+        return replace(view, history=history).run_gpu_memory_mib(gpu)
+
+    mine = Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True)
+    other = Process(2, gpus=(0,), gpu_memory_mib=100, of_run=False)
+    assert held(mine, other, replace(mine, pid=3)) == 9010
+    assert held(other) is None
+    assert held(mine, replace(mine, pid=3, gpus=(0, 1))) is None
+    assert held(mine, replace(mine, pid=3, gpu_memory_mib=None)) is None
+
+
+async def test_power_and_temperature_have_curves_where_there_is_room():
+    async with charts(160, 24) as shown:
+        assert shown.titles("#gpu-power")[0].endswith("118 of 120 W")
+        assert shown.titles("#gpu-temperature")[0].endswith("61 °C")
+        assert any(set(row) & set("⣿⣶⣤⣀") for row in shown.rows("#gpu-temperature"))
+
+
+async def test_eight_gpus_stand_in_an_even_grid_whose_curves_span_the_same_time():
+    async with charts(240, 12, gpus=8) as shown:
+        tiles = [tile for tile in shown.app.screen.query("GpuPanel > ChartTile") if is_seen(tile)]
+        assert len(tiles) == 8
+        assert len({tile.size for tile in tiles}) == 1
+        assert len({tile.region.y for tile in tiles}) == 2
+        known = [sum(value is not None for value in tile._picture.columns) for tile in tiles]
+        assert min(known) == max(known) > 5
+        assert shown.app.screen.query_one(MachineCharts).plot_columns == 2 * (120 - 2 - 6)
+
+
+async def test_where_a_grid_has_no_room_each_gpu_has_a_row_and_the_one_that_trains_is_first():
+    async with charts(120, 11, gpus=8) as shown:
+        await shown.show(shown.pilot, gpu_index=3)
+        rows = shown.rows("#gpus")
+        assert rows[0].startswith("▸GPU 3 ")
+        assert [row[1:6] for row in rows if "GPU" in row[1:]][1:] == [
+            f"GPU {index}" for index in range(8) if index != 3
+        ]
+        assert shown.titles("#gpus")[0].startswith("GPUs")
+
+
+async def test_without_a_gpu_memory_is_a_bar_beside_the_cores():
+    async with charts(120, 8, gpus=0) as shown:
+        (row,) = shown.rows("#memory-bar")
+        assert re.fullmatch(r"in use ━+─+ 5\.1 of 32\.0 GiB", row)
+        assert shown.titles("#memory-bar")[0].endswith("this run 1.9 GiB")
+        assert "39 %" in shown.rows("#cores-beside")[0]

@@ -22,6 +22,13 @@ def test_a_gpus_memory_and_power_are_kept_beside_its_utilisation():
     assert set(history.gpu_power_w) == {0}
 
 
+def test_the_most_of_a_gpus_memory_is_kept():
+    history = MachineHistory()
+    for second, used_mib in enumerate((100, 900, None, 300), 1):
+        history.fold(sample(second, Gpu(0, memory_used_mib=used_mib), Gpu(1)))
+    assert history.gpu_memory_peak_mib == {0: 900}
+
+
 def test_what_did_not_change_goes_on_and_what_is_lost_is_a_gap():
     history = MachineHistory()
     history.fold(sample(1, Gpu(0, 50, memory_used_mib=100, power_w=80.0)))

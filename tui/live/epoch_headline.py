@@ -207,7 +207,10 @@ class EpochHeadline(Lines):
             ((text + _APART, ACCENT), *cut(row, room, self.ellipsis))
             for text, row in zip(digits, beside, strict=True)
         ]
-        return [*rows, below][:height]
+        left = (run for row in facts[_DIGIT_ROWS - 1 :] for run in row if row not in beside)
+        # What is left of the facts stands behind them.
+        below = tuple((text.strip(), style) for text, style in (*below, *left))
+        return [*rows, *_packed(below, width)][:height]
 
     def _fitted(self, sentence: str, width: int) -> TextRun:
         """Return a sentence in fewer words where it is too wide: without the figures it names."""

@@ -106,7 +106,7 @@ async def test_a_stopped_run_ended_in_the_epoch_that_was_cut(show_session):
     async with show_session(recorded_session(status="stopped")) as shown:
         assert "stopped  in epoch 2/3" in shown.rows("TopLine")[0]
         assert shown.rows("EpochTable")[2].split()[0] == "*2"
-        assert shown.titles("EpochTable") == ("Epochs", "* incomplete epoch")
+        assert shown.titles("EpochTable") == ("Epochs", "* incomplete epoch  ↑↓ choose")
         assert shown.rows("ProgressLine") == ["stopped after 18.4 s"]
 
 

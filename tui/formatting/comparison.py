@@ -48,6 +48,8 @@ MOST_EARLIER = 100
 """So many one can choose from."""
 
 UNSURE = " (uncertainty unknown)"
+NOT_CLEAR = ": no clear difference"
+"""What follows an interval that holds 1, where there is room for it."""
 
 
 def default_conditions(workload: Workload) -> Conditions:
@@ -292,7 +294,7 @@ def factor_of_reference(
     alone = "" if ratio.p is not None or other.kind == "published" else ", 1 run each"
     if ratio.low <= 1 <= ratio.high:
         between = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
-        return f"no clear difference from {name}: {between}{alone}"
+        return f"{between} as fast as {name}{alone}{NOT_CLEAR}"
     low, high = sorted((ratio.low, ratio.high))
     if ratio.value < 1:
         low, high = 1 / high, 1 / low

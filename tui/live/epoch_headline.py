@@ -12,6 +12,7 @@ from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.formatting import units
 from tui.formatting.comparison import (
+    NOT_CLEAR,
     UNSURE,
     basis_of_epoch,
     epoch_word,
@@ -86,7 +87,10 @@ HELP: tuple[tuple[str, str], ...] = (
     (
         "× as fast",
         "This run against the published number that is nearest to it, and against the run before "
-        "it on this machine, if what was trained is the same. Where their bands overlap there is "
+        "it on this machine, or what you choose with c and Enter, if what was trained is the same. "
+        "Of what you chose, the 95 % interval stands beside the factor: it allows for how runs of "
+        "the same settings here differed, or says that there was 1 run each. Where bands overlap "
+        "there is "
         "no clear difference; it is about as fast where they also allow no more than a tenth "
         "between the two. Published figures have no band and count as exact; where our own is "
         "unknown, so is the uncertainty of the factor (± ?).",
@@ -203,13 +207,16 @@ class EpochHeadline(Lines):
             ((text + _APART, ACCENT), *cut(row, room, self.ellipsis))
             for text, row in zip(digits, beside, strict=True)
         ]
-        return [*rows, below][:height]
+        left = (run for row in facts[_DIGIT_ROWS - 1 :] for run in row if row not in beside)
+        # What is left of the facts stands behind them.
+        below = tuple((text.strip(), style) for text, style in (*below, *left))
+        return [*rows, *_packed(below, width)][:height]
 
     def _fitted(self, sentence: str, width: int) -> TextRun:
         """Return a sentence in fewer words where it is too wide: without the figures it names."""
         shorter = (
             sentence,
-            sentence.replace(UNSURE, " ± ?"),
+            sentence.replace(UNSURE, " ± ?").removesuffix(NOT_CLEAR),
             sentence.partition(": ")[0] if sentence.startswith(_UNCLEAR) else sentence,
         )
         fitting = next((one for one in shorter if cell_len(one) <= width), shorter[-1])

@@ -4,8 +4,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_session, write_log
-from fakes.screens import screen_text, until
+from fakes.recorded import recorded_session
 from fakes.states import STATES, State, staged
 
 from dlmon.records import Model, SessionHeader
@@ -127,32 +126,21 @@ async def test_many_rows_scroll_with_the_chosen_one(size):
             assert title(stage).strip()[:12] in chosen[0]
 
 
-async def test_what_was_chosen_once_is_compared_with_from_then_on(dlmon_app, log_dir):
-    for days in (1, 2):
-        earlier = recorded_session(
-            session_id=f"2026111{days}-000000-cifar10-cnn-000{days}",
-            begin_wall=BEGIN_WALL - days * 86_400,
-            step_us=18_000 + 2_000 * days,
-        )
-        write_log(log_dir, earlier)
-    log = write_log(log_dir, recorded_session())
-    app = dlmon_app(log_dir, log)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "the run before" in screen_text(app))
-        await pilot.press("c")
-        await until(pilot, lambda: isinstance(app.screen, ComparisonScreen))
-        await until(pilot, lambda: "run of 18 Nov" in screen_text(app))
-        await pilot.press("down", "down", "enter")
-        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        await until(pilot, lambda: "× as fast as run of 18 Nov" in screen_text(app))
-        assert "◆ run of 18 Nov" in screen_text(app)
-        app.replay(log)
-        await until(pilot, lambda: isinstance(app.screen, ReplayScreen))
-        assert app.screen._reference.session.endswith("0002")
-        await pilot.press("q")
-        await until(pilot, lambda: type(app.screen) is LiveScreen)
-        await pilot.press("c")
-        await until(pilot, lambda: isinstance(app.screen, ComparisonScreen))
-        await until(pilot, lambda: "run of 18 Nov" in screen_text(app))
-        await pilot.press("up", "up", "enter")
-        await until(pilot, lambda: "the run before" in screen_text(app))
+async def test_what_was_chosen_once_is_compared_with_from_then_on():
+    async with shown("earlier-runs", "live", WIDE) as stage:
+        assert "1.16× as slow as the run before" in stage.text
+        await stage.press("c", "up", "enter")
+        assert isinstance(stage.app.screen, LiveScreen)
+        assert "◆ run of 18 Nov 14:56" in stage.text
+        assert "× as fast as run of 18 Nov 14:56" in stage.text
+        # Another screen of this workload compares with it as well, and begins on its row.
+        follower = stage.app.screen.shown_session
+        stage.app.replay(follower.path)
+        await stage.app.workers.wait_for_complete()
+        assert isinstance(stage.app.screen, ReplayScreen)
+        assert stage.app.screen._reference.session == "20261118-145600-cifar10-cnn-0002"
+        await stage.press("q", "c")
+        assert title(stage) == "run of 18 Nov 14:56"
+        # This run's own row goes back to the run before.
+        await stage.press("down", "enter")
+        assert "1.16× as slow as the run before" in stage.text

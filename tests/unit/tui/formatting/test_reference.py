@@ -29,7 +29,7 @@ def test_a_slower_run_has_the_interval_of_how_much_slower():
 
 def test_what_the_interval_leaves_open_is_no_difference():
     near = row("earlier", 9.04)
-    assert said(near) == "no clear difference from base: 1.00× to 1.01×, 1 run each"
+    assert said(near) == "1.00× to 1.01× as fast as base, 1 run each: no clear difference"
 
 
 def test_several_like_runs_say_how_runs_differ():

@@ -12,7 +12,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dlmon.instrument.batch_plan import plan_of_arrays
-from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
 from dlmon.instrument.reporter import Reporter
@@ -79,6 +80,11 @@ class Emitter:
 
     def __init__(self, queue):
         self.send = self.batch_ended = self.abandon = queue.append
+        self.reads = Reads()
+
+    def send_metrics(self, t, values):
+        self.reads.is_due = False
+        self.send(MetricsRead(t, values))
 
     def close(self, wait_s):
         """Nobody waits for it."""

@@ -13,7 +13,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import dlmon
-from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.emitter import Reads
 from dlmon.instrument.minimum_time import MinimumTime
 from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
 
@@ -82,6 +83,11 @@ class Recorder:
         self.send = self.batch_ended = self.queue.append
         self.stop_requested = False
         self.steady_left_us = lambda steady_us: steady_us
+        self.reads = Reads()
+
+    def send_metrics(self, t, values):
+        self.reads.is_due = False
+        self.send(MetricsRead(t, values))
 
     def records(self):
         collector = BatchCollector()

@@ -90,11 +90,11 @@ class Losses:
             self._followed, followed = weakref.ref(optimizer), optimizer
         if followed is not optimizer:
             self._others += 1
-            self._begin()
+            self._sum, self._has_inner = None, False
             return
         self._others = 0
         if self._sum is None:
-            self._begin()
+            self._has_inner = False
             return
         total, self._sum = self._sum, None
         self.is_reading, self._copied_ns = False, self._clock()
@@ -200,16 +200,29 @@ def around_backward(
         is_loss: whether a tensor may be read at all.
     """
 
+    def look(
+        tensor: Any,
+        gradient: Any,
+        retain_graph: Any = None,
+        create_graph: Any = None,
+        inputs: Any = None,
+    ) -> None:
+        try:
+            # What computes gradients of some inputs alone is no step of training.
+            if gradient is None and inputs is None and is_loss(tensor):
+                losses.went_backward(tensor)
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            losses.turn_off()
+
     @wraps(following)
     def backward(self: Any, gradient: Any = None, *arguments: Any, **named: Any) -> Any:
         is_read = losses.is_reading and not losses.goes_backward
-        try:
-            # What computes gradients of some inputs alone is no step of training.
-            inputs = arguments[2:] or named.get("inputs")
-            if is_read and gradient is None and not inputs and is_loss(self):
-                losses.went_backward(self)
-        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
-            losses.turn_off()
+        if is_read:
+            try:
+                look(self, gradient, *arguments, **named)
+            except TypeError:
+                # PyTorch says itself what is wrong with these arguments.
+                losses.turn_off()
         losses.goes_backward |= is_read
         try:
             return following(self, gradient, *arguments, **named)

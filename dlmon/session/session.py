@@ -20,6 +20,7 @@ from dlmon.records import (
     Evaluation,
     Facts,
     Machine,
+    Metrics,
     Model,
     Notice,
     Output,
@@ -36,6 +37,7 @@ from dlmon.records.changes import newest_facts
 from dlmon.session.account import TimeAccount
 from dlmon.session.data_wait import DataWait
 from dlmon.session.gaps import Gaps
+from dlmon.session.learning import Learning
 from dlmon.session.limits import MIN_SAMPLES, WINDOW_S, Limit, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
@@ -83,6 +85,7 @@ class Session:
         self.gaps = Gaps(self.machine.interval_s)
         self.account = TimeAccount(header.t, self.gaps)
         self.throughput = Series()
+        self.learning = Learning()
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
@@ -125,6 +128,8 @@ class Session:
         elif isinstance(record, Machine):
             self.machine.fold(record)
             self._keep_reading()
+        elif isinstance(record, Metrics):
+            self.learning.fold(record, self._training_since)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -254,6 +259,11 @@ class Session:
         if record.name in STEADY_PHASES and self.training_start is None:
             self.training_start = record.t
 
+    @property
+    def _training_since(self) -> int:
+        """Since when it trains: what was read before is of another stretch."""
+        return self.phase_spans[-1].start if self.phase_spans else self.header.t
+
     def _close_span(self, t: int) -> None:
         if self.phase_spans and self.phase_spans[-1].end is None:
             span = self.phase_spans.pop()
@@ -273,6 +283,7 @@ class Session:
             if last.whole and last.end > last.begin:
                 self._whole_s.pop()
         self._epochs.append(record)
+        self.learning.fold_epoch(record)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)

@@ -55,6 +55,8 @@ REPLAYED = {
     ("FleetScreen", "p"): "processes",
     ("FleetScreen", "n"): "back",
 }
+# Where there is no table to sort, it is the output that o stands for.
+WITHOUT_TABLES = {("LiveScreen", "o"): "sort(1)", ("ReplayScreen", "o"): "sort(1)"}
 # In a question about a run, whoever presses these once more wants out all the same.
 LEAVING = ("ctrl+c", "ctrl+q")
 
@@ -100,7 +102,7 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     meanings = defaultdict(lambda: defaultdict(set))
     for node, key, binding in bound():
         if is_letter(key) and key not in LEAVING:
-            told = (TOGGLES | REPLAYED).get((node, key)) or MEANINGS.get(
+            told = (TOGGLES | REPLAYED | WITHOUT_TABLES).get((node, key)) or MEANINGS.get(
                 binding.action, binding.action
             )
             meanings[key][told].add(node)

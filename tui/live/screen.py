@@ -35,6 +35,7 @@ from tui.live import (
     epoch_headline,
     epoch_table,
     limit_line,
+    loss_chart,
     output_pane,
     progress_line,
     time_charts,
@@ -46,8 +47,10 @@ from tui.live.comparison_bars import ComparisonBars, bar_rows, is_logarithmic
 from tui.live.epoch_headline import EpochHeadline
 from tui.live.epoch_table import EpochTable
 from tui.live.limit_line import LimitLine
+from tui.live.loss_chart import next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
+from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import TimeChartsScreen, machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP
@@ -131,6 +134,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             tooltip="Move the cursor forward; all charts show their values there",
             group=_CURSOR,
         ),
+        Binding("o", "next_part", "Loss/output", tooltip="Show the loss, or the output"),
         Binding("c", "compare", "Compare", tooltip="Show the details of each comparison row"),
         SESSIONS,
         THEME,
@@ -148,6 +152,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         hidden("minus", "zoom_out", "Zoom out", "See more of the run at once"),
         hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
         hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
+        hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
         hidden("home", "go_to_start", "Go to start", "Show where the run began"),
         hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
         hidden("f", "follow", "Follow", "Let the charts follow the run again"),
@@ -170,6 +175,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         *limit_line.HELP,
         *account_line.HELP,
         *epoch_table.HELP,
+        *loss_chart.HELP,
         *output_pane.HELP,
         *progress_line.HELP,
     )
@@ -209,6 +215,9 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         self._polls = 0
         self._was_running = source.running
         self._catching_up: Worker[None] | None = None
+        self._part: Part | None = None
+        self._metric: str | None = None
+        self._shown_parts: frozenset[Part] | None = None
 
     @property
     def shown_session(self) -> SessionSource:
@@ -223,7 +232,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
                 yield ComparisonBars()
             yield self._machine
             yield EpochTable()
-            yield OutputPane()
+            yield SideCell()
         yield LimitLine()
         yield AccountLine()
         yield ProgressLine()
@@ -308,12 +317,75 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         self.query_one(EpochTable).show(snapshot.epochs, running, epoch_word(snapshot.header))
         self.query_one(OutputPane).show(snapshot.output, snapshot.notices, running)
         self._paint_comparison(snapshot)
+        self._share_row()
         self.paint_charts(snapshot)
 
     def paint_charts(self, snapshot: Snapshot) -> None:
         """Draw the charts, and say where the time went and what the cursor is on."""
         super().paint_charts(snapshot)
         self.query_one(AccountLine).show(snapshot, self.read_time_ns)
+        self._paint_loss(snapshot)
+
+    def _paint_loss(self, snapshot: Snapshot) -> None:
+        """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
+        chart = self.query_one(SideCell).loss
+        columns = self.plot_columns
+        count = min(columns, chart.plot_columns)
+        if count < 1 or not chart.display:
+            return
+        axis = self.window.axis(self.run, count)
+        chart.show_metric(
+            self._source.session.learning,
+            self._metric,
+            axis,
+            self.under_line(snapshot, axis),
+            is_running=self._source.running,
+            cursor_label=self._cursor_label(axis),
+            each=epoch_word(snapshot.header),
+            columns=columns,
+        )
+
+    @property
+    def _room(self) -> Room:
+        """How much of epochs, loss and output has room."""
+        if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
+            return Room.NONE
+        if self.has_class("-broad"):
+            return Room.ALL
+        return Room.ONE if self.has_class("-narrow") else Room.TWO
+
+    @property
+    def _first_part(self) -> Part:
+        """What stands beside the epochs until somebody chooses."""
+        known = bool(self._source.session.learning.names)
+        return Part.LOSS if known and self._source.status != Status.FAILED else Part.OUTPUT
+
+    def _share_row(self) -> None:
+        """Show what has room of epochs, loss and output; lay out anew only where that changed."""
+        shown = parts_shown(self._room, self._part, self._first_part)
+        if self._log_is_open or shown == self._shown_parts:
+            return
+        self._shown_parts = shown
+        cell = self.query_one(SideCell)
+        for widget, parts in (
+            (self.query_one(EpochTable), {Part.EPOCHS}),
+            (cell, {Part.LOSS, Part.OUTPUT}),
+            (cell.loss, {Part.LOSS}),
+            (cell.output, {Part.OUTPUT}),
+        ):
+            widget.styles.display = "block" if shown & parts else "none"
+        self.refresh_bindings()
+        self.call_after_refresh(self._paint_all)
+
+    def action_next_part(self) -> None:
+        """Show the loss, the output, or where there is little room the epochs."""
+        self._part = part_after(self._room, self._part, self._first_part)
+        self._share_row()
+
+    def action_next_metric(self) -> None:
+        """Show another metric in place of the loss."""
+        self._metric = next_metric(self._source.session.learning, self._metric)
+        self._paint_loss(self._source.snapshot())
 
     def _paint_comparison(self, snapshot: Snapshot) -> None:
         rows = comparison_rows(snapshot, self._earlier)
@@ -344,6 +416,10 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             running = self._source.running
             over = not running and self._source.status != Status.UNKNOWN
             return over if action == "again" else running
+        if action == "next_part":
+            return not self._log_is_open and self._room in (Room.ONE, Room.TWO)
+        if action == "next_metric":
+            return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
@@ -424,12 +500,15 @@ class LiveScreen(SessionControls, TimeChartsScreen):
         looked up anew, and a key answered late.
         """
         alone = self._log_is_open
-        panels, output = self.query_one("#panels"), self.query_one(OutputPane)
+        panels, cell = self.query_one("#panels"), self.query_one(SideCell)
         panels.styles.layout = "vertical" if alone else None
-        output.styles.height = "1fr" if alone else None
+        cell.styles.height = "1fr" if alone else None
         lines = (self.query_one(LimitLine), self.query_one(AccountLine))
         for widget in (*panels.children, *lines):
-            widget.styles.display = ("block" if widget is output else "none") if alone else None
+            widget.styles.display = ("block" if widget is cell else "none") if alone else None
+        cell.loss.styles.display = "none" if alone else None
+        cell.output.styles.display = "block" if alone else None
+        self._shown_parts = None
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""

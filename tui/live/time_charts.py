@@ -117,6 +117,15 @@ class TimeChartsScreen(BaseScreen):
             return self._machine.plot_columns
         return min(self._throughput.plot_columns, self._machine.plot_columns)
 
+    def under_line(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        """Return what a chart has under and over its line: epochs, shades and the cursor."""
+        session = self._source.session
+        return ChartPicture(
+            marks=axis.marks(session.epoch_starts),
+            shades=axis.shades(_shaded(session, snapshot)),
+            cursor=self.window.cursor_column(axis),
+        )
+
     def _throughput_picture(
         self, snapshot: Snapshot, axis: TimeAxis, cursor: int | None
     ) -> ChartPicture:

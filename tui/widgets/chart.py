@@ -22,6 +22,7 @@ from tui.drawing.plot import (
 )
 from tui.drawing.time_axis import NO_LABELS, TimeLabels
 from tui.formatting.glyphs import Glyphs
+from tui.widgets.chart_points import POINT, with_points
 from tui.widgets.lines import Lines, wrapped
 from tui.widgets.rows import TextRow, TextRun, fit
 
@@ -37,7 +38,7 @@ class ChartPicture:
     the middle and `bottom` are labelled. `reason` says why nothing is known. The
     `cursor` is a column too, and `times` are labelled at columns. Where a `part`
     of each column is given, it is drawn filled and the rest above it in another
-    tone.
+    tone. Points are single values, (column, value), over the line.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -49,6 +50,7 @@ class ChartPicture:
     reason: str = ""
     cursor: int | None = None
     part: tuple[float | None, ...] = ()
+    points: tuple[tuple[int, float], ...] = ()
     times: TimeLabels = NO_LABELS
 
 
@@ -67,6 +69,7 @@ class Chart(Lines):
         "chart--reason",
         "chart--cursor",
         "chart--crossed",
+        POINT,
         *(f"chart--{kind}" for kind in SHADES),
     }
     """
@@ -84,6 +87,7 @@ class Chart(Lines):
         & > .chart--rest { color: $text-muted; }
         & > .chart--mark { color: $text-muted; }
         & > .chart--reason { color: $text-muted; text-style: italic; }
+        & > .chart--point { color: $text-accent; text-style: bold; }
         & > .chart--cursor { color: $text-accent; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }
@@ -165,6 +169,9 @@ class Chart(Lines):
                 labels, self._lines(picture, plot_width, plot_height), strict=False
             )
         ]
+        if picture.points:
+            mark, edges = self.glyphs.series[1], (picture.top, picture.bottom)
+            rows = with_points(rows, picture.points, mark, axis_width, plot_height, *edges)
         if has_marks:
             marks = mark_row(picture.marks, picture.shades, plot_width, self.glyphs)
             rows.append(_runs(labels[-1], marks, strip, component="chart--mark"))
@@ -272,6 +279,7 @@ def newest(picture: ChartPicture, room: int) -> ChartPicture:
         columns=picture.columns[excess:],
         part=picture.part[excess:],
         marks=tuple((column - excess, label) for column, label in picture.marks),
+        points=tuple((column - excess, value) for column, value in picture.points),
         times=replace(
             picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
         ),

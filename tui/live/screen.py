@@ -134,7 +134,7 @@ class LiveScreen(SessionControls, TimeChartsScreen):
             tooltip="Move the cursor forward; all charts show their values there",
             group=_CURSOR,
         ),
-        Binding("o", "next_part", "Loss/output", tooltip="Show the loss, or the output"),
+        Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
         Binding("c", "compare", "Compare", tooltip="Show the details of each comparison row"),
         SESSIONS,
         THEME,

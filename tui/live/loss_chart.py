@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from rich.cells import cell_len
+
 from dlmon.session.learning import Learning, Metric
 from tui.drawing.plot import nice_top
 from tui.drawing.time_axis import TimeAxis
 from tui.formatting.glyphs import glyphs_in_use
 from tui.formatting.learning import newest_texts, value_text
 from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.rows import fit
 
 HELP: tuple[tuple[str, str], ...] = (
     (
@@ -31,6 +34,9 @@ HELP: tuple[tuple[str, str], ...] = (
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
 # An axis begins at zero unless all values lie far above.
 _FAR_ABOVE = 0.5
+_LONGEST_TITLE = 20
+# Points that are closer would hide the line.
+_POINT_COLUMNS = 12
 
 
 class LossChart(Chart):
@@ -67,14 +73,14 @@ class LossChart(Chart):
         self._scale = columns / max(1, axis.count)
         name = shown_metric(learning, chosen)
         metric = None if name is None else learning.metrics[name]
-        title = "Loss" if name is None else _as_title(name)
+        title = "Loss" if name is None else _as_title(name, self.ellipsis)
         if metric is None:
             self.set_titles(title, right="")
         else:
             texts = newest_texts(metric, glyphs_in_use(), each)
             if below.cursor is not None:
                 texts = (f"{cursor_label}  {_at(metric, axis, below.cursor)}",)
-            room = self.outer_size.width - 6 - len(title) - 3
+            room = self.outer_size.width - 6 - cell_len(title) - 3
             fitting = next((text for text in texts if len(text) <= room), texts[-1])
             names = learning.names
             others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
@@ -100,8 +106,9 @@ def next_metric(learning: Learning, chosen: str | None) -> str | None:
     return None if shown is None else names[(names.index(shown) + 1) % len(names)]
 
 
-def _as_title(name: str) -> str:
-    return name[:1].upper() + name[1:]
+def _as_title(name: str, ellipsis: str) -> str:
+    title = name[:1].upper() + name[1:]
+    return fit(title, _LONGEST_TITLE, ellipsis) if cell_len(title) > _LONGEST_TITLE else title
 
 
 def _picture(
@@ -111,17 +118,30 @@ def _picture(
         reason = NOT_SEEN if is_running else NEVER_SEEN
         return replace(below, columns=(None,) * axis.count, reason=reason, left_labels=("",))
     columns = axis.columns(metric.series)
-    points = tuple(
-        (column, value)
-        for t, value in metric.validations
-        if value is not None and 0 <= (column := axis.column_of(t)) < axis.count
-    )
+    points = _validations(metric, axis)
     values = [value for value in columns if value is not None] + [value for _, value in points]
     if not values:
-        reason = metric.why or "no value in this time"
+        end_ns = metric.series.end_ns
+        is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
+        reason = metric.why or ("" if is_coming else "no value in this time")
         return replace(below, columns=columns, reason=reason, left_labels=("",))
     bottom, top = value_range(min(values), max(values))
     return replace(below, columns=columns, points=points, top=top, bottom=bottom)
+
+
+def _validations(metric: Metric, axis: TimeAxis) -> tuple[tuple[int, float], ...]:
+    """Return where validations ended, and their values; of many that are close, the last."""
+    points = [
+        (column, value)
+        for t, value in metric.validations
+        if value is not None and 0 <= (column := axis.column_of(t)) < axis.count
+    ]
+    if len(points) * _POINT_COLUMNS <= axis.count:
+        return tuple(points)
+    # By whole columns from the clock's start, so that they stay where they are as the axis moves.
+    first = axis.start_ns // axis.column_ns
+    groups = {(first + column) // _POINT_COLUMNS: (column, value) for column, value in points}
+    return tuple(groups.values())
 
 
 def value_range(least: float, most: float) -> tuple[float, float]:

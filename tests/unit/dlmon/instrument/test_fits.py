@@ -18,7 +18,7 @@ from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
-from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase
 
 MS = 1_000_000
 
@@ -428,3 +428,11 @@ def test_modules_of_keras_are_watched_once(keras):
     before = keras.lists.CallbackList.__init__
     watch_fits(keras.lists, keras.reporter)
     assert keras.lists.CallbackList.__init__ is before
+
+
+def test_metrics_are_read_when_they_are_due(keras):
+    keras.fit(keras.model(), epochs=1)
+    keras.reporter.reads.is_due = True
+    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    # The first of all batches, and one a while later.
+    assert [read.values for read in keras.of(Metrics)] == [{"loss": 1.0}, {"loss": 0.5}]

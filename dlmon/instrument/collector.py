@@ -6,11 +6,20 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dlmon.records import Batches, BatchSummary, Epoch, Phase, Record, Validation
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Metrics,
+    Phase,
+    Record,
+    Validation,
+    finite,
+)
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyBatches
 
@@ -24,6 +33,8 @@ RECORD_BATCHES = 50_000
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
 MIN_PAUSE_NS = 250_000_000
+# Of a network with more of them, the first ones are read.
+MOST_METRICS = 16
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,25 @@ class EpochChanged:
     why: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class MetricsRead:
+    """What a framework says of the training, as it says it: tensors may not be computed yet."""
+
+    t: int
+    values: Mapping[str, Any]
+
+    def record(self) -> Metrics | None:
+        """Return the numbers among them; None where there is none."""
+        names = [name for name in self.values if isinstance(name, str)][:MOST_METRICS]
+        try:
+            values, why = finite({name: self.values[name] for name in names})
+        except Exception:  # noqa: BLE001 - whatever a framework raises, its training goes on
+            return None
+        for name in [name for name, reason in why.items() if reason not in ("NaN", "infinite")]:
+            del values[name], why[name]
+        return Metrics(self.t, values, why=why) if values else None
+
+
 class MeasuredBatch(NamedTuple):
     """A batch of a script's own loop: when it ended, and what is known of it alone.
 
@@ -119,7 +149,7 @@ class MeasuredBatch(NamedTuple):
 
 
 # What the training thread queues: a batch's (index, end time), a mark, or a finished record.
-Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause
+Mark = EpochStart | EpochOpened | EpochEnd | EpochChanged | Interruption | Pause | MetricsRead
 Queued = tuple[int, int] | MeasuredBatch | Mark | Record
 
 
@@ -306,6 +336,10 @@ class BatchCollector:
                 self._end_epoch(item)
             elif isinstance(item, EpochChanged):
                 self._change_epoch(item)
+            elif isinstance(item, MetricsRead):
+                metrics = item.record()
+                if metrics is not None:
+                    self._records.append(metrics)
             elif isinstance(item, Interruption):
                 self._pack()
                 self._last_us += (item.end - item.t) // 1000

@@ -17,14 +17,26 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from dlmon.instrument.collector import BatchCollector, Mark, Queued
+from dlmon.instrument.collector import BatchCollector, Mark, MetricsRead, Queued
 from dlmon.records import Notice, Record, encode
 
 FLUSH_S = 0.25
+# So seldom are metrics read.
+READ_NS = 1_000_000_000
 # Encoded bytes that may wait for a full pipe before packing stops.
 WAITING_BYTES = 256 * 1024
+
+
+class Reads:
+    """Whether metrics are to be read now: what a fast path looks at, and no clock."""
+
+    def __init__(self) -> None:
+        self.is_due = False
+        self.are_told = False
+        """Whether the script reports its metrics itself."""
 
 
 class Emitter:
@@ -59,6 +71,9 @@ class Emitter:
         self._collector = BatchCollector()
         self._unsent = bytearray()
         self._reported_coalesced = 0
+        self.reads = Reads()
+        self.reads.is_due = True
+        self._read_ns = clock()
         self._closing = threading.Event()
         self.stop_requested = False
         self.batch_ended = self._queue.append
@@ -78,6 +93,12 @@ class Emitter:
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark; never blocks, never dropped."""
         self._queue.append(item)
+
+    def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
+        """Queue metrics as they are: the side thread makes numbers of them, and waits for these."""
+        self._read_ns = t
+        self.reads.is_due = False
+        self._queue.append(MetricsRead(t, values))
 
     def close(self, wait_s: float = math.inf) -> None:
         """Send what is left, waiting so long for the reader, and no longer than there is one."""
@@ -109,6 +130,8 @@ class Emitter:
                     raise
                 self._on_error(error)
                 return
+            if self._clock() - self._read_ns >= READ_NS:
+                self.reads.is_due = True
 
     def _flush(self, wait_s: float, finish: bool = False) -> None:
         if self._fd < 0:

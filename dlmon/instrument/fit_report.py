@@ -206,6 +206,11 @@ class FitReport(Activity):
             if parameters is not None:
                 self._reporter.describe_loop(parameters=parameters)
 
+    def metrics_came(self, logs: Mapping[str, Any]) -> None:
+        """Report what Keras says of the epoch so far; tf_keras's tensors are read elsewhere."""
+        if self._mode == "fit" and self.in_epoch:
+            self._reporter.send_metrics(self._clock(), dict(logs))
+
     def epoch_ended(self, logs: Any) -> None:
         """Report the epoch; Keras has run all its batch hooks by now."""
         if self._mode != "fit" or not self.in_epoch:

@@ -71,7 +71,7 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
         base: `Callback` of Keras 3 or of tf_keras.
         reporter: the one of this process.
     """
-    guard = guarded(reporter)
+    guard, reads = guarded(reporter), reporter.reads
     package = base.__module__.partition(".")[0]
 
     class ReportingCallback(base):  # type: ignore[misc]
@@ -120,6 +120,8 @@ def callback_class(base: type[Any], reporter: Reporter) -> type[Any]:
             """Time one batch: the fast path."""
             try:
                 self._dlmon_reports.batch_ended(batch)
+                if reads.is_due and logs:
+                    self._dlmon_reports.metrics_came(logs)
             except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
                 reporter.turn_off(error)
 

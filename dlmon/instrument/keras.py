@@ -102,7 +102,7 @@ class TrainingCallback(_TimingCallback):
         cpu_clock: Callable[[], int] = time.process_time_ns,
     ) -> None:
         super().__init__(emitter, batch_size, samples_per_epoch, capped, phase, clock)
-        self._batch_ended = emitter.batch_ended
+        self._batch_ended, self._reads = emitter.batch_ended, emitter.reads
         self._validation_steps = validation_steps
         self._evaluation_samples = evaluation_samples
         self._minimum_time = minimum_time
@@ -150,6 +150,8 @@ class TrainingCallback(_TimingCallback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Time one batch: the fast path."""
         self._batch_ended((batch, self._clock()))
+        if self._reads.is_due and logs:
+            self._emitter.send_metrics(self._clock(), dict(logs))
         if self._emitter.stop_requested:
             self._stop()
 

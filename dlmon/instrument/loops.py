@@ -88,8 +88,11 @@ class Training:
         )
         self._reporter.enter("compiling", self._entered_ns)
 
-    def step(self, samples: int | None = None) -> None:
-        """Report that a step has ended, and how many samples it had."""
+    def step(self, samples: int | None = None, metrics: Mapping[str, Any] | None = None) -> None:
+        """Report that a step has ended, how many samples it had, and what came of it.
+
+        Of its metrics, those of about one step a second are looked at.
+        """
         if not self._is_on:
             return
         if self._epoch is None:
@@ -97,6 +100,21 @@ class Training:
         held = self._batch_size if samples is None else samples
         self._reporter.batch_ended(MeasuredBatch(self._step, self._clock(), held))
         self._step += 1
+        if metrics:
+            reads = self._reporter.reads
+            reads.are_told = True
+            if reads.is_due:
+                self._tell(metrics)
+
+    def _tell(self, metrics: Mapping[str, Any]) -> None:
+        # As numbers: a tensor may change before the side thread looks at it.
+        numbers = {}
+        for name, metric in metrics.items():
+            try:
+                numbers[name] = float(metric)
+            except Exception:  # noqa: BLE001, S112 - whatever it is, the script goes on
+                continue
+        self._reporter.send_metrics(self._clock(), numbers)
 
     def epoch(self, metrics: Mapping[str, Any] | None = None) -> None:
         """Report that an epoch has ended, and what came of it, such as its loss."""
@@ -120,6 +138,7 @@ class Training:
             )
         self._reporter.end_loop()
         self._reporter.let_go(OWNER)
+        self._reporter.reads.are_told = False
 
     @property
     def _has_epochs(self) -> bool:
@@ -161,8 +180,8 @@ def training(
     return Training(samples, epochs=epochs, batch_size=batch_size, steps=steps, network=network)
 
 
-def step(samples: int | None = None) -> None:
-    """Report that a step has ended, and how many samples it had.
+def step(samples: int | None = None, **metrics: Any) -> None:
+    """Report that a step has ended, and how many samples it had: `dlmon.step(32, loss=0.3)`.
 
     Without `training` around it, a loop begins with the first one.
     """
@@ -170,7 +189,7 @@ def step(samples: int | None = None) -> None:
     if current is None:
         current = Training()
         current.begin()
-    current.step(samples)
+    current.step(samples, metrics)
 
 
 def epoch(**metrics: Any) -> None:

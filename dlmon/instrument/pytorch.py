@@ -20,6 +20,7 @@ from dlmon.instrument.around import hide_this_frame, where_a_monitor_listens
 from dlmon.instrument.devices import device_of_optimizer
 from dlmon.instrument.loader_pass import OVER, TRAINING, Pass
 from dlmon.instrument.loaders import describe, leading_size
+from dlmon.instrument.losses import Losses, around_backward
 from dlmon.instrument.passes import Passes
 from dlmon.instrument.reporter import Reporter, guarded
 
@@ -31,6 +32,12 @@ MARK = "_dlmon_pass"
 def passes_of(reporter: Reporter) -> Passes:
     """Return what sorts the passes of this process."""
     return Passes(reporter, version=_version, in_worker=_in_worker, device_of=device_of_optimizer)
+
+
+@cache
+def losses_of(reporter: Reporter) -> Losses:
+    """Return what reads the losses of this process."""
+    return Losses(reporter)
 
 
 @where_a_monitor_listens
@@ -48,17 +55,22 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Count the steps of every optimiser; `module` is torch.optim.optimizer."""
     passes = passes_of(reporter)
     step_began, step_ended = passes.step_began, passes.step_ended
+    losses, reads = losses_of(reporter), reporter.reads
 
     # Guarded without a call more.
     def before_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
             step_began(optimizer)
+            if losses.is_reading:
+                losses.step_began()
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
 
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
             step_ended(optimizer)
+            if reads.is_due:
+                losses.stepped(optimizer)
         except Exception as error:  # noqa: BLE001 - as above
             reporter.turn_off(error)
 
@@ -67,6 +79,27 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
         hook._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
+    base = module.Optimizer
+    base.zero_grad = _zeroing(base.zero_grad, losses)
+
+
+@where_a_monitor_listens
+def watch_losses(module: ModuleType, reporter: Reporter) -> None:
+    """Read losses as a script goes backward; `module` is torch._tensor."""
+    kind = module.Tensor
+
+    def is_loss(tensor: Any) -> bool:
+        # Of other kinds, to ask for a number may compute, or send, what the script did not want.
+        return type(tensor) is kind and tensor.numel() == 1
+
+    kind.backward = around_backward(kind.backward, losses_of(reporter), is_loss)
+
+
+@where_a_monitor_listens
+def watch_scalers(module: ModuleType, reporter: Reporter) -> None:
+    """Note what losses were before they were scaled; `module` is torch.amp.grad_scaler."""
+    scaler, losses = module.GradScaler, losses_of(reporter)
+    scaler.scale = _scaling(scaler.scale, losses)
 
 
 @where_a_monitor_listens
@@ -116,6 +149,43 @@ def _opening(
         return iterator
 
     return __iter__
+
+
+def _zeroing(following: Callable[..., Any], losses: Losses) -> Callable[..., Any]:
+    """Return an optimiser's `zero_grad` that begins the losses of its next step."""
+
+    @wraps(following)
+    def zero_grad(self: Any, *arguments: Any, **named: Any) -> Any:
+        if losses.is_reading:
+            losses.zeroed()
+        try:
+            return following(self, *arguments, **named)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+
+    zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return zero_grad
+
+
+def _scaling(following: Callable[..., Any], losses: Losses) -> Callable[..., Any]:
+    """Return a scaler's `scale` that notes what it made of what."""
+
+    @wraps(following)
+    def scale(self: Any, outputs: Any) -> Any:
+        try:
+            scaled = following(self, outputs)
+        except BaseException as error:
+            hide_this_frame(error)
+            raise
+        try:
+            losses.scaled(outputs, scaled)
+        except Exception:  # noqa: BLE001 - whatever it is, the script goes on
+            losses.turn_off()
+        return scaled
+
+    scale._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return scale
 
 
 def _leaving(read: Pass, passes: Passes, reporter: Reporter) -> Callable[[Any], None]:

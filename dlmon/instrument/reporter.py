@@ -14,13 +14,13 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
 from dlmon.instrument.collector import Mark, Queued
-from dlmon.instrument.emitter import Emitter
+from dlmon.instrument.emitter import Emitter, Reads
 from dlmon.records import SCRIPT_PHASE, Model, Notice, Phase, Record, Trainer
 
 SOCKET = "DLMON_SOCKET"
@@ -55,6 +55,8 @@ class Reporter:
         """How many loops have begun."""
         self.batch_ended: Callable[[Queued], None] = _nothing
         """Queue a batch; the one call on a training loop's fast path."""
+        self.reads = Reads()
+        """Whether metrics are to be read; the same object for as long as the process lives."""
         os.register_at_fork(after_in_child=self._forget)
 
     @property
@@ -91,6 +93,10 @@ class Reporter:
         """Report on, until something else asks for it: `yields` ends what was reported then."""
         if self._owner == owner:
             self._yields = yields
+
+    def is_of(self, owner: str) -> bool:
+        """Return whether `owner` is what reports."""
+        return self._owner == owner
 
     def let_go(self, owner: str) -> None:
         """Let something else report."""
@@ -148,11 +154,17 @@ class Reporter:
     def attach(self, emitter: Emitter) -> None:
         """Report through an emitter."""
         self._emitter, self.batch_ended = emitter, emitter.batch_ended
+        emitter.reads, self.reads.is_due = self.reads, True
 
     def send(self, item: Mark | Record) -> None:
         """Queue a record or a mark."""
         if self._emitter is not None:
             self._emitter.send(item)
+
+    def send_metrics(self, t: int, values: Mapping[str, Any]) -> None:
+        """Queue metrics that were read as a batch ended."""
+        if self._emitter is not None:
+            self._emitter.send_metrics(t, values)
 
     def enter(self, phase: str, t: int | None = None) -> None:
         """Report what the process does from now on, or from `t`."""
@@ -224,7 +236,7 @@ class Reporter:
     def turn_off(self, error: BaseException) -> None:
         """Report no more from this process, and let the log say why."""
         emitter, self._emitter, self._path = self._emitter, None, None
-        self.batch_ended = _nothing
+        self.batch_ended, self.reads.is_due = _nothing, False
         if emitter is not None:
             text = f"dlmon stopped watching process {os.getpid()}: {type(error).__name__}: {error}"
             emitter.abandon(Notice(time.monotonic_ns(), text[:500]))
@@ -235,7 +247,7 @@ class Reporter:
         for hook in hooks:
             hook()
         emitter, self._path = self._emitter, None
-        self.batch_ended = _nothing
+        self.batch_ended, self.reads.is_due = _nothing, False
         if emitter is not None:
             try:
                 emitter.close(CLOSE_S)
@@ -249,6 +261,7 @@ class Reporter:
         self._epochs = self.loops = 0
         self._closing = []
         self.batch_ended = _nothing
+        self.reads.is_due = self.reads.are_told = False
 
 
 def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:

@@ -49,7 +49,7 @@ def _watch_method(made: Any, train: Any, batches: SingleBatches, reporter: Repor
         counts = reporter.is_on and began(self)
         logs = train(self, *arguments, **named)
         if counts:
-            ended(self, arguments[0] if arguments else named.get("x"))
+            ended(self, arguments[0] if arguments else named.get("x"), logs)
         return logs
 
     setattr(train_and_count, _WATCHED, True)
@@ -104,13 +104,15 @@ class SingleBatches(Activity):
             self._ends_with_process = True
             atexit.register(self._end_with_process)
 
-    def ended(self, model: Any, samples: Any) -> None:
-        """Count a batch that ended."""
+    def ended(self, model: Any, samples: Any, logs: Any = None) -> None:
+        """Count a batch that ended, of which Keras says so much."""
         if not self.in_epoch:
             return
         batch = MeasuredBatch(self._count, self._clock(), leading_size(samples))
         self._reporter.batch_ended(batch)
         self._count += 1
+        if self._reporter.reads.is_due:
+            self._reporter.send_metrics(batch.end_ns, _named(logs, model))
         if not self.has_batches:
             self.has_batches = True
             self._watch.has_trained(model)
@@ -134,3 +136,13 @@ class SingleBatches(Activity):
     def _end_with_process(self) -> None:
         if self in self._watch.running:
             self.abandon()
+
+
+def _named(logs: Any, model: Any) -> dict[str, Any]:
+    """Return what `train_on_batch` returned by name: it is a dict, a list, or the loss alone."""
+    if isinstance(logs, dict):
+        return dict(logs)
+    if not isinstance(logs, (list, tuple)):
+        return {} if logs is None else {"loss": logs}
+    names = getattr(model, "metrics_names", ())
+    return dict(zip(names, logs)) if len(names) == len(logs) else {}  # noqa: B905 - Python 3.10

@@ -7,11 +7,15 @@ Runs in the trained interpreter: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import time
 from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.around import after, where_a_monitor_listens
-from dlmon.instrument.pytorch import parameters_of, passes_of
+from dlmon.instrument.collector import MetricsRead
+from dlmon.instrument.emitter import READ_NS
+from dlmon.instrument.losses import LOSS
+from dlmon.instrument.pytorch import losses_of, parameters_of, passes_of
 from dlmon.instrument.reporter import Reporter, guarded
 
 # What it logs beside metrics: where it is, and how fast it was.
@@ -23,7 +27,19 @@ MANY = 1_000_000
 @where_a_monitor_listens
 def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
     """Watch Trainers; `module` is transformers.trainer_callback."""
-    passes = passes_of(reporter)
+    passes, losses = passes_of(reporter), losses_of(reporter)
+    told_ns = 0
+
+    def tell(metrics: dict[str, Any]) -> None:
+        """Report what is logged while it trains, about once a second, and every evaluation."""
+        nonlocal told_ns
+        now = time.monotonic_ns()
+        is_evaluation = any(name.startswith("eval_") for name in metrics)
+        if is_evaluation or now - told_ns >= READ_NS:
+            told_ns = told_ns if is_evaluation else now
+            # The loss is the mean of many steps: where each step's is read, that is shown.
+            shown = {n: v for n, v in metrics.items() if n != LOSS or not losses.has_read}
+            reporter.send(MetricsRead(now, shown))
 
     @guarded(reporter)
     def called(
@@ -32,7 +48,9 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
         if event == "on_prediction_step":
             passes.validates()
         elif event == "on_log":
-            passes.reports.add_metrics(_metrics(named.get("logs") or {}))
+            metrics = _metrics(named.get("logs") or {})
+            passes.reports.add_metrics(metrics)
+            tell(metrics)
         elif event == "on_train_begin":
             asked = state.num_train_epochs
             passes.reports.expect(

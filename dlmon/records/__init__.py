@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         BatchSummary,
         Epoch,
         Evaluation,
+        Metrics,
         Model,
         Phase,
         Trainer,

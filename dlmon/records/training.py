@@ -269,6 +269,24 @@ class BatchSummary:
 
 
 @record(frozen=True)
+class Metrics:
+    """What training reported of itself as a batch ended; at most once a second.
+
+    Attributes:
+        t: when it was read.
+        values: such as loss and accuracy, by name: of Keras the means since the epoch began, of
+            PyTorch the loss of one step of the optimizer.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "metrics"
+    t: int
+    values: dict[str, float | None]
+    trainer: int | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
 class Validation:
     """One validation pass.
 
@@ -351,5 +369,5 @@ class Evaluation:
     why: dict[str, str] = field(default_factory=dict)
 
 
-WorkloadRecord = Phase | Trainer | Model | Batches | BatchSummary | Epoch | Evaluation
+WorkloadRecord = Phase | Trainer | Model | Batches | BatchSummary | Metrics | Epoch | Evaluation
 """What a workload reports of its training."""

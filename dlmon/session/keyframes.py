@@ -27,6 +27,7 @@ from dlmon.records import (
     Evaluation,
     Facts,
     Machine,
+    Metrics,
     Model,
     Notice,
     Output,
@@ -44,6 +45,7 @@ from dlmon.session.energy import EnergyCounter, EnergyPoint
 from dlmon.session.epoch_use import EpochUse, OpenEpoch, Reading
 from dlmon.session.evidence import MIN_SAMPLES
 from dlmon.session.gaps import Gap, GapKind, Meanwhile
+from dlmon.session.learning import is_of_validation
 from dlmon.session.limits import WINDOW_S
 from dlmon.session.marks import Mark, MarkKind, time_of
 from dlmon.session.session import MAX_PHASE_SPANS, Session
@@ -63,6 +65,7 @@ RECORDS_AT_ONCE = 200
 MOST = 1e18
 _FOLLOWING = frozenset({"_ranked"})
 _KEPT = (Epoch, Evaluation, Facts, Model, Notice, Phase, Trainer)
+_METRIC = "metric"
 _GPU_SERIES = ("gpu_utilization_pct", "gpu_memory_mib", "gpu_power_w", "gpu_temperature_c")
 _SERIES = ("cpu_pct", "run_cpu_pct", "cpu_power_w", "memory_mib")
 
@@ -87,6 +90,8 @@ def series_of(session: Session) -> dict[str, Series]:
     machine = session.machine
     named = {"throughput": session.throughput}
     named |= {name: getattr(machine, name) for name in _SERIES}
+    metrics = session.learning.metrics
+    named |= {f"{_METRIC}.{name}": m.series for name, m in metrics.items() if m.is_read}
     for name in _GPU_SERIES:
         of_gpus: dict[int, Series] = getattr(machine, name)
         named |= {f"{name}.{index}": series for index, series in of_gpus.items()}
@@ -105,6 +110,11 @@ def _put_series(session: Session, name: str, series: Series) -> None:
         session.throughput = series
     elif name in _SERIES:
         setattr(session.machine, name, series)
+    elif dot and of_gpus == _METRIC:
+        metric = session.learning.metric(index)
+        if metric is None:
+            raise NoKeyframe("too many metrics")
+        metric.series = series
     elif dot and of_gpus in _GPU_SERIES:
         getattr(session.machine, of_gpus)[int(index)] = series
     else:
@@ -142,7 +152,7 @@ class KeyframeMaker:
 
     def take(self, record: Record, marks: Iterable[Mark]) -> None:
         """Take a record that the session has folded, with its marks."""
-        if isinstance(record, _KEPT):
+        if isinstance(record, _KEPT) or (isinstance(record, Metrics) and is_of_validation(record)):
             self._kept.append(encode(record))
         self._marks += marks
 
@@ -234,6 +244,11 @@ def _state(session: Session) -> dict[str, Any]:
         "counts": session.counts,
         "account": session.account.state,
         "readings": session.readings.state,
+        "metrics": {
+            name: [metric.newest, metric.why, metric.last_ns]
+            for name, metric in session.learning.metrics.items()
+            if metric.is_read
+        },
         "waited_us": session.data_wait.waited_us,
         "counts_steps": session.counts_steps,
         "epoch": session.epoch_uses.state,
@@ -307,7 +322,7 @@ class Keyframes:
                 self._at = json.loads(line)
             else:
                 record = decode(line)
-                if not isinstance(record, _KEPT):
+                if not isinstance(record, (*_KEPT, Metrics)):
                     raise NoKeyframe("a record that is not kept")
                 self._records.append(record)
         except _MALFORMED as error:
@@ -424,6 +439,12 @@ class Keyframes:
         )
         session.account.state = _account(*state["account"])
         session.readings.state = _readings(*state["readings"])
+        for name, (newest, why, last_ns) in state.get("metrics", {}).items():
+            metric = session.learning.metric(clean(name, 200))
+            if metric is not None:
+                metric.newest = None if newest is None else _real(newest)
+                metric.why, metric.last_ns = clean(str(why)), _whole(last_ns)
+                metric.is_read = True
         waited_us = state["waited_us"]
         session.data_wait.waited_us = None if waited_us is None else _whole(waited_us)
         session.counts_steps = state["counts_steps"] is True

@@ -20,6 +20,7 @@ from dlmon.records import (
     Evaluation,
     Facts,
     Machine,
+    Metrics,
     Model,
     Notice,
     Output,
@@ -38,6 +39,7 @@ from dlmon.session.data_wait import DataWait
 from dlmon.session.epoch_use import EpochUses
 from dlmon.session.evidence import MIN_SAMPLES, Limit
 from dlmon.session.gaps import Gaps
+from dlmon.session.learning import Learning
 from dlmon.session.limits import WINDOW_S, find_limit
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot
@@ -85,6 +87,7 @@ class Session:
         self.gaps = Gaps(self.machine.interval_s)
         self.account = TimeAccount(header.t, self.gaps)
         self.throughput = Series()
+        self.learning = Learning()
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
@@ -128,6 +131,8 @@ class Session:
         elif isinstance(record, Machine):
             self.machine.fold(record)
             self._keep_reading()
+        elif isinstance(record, Metrics):
+            self.learning.fold(record, self._training_since)
         elif isinstance(record, Facts):
             self.facts = newest_facts(self.facts, record.machine)
         elif isinstance(record, Phase):
@@ -261,6 +266,11 @@ class Session:
         if record.name in STEADY_PHASES and self.training_start is None:
             self.training_start = record.t
 
+    @property
+    def _training_since(self) -> int:
+        """Since when it trains: what was read before is of another stretch."""
+        return self.phase_spans[-1].start if self.phase_spans else self.header.t
+
     def _close_span(self, t: int) -> None:
         if self.phase_spans and self.phase_spans[-1].end is None:
             span = self.phase_spans.pop()
@@ -281,6 +291,7 @@ class Session:
                 self._whole_s.pop()
         self._epochs.append(record)
         self.epoch_uses.fold_epoch(record)
+        self.learning.fold_epoch(record)
         self.account.fold(record)
         self._mark_epoch(record.epoch, record.begin)
         self.last_t = max(self.last_t, record.end)

@@ -17,6 +17,7 @@ from dlmon.records import (
     Epoch,
     Evaluation,
     GpuFacts,
+    Metrics,
     Model,
     Notice,
     Phase,
@@ -26,7 +27,10 @@ from dlmon.records import (
 from dlmon.supervisor.records_in import IncomingRecords
 
 READ_BYTES = 1 << 18
-TRAINER_RECORDS = (Trainer, Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice)
+TRAINER_RECORDS = (
+    *(Trainer, Phase, Model, Batches, BatchSummary),
+    *(Metrics, Epoch, Evaluation, Notice),
+)
 # A script may start a thousand interpreters, and each may have something to say.
 MAX_NOTICES = 20
 
@@ -129,7 +133,7 @@ class Trainers:
         elif isinstance(record, Phase):
             opened = None if record.epoch is None else record.epoch + epoch
             record = replace(record, trainer=number, epoch=opened)
-        elif isinstance(record, Evaluation):
+        elif isinstance(record, (Evaluation, Metrics)):
             record = replace(record, trainer=number)
         self._write(record)
 

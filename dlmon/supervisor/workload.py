@@ -22,6 +22,7 @@ from dlmon.records import (
     Evaluation,
     Failure,
     FailureKind,
+    Metrics,
     Model,
     Notice,
     Phase,
@@ -37,7 +38,10 @@ READ_BYTES = 1 << 18
 _F_SETPIPE_SZ = 1031
 
 # What a workload may send; everything else in a log is the supervisor's own.
-WORKLOAD_RECORDS = (Phase, Model, Batches, BatchSummary, Epoch, Evaluation, Notice, Failure)
+WORKLOAD_RECORDS = (
+    *(Phase, Model, Batches, BatchSummary),
+    *(Metrics, Epoch, Evaluation, Notice, Failure),
+)
 
 
 class Workload(Child):

@@ -26,6 +26,10 @@ class Glyphs:
     best: str = "▶"
     descending: str = "▼"
     ascending: str = "▲"
+    # What rises and falls, and what stands between two figures.
+    rises: str = "↑"
+    falls: str = "↓"
+    between: str = " · "
     # A choice between values.
     to_left: str = "◂"
     to_right: str = "▸"
@@ -69,6 +73,9 @@ ASCII = Glyphs(
     best=">",
     descending="v",
     ascending="^",
+    rises="up",
+    falls="down",
+    between=", ",
     to_left="<",
     to_right=">",
     branch="|",

@@ -26,6 +26,7 @@ from tui.formatting.comparison import (
     Reference,
     comparison_rows,
     earlier_sessions,
+    epoch_word,
     factor_of_nearest,
     factor_of_reference,
     factor_of_run_before,
@@ -42,6 +43,7 @@ from tui.live import (
     epoch_headline,
     epoch_table,
     limit_line,
+    loss_chart,
     output_pane,
     progress_line,
     time_charts,
@@ -55,8 +57,10 @@ from tui.live.epoch_line import EpochLine
 from tui.live.epoch_table import EpochTable
 from tui.live.epoch_zoom import EPOCH_ACTIONS, EPOCH_KEYS, EpochZoom
 from tui.live.limit_line import LimitLine
+from tui.live.loss_chart import next_metric
 from tui.live.output_pane import OutputPane
 from tui.live.progress_line import ProgressLine
+from tui.live.side_cell import Part, Room, SideCell, part_after, parts_shown
 from tui.live.time_charts import machine_view
 from tui.live.top_line import TopLine
 from tui.machine.charts import MACHINE_HELP
@@ -144,6 +148,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             group=_CURSOR,
         ),
         *EPOCH_KEYS,
+        Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
         Binding(
             "c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"
         ),
@@ -165,6 +170,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
         hidden("comma", "pan(-1)", "Pan back", "Move all charts back by a quarter"),
         hidden("full_stop", "pan(1)", "Pan forward", "Move all charts forward by a quarter"),
+        hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
         hidden("home", "go_to_start", "Go to start", "Show where the run began"),
         hidden("end", "go_to_end", "Go to end", "Show where the run is now"),
         hidden("f", "follow", "Follow", "Let the charts follow the run again"),
@@ -187,6 +193,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         *bars.HELP,
         *account_line.HELP,
         *epoch_table.HELP,
+        *loss_chart.HELP,
         *output_pane.HELP,
         *progress_line.HELP,
     )
@@ -228,6 +235,9 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self._polls = 0
         self._was_running = source.running
         self._catching_up: Worker[None] | None = None
+        self._part: Part | None = None
+        self._metric: str | None = None
+        self._shown_parts: frozenset[Part] | None = None
 
     @property
     def shown_session(self) -> SessionSource:
@@ -240,6 +250,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
     def compose_parts(self) -> ComposeResult:
         yield TopLine()
         yield LimitLine()
+        yield EpochLine()
         with Container(id="panels"):
             yield self._throughput
             with Vertical(id="compared", classes="panel"):
@@ -247,8 +258,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
                 yield ComparisonBars()
             yield self._machine
             yield EpochTable()
-            yield OutputPane()
-        yield EpochLine()
+            yield SideCell()
         yield AccountLine()
         yield ProgressLine()
 
@@ -335,6 +345,7 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             snapshot.output, snapshot.notices, running, start, not self._log_is_open
         )
         self._paint_comparison(snapshot)
+        self._share_row()
         self.paint_charts(snapshot)
 
     def paint_charts(self, snapshot: Snapshot) -> None:
@@ -343,6 +354,68 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         self.query_one("#panels").set_class(not has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
         self.query_one(AccountLine).show(snapshot, self.read_time_ns)
+        self._paint_loss(snapshot)
+
+    def _paint_loss(self, snapshot: Snapshot) -> None:
+        """Draw the loss on the axis of the other charts; where it is narrower, on one like it."""
+        chart = self.query_one(SideCell).loss
+        columns = self.plot_columns
+        count = min(columns, chart.plot_columns)
+        if count < 1 or not chart.display:
+            return
+        axis = self.window.axis(self.run, count)
+        chart.show_metric(
+            self._source.session.learning,
+            self._metric,
+            axis,
+            self.under_line(snapshot, axis),
+            is_running=self._source.running,
+            cursor_label=self._cursor_label(axis),
+            each=epoch_word(snapshot.header),
+            columns=columns,
+        )
+
+    @property
+    def _room(self) -> Room:
+        """How much of epochs, loss and output has room."""
+        if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
+            return Room.NONE
+        if self.has_class("-broad"):
+            return Room.ALL
+        return Room.ONE if self.has_class("-narrow") else Room.TWO
+
+    @property
+    def _first_part(self) -> Part:
+        """What stands beside the epochs until somebody chooses."""
+        known = bool(self._source.session.learning.names)
+        return Part.LOSS if known and self._source.status != Status.FAILED else Part.OUTPUT
+
+    def _share_row(self) -> None:
+        """Show what has room of epochs, loss and output; lay out anew only where that changed."""
+        shown = parts_shown(self._room, self._part, self._first_part)
+        if self._log_is_open or shown == self._shown_parts:
+            return
+        self._shown_parts = shown
+        cell = self.query_one(SideCell)
+        for widget, parts in (
+            (self.query_one(EpochTable), {Part.EPOCHS}),
+            (cell, {Part.LOSS, Part.OUTPUT}),
+            (cell.loss, {Part.LOSS}),
+            (cell.output, {Part.OUTPUT}),
+        ):
+            widget.styles.display = "block" if shown & parts else "none"
+        self.refresh_bindings()
+        self.call_after_refresh(self._paint_all)
+
+    def action_next_part(self) -> None:
+        """Show the loss, the output, or where there is little room the epochs."""
+        self._part = part_after(self._room, self._part, self._first_part)
+        self._share_row()
+
+    def action_next_metric(self) -> None:
+        """Show another metric in place of the loss."""
+        self._metric = next_metric(self._source.session.learning, self._metric)
+        self._paint_loss(self._source.snapshot())
 
     @property
     def _reference(self) -> Reference | None:
@@ -404,6 +477,10 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
             return over if action == "again" else running
         if action in EPOCH_ACTIONS and not self.can_choose_epoch():
             return False
+        if action == "next_part":
+            return not self._log_is_open and self._room in (Room.ONE, Room.TWO)
+        if action == "next_metric":
+            return not self._log_is_open and len(self._source.session.learning.names) > 1
         if action == "log" or action in _IN_CHARTS:
             return not self._log_is_open
         if action in _IN_LOG:
@@ -494,12 +571,15 @@ class LiveScreen(SessionControls, ExportControls, EpochZoom):
         looked up anew, and a key answered late.
         """
         alone = self._log_is_open
-        panels, output = self.query_one("#panels"), self.query_one(OutputPane)
+        panels, cell = self.query_one("#panels"), self.query_one(SideCell)
         panels.styles.layout = "vertical" if alone else None
-        output.styles.height = "1fr" if alone else None
+        cell.styles.height = "1fr" if alone else None
         lines = (*self.query(LimitLine), *self.query(EpochLine), *self.query(AccountLine))
         for widget in (*panels.children, *lines):
-            widget.styles.display = ("block" if widget is output else "none") if alone else None
+            widget.styles.display = ("block" if widget is cell else "none") if alone else None
+        cell.loss.styles.display = "none" if alone else None
+        cell.output.styles.display = "block" if alone else None
+        self._shown_parts = None
 
     def action_close_log(self) -> None:
         """Give the room back to the charts."""

@@ -185,6 +185,10 @@ class TimeChartsScreen(BaseScreen):
             value="" if value is None else written(value),
         )
 
+    def under_line(self, snapshot: Snapshot, axis: TimeAxis) -> ChartPicture:
+        """Return what a chart has under and over its line: grid, epochs, shades and the cursor."""
+        return self.curve((), axis, snapshot, top=1.0)
+
     def _times(self, axis: TimeAxis) -> TimeLabels:
         return axis.time_elapsed(self._source.session.header.t)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dlmon.records import Batches, BatchSummary, Machine, Model, Record, SessionHeader
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Epoch,
+    Machine,
+    Metrics,
+    Model,
+    Phase,
+    Record,
+    SessionHeader,
+)
 from dlmon.records.changes import merge_machine
+from dlmon.session.learning import LOSS, metric_of
 from dlmon.session.trainers import span_of
 from dlmon.statistics.envelope import BUCKET_NS, Columns, Envelope
 
@@ -16,11 +27,12 @@ _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
 
-THROUGHPUT, CPU, GPU, POWER, MEMORY = (
-    "Throughput", "CPU", "GPU utilisation", "Power", "Memory in use",
+THROUGHPUT, LOSSES, CPU, GPU, POWER, MEMORY = (
+    "Throughput", "Loss", "CPU", "GPU utilisation", "Power", "Memory in use",
 )  # fmt: skip
-_CHARTS = {THROUGHPUT: "samples/s", CPU: "%", GPU: "%", POWER: "W", MEMORY: "GiB"}
+_CHARTS = {THROUGHPUT: "samples/s", LOSSES: "", CPU: "%", GPU: "%", POWER: "W", MEMORY: "GiB"}
 _OWN = "this run"
+_VALIDATION = "validation of each epoch"
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,8 @@ class SessionCurves:
     _gpu_index: int | None = None
     _compiled: bool = False
     _epoch: int = -1
+    _read_ns: int = 0
+    _has_read: bool = False
 
     def fold(self, record: Record) -> None:
         """Take one record."""
@@ -87,6 +101,17 @@ class SessionCurves:
             self._compiled = True
         elif isinstance(record, Machine):
             self._fold_machine(record)
+        elif isinstance(record, Phase) and not record.trainer:
+            # What is read next says nothing of the time before.
+            self._read_ns = max(self._read_ns, record.t)
+        elif isinstance(record, Metrics) and not record.trainer:
+            self._fold_loss(record.values, self._read_ns, record.t)
+            self._has_read = True
+            self._read_ns = max(self._read_ns, record.t)
+        elif isinstance(record, Epoch) and not record.trainer:
+            if not self._has_read:
+                self._fold_loss(record.metrics, record.begin, record.train_end)
+            self._fold_loss(record.metrics, record.begin, record.end, of_validation=True)
         elif isinstance(record, Model):
             self._gpu_index = record.gpu_index
 
@@ -110,6 +135,18 @@ class SessionCurves:
         if len(self.marks) < _MOST_MARKS:
             at_s = max(0, start_ns - self.header.t) / 1e9
             self.marks.append(Mark(at_s, f"epoch {epoch + 1}"))
+
+    def _fold_loss(
+        self,
+        values: Mapping[str, float | None],
+        start_ns: int,
+        end_ns: int,
+        of_validation: bool = False,
+    ) -> None:
+        for name, value in values.items():
+            if value is not None and metric_of(name) == (LOSS, of_validation):
+                label = _VALIDATION if of_validation else _OWN
+                self._line(LOSSES, label).add(start_ns, end_ns, value)
 
     def _fold_machine(self, sample: Machine) -> None:
         before, interval_ns = self._latest, int(self.interval_s * 1e9)
@@ -144,7 +181,14 @@ class SessionCurves:
     def overlaid(self) -> dict[str, Envelope]:
         """Return the one line of each chart that stands for this session among others."""
         trained = f"GPU {self._gpu_index or 0}"
-        labels = {THROUGHPUT: _OWN, CPU: "machine", GPU: trained, POWER: trained, MEMORY: trained}
+        labels = {
+            THROUGHPUT: _OWN,
+            LOSSES: _OWN,
+            CPU: "machine",
+            GPU: trained,
+            POWER: trained,
+            MEMORY: trained,
+        }
         if self._gpu_index is None:
             labels |= {POWER: "CPU", MEMORY: "machine"}
         return {

@@ -33,6 +33,7 @@ class Chart(Lines):
         "chart--band",
         "chart--grid",
         "chart--stalled",
+        "chart--point",
         *(f"chart--{kind}" for kind in SHADES),
     }
     """
@@ -55,6 +56,7 @@ class Chart(Lines):
         & > .chart--grid { color: $foreground 22%; }
         & > .chart--cursor { color: $foreground; }
         & > .chart--value { color: $foreground; text-style: bold; }
+        & > .chart--point { color: $text-accent; text-style: bold; }
         & > .chart--stalled { color: $text-error; text-style: bold; }
         & > .chart--compile { background: $warning 20%; }
         & > .chart--validation { background: $secondary 30%; }

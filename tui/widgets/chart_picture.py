@@ -27,6 +27,7 @@ SHADES = ("compile", "validation", "pause", "stall")
 LINE, REST, AREA, BAND = "chart--low", "chart--rest", "chart--area", "chart--band"
 GRID, MARK, STALL = "chart--grid", "chart--mark", "chart--stalled"
 CURSOR, VALUE, REASON = "chart--cursor", "chart--value", "chart--reason"
+POINT = "chart--point"
 
 _TONES = {Tone.CURVE: LINE, Tone.BAND: BAND, Tone.AREA: AREA, Tone.BLANK: LINE}
 
@@ -47,7 +48,7 @@ class ChartPicture:
     in a word, and `times` are labelled at columns, or have lines of the grid
     there. Where a `part` of each column is given, it is drawn filled and the rest
     above it in another tone. An `area` is dots below the line; between `lows` and
-    `highs` there is a band around it.
+    `highs` there is a band around it. Points are single values, (column, value), over all that.
     """
 
     columns: tuple[float | None, ...] = ()
@@ -64,6 +65,7 @@ class ChartPicture:
     lows: tuple[float | None, ...] = ()
     highs: tuple[float | None, ...] = ()
     value: str = ""
+    points: tuple[tuple[int, float], ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -96,6 +98,7 @@ def newest(picture: ChartPicture, room: int) -> ChartPicture:
         lows=picture.lows[excess:],
         highs=picture.highs[excess:],
         marks=tuple((column - excess, label) for column, label in picture.marks),
+        points=tuple((column - excess, value) for column, value in picture.points),
         times=replace(
             picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
         ),
@@ -123,6 +126,7 @@ def picture_rows(
     says_why = bool(picture.reason) and picture.is_empty
     if not says_why:
         _put_grid(plot, picture, glyphs)
+    _put_points(plot, picture, glyphs)
     if has_marks:
         plot.append(_marks(picture, plot_width, glyphs))
     if picture.cursor is not None and 0 <= picture.cursor < COLUMNS_PER_CELL * plot_width:
@@ -176,6 +180,16 @@ def _put_grid(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
         for x in range(width) if y == middle else sorted(upright):
             if 0 <= x < width and row.text[x] == " ":
                 row.put(x, level if x not in upright else both if y == middle else up, GRID)
+
+
+def _put_points(plot: list[_Row], picture: ChartPicture, glyphs: Glyphs) -> None:
+    """Draw single values over what is there; what lies outside of the axis at its edge."""
+    for column, value in picture.points:
+        within = min(max(value, picture.bottom), picture.top)
+        y = row_of(within, len(plot), picture.top, picture.bottom, glyphs)
+        x = column // COLUMNS_PER_CELL
+        if y is not None and 0 <= x < len(plot[y].text):
+            plot[y].put(x, glyphs.series[1], POINT)
 
 
 def _middle_row(picture: ChartPicture, height: int, glyphs: Glyphs) -> int | None:

@@ -87,6 +87,8 @@ def _dlmon_watch(place, packages):
     watched = {
         "torch.utils.data.dataloader": "pytorch.watch_loaders",
         "torch.optim.optimizer": "pytorch.watch_optimizers",
+        "torch._tensor": "pytorch.watch_losses",
+        "torch.amp.grad_scaler": "pytorch.watch_scalers",
         "accelerate.data_loader": "pytorch.watch_accelerate",
         "lightning.pytorch.trainer.call": "lightning.watch_lightning",
         "pytorch_lightning.trainer.call": "lightning.watch_lightning",

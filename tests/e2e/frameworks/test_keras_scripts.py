@@ -14,12 +14,13 @@ import pytest
 from fakes.listener import Listener
 
 from dlmon.instrument.reporter import SOCKET
-from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Trainer
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Trainer
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 SCRIPT, HOOKS = HERE / "keras_script.py", HERE / "with_hooks.py"
 CALLBACK_SCRIPT = HERE / "callback_script.py"
+LOSSES_SCRIPT = HERE / "keras_losses_script.py"
 FRAMEWORKS = os.environ.get("DLMON_TEST_FRAMEWORKS")
 
 COMMON = [
@@ -245,3 +246,18 @@ def test_what_scripts_count_is_what_is_reported(flavour):
     waiting_for_data_is_measured_where_batches_pass_through_python(run)
     the_last_phase_is_outside_training(run)
     what_the_model_is_gets_reported(run)
+
+
+@pytest.mark.parametrize("flavour", list(FLAVOURS))
+def test_the_losses_that_are_read_are_those_that_the_script_printed(flavour):
+    with Listener() as listener:
+        watched = start(flavour, listener.environment(), HOOKS, LOSSES_SCRIPT)
+        alone = start(flavour, without_monitor(), LOSSES_SCRIPT)
+        printed, printed_alone = output_of(watched), output_of(alone)
+        (records,) = listener.records()
+    assert printed == printed_alone
+    losses = json.loads(printed.splitlines()[0])
+    read = [record.values["loss"] for record in records if isinstance(record, Metrics)]
+    # For about three seconds, once a second.
+    assert 2 <= len(read) <= 8
+    assert set(read) <= set(losses)

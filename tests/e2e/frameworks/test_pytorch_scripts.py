@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dlmon.records import Batches, Epoch, Model, Notice
+from dlmon.records import Batches, Epoch, Metrics, Model, Notice
 
 
 def check(ran):
@@ -233,3 +233,15 @@ def test_what_else_a_script_does_with_loaders(run):
     assert ran.watched.stdout == ran.alone.stdout
     compare(ran.process, json.loads(ran.watched.stdout.splitlines()[0]))
     assert len(ran.process.of(Epoch)) >= 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "accumulated", "scaled", "lbfgs"])
+def test_the_losses_that_are_read_are_those_that_the_script_printed(run, kind):
+    ran = run("losses.py", kind)
+    process = check(ran)
+    printed = json.loads(ran.watched.stdout.splitlines()[1])
+    read = [metrics.values["loss"] for metrics in process.of(Metrics)]
+    # For over three seconds, once a second.
+    assert 2 <= len(read) <= 6
+    assert set(read) <= set(printed)
+    assert ran.watched.stderr == ran.alone.stderr

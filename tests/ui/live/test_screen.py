@@ -160,6 +160,7 @@ async def test_a_notice_is_seen_where_there_is_no_room_for_the_output(show_sessi
 
 async def test_output_and_notices_stand_in_the_order_of_time(show_session):
     async with show_session(recorded_session(status="stopped")) as shown:
+        await shown.press("o")
         rows = [row for row in shown.rows("OutputPane") if row]
         assert rows[-2:] == ["▲ stopping: asked by its viewer", "250/250 - 5s - loss: 0.9"]
 
@@ -674,8 +675,9 @@ async def test_the_question_has_room_in_a_terminal_that_has_none_for_the_screen(
 async def test_any_size_that_is_large_enough_shows_what_it_has_room_for(show_session, size, gpus):
     async with show_session(recorded_session("training", gpus=gpus), size=size) as shown:
         titles = ["Throughput"] * (size[0] >= 80) + ["Seconds per epoch", "CPU"]
-        # A few rows are for the charts; less than 100 columns for no output.
-        titles += ["Epochs"] * (size[1] >= 20) + ["Output"] * (size[1] >= 20 and size[0] >= 100)
+        # A few rows are for the charts; less than 100 columns for no loss, of 160 for no output.
+        titles += ["Epochs"] * (size[1] >= 20) + ["Loss"] * (size[1] >= 20 and size[0] >= 100)
+        titles += ["Output"] * (size[0] >= 160)
         for title in titles:
             assert f"╭─ {title} " in shown.text
         assert shown.rows("LimitLine")[0]
@@ -773,6 +775,7 @@ async def test_a_passing_second_repaints_only_the_clock_and_the_account_of_time(
 
 async def test_one_more_line_of_output_repaints_the_output_alone(show_session, monkeypatch):
     async with show_session(recorded_session("training")) as shown:
+        await shown.press("o")
         drawn = watch_lines(monkeypatch)
         shown.log.write(Output(shown.follower.session.last_t, "stdout", "hello"))
         await shown.tick()

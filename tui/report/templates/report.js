@@ -15,7 +15,7 @@
 
   const figure = (value, unit) => {
     if (value === null || value === undefined) return "–";
-    const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+    const digits = value >= 100 ? 0 : value >= 10 ? 1 : unit ? 2 : 4;
     return value.toLocaleString("en", { maximumFractionDigits: digits }) + " " + unit;
   };
 

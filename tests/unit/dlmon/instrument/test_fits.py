@@ -12,12 +12,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dlmon.instrument.batch_plan import plan_of_arrays
-from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.emitter import Reads
 from dlmon.instrument.fits import callback_class, watch_fits
 from dlmon.instrument.keras_data import HandedData, PlannedData, keep_data
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.single_batches import watch_single_batches
-from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase
 
 MS = 1_000_000
 
@@ -79,6 +80,11 @@ class Emitter:
 
     def __init__(self, queue):
         self.send = self.batch_ended = self.abandon = queue.append
+        self.reads = Reads()
+
+    def send_metrics(self, t, values):
+        self.reads.is_due = False
+        self.send(MetricsRead(t, values))
 
     def close(self, wait_s):
         """Nobody waits for it."""
@@ -422,3 +428,11 @@ def test_modules_of_keras_are_watched_once(keras):
     before = keras.lists.CallbackList.__init__
     watch_fits(keras.lists, keras.reporter)
     assert keras.lists.CallbackList.__init__ is before
+
+
+def test_metrics_are_read_when_they_are_due(keras):
+    keras.fit(keras.model(), epochs=1)
+    keras.reporter.reads.is_due = True
+    keras.model().train_on_batch(SimpleNamespace(shape=(7,)))
+    # The first of all batches, and one a while later.
+    assert [read.values for read in keras.of(Metrics)] == [{"loss": 1.0}, {"loss": 0.5}]

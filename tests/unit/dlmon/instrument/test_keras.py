@@ -13,9 +13,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import dlmon
-from dlmon.instrument.collector import BatchCollector
+from dlmon.instrument.collector import BatchCollector, MetricsRead
+from dlmon.instrument.emitter import Reads
 from dlmon.instrument.minimum_time import MinimumTime
-from dlmon.records import Batches, Epoch, Evaluation, Model, Notice, Phase, Validation
+from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, Phase, Validation
 
 MS = 1_000_000
 MODEL = Model(10, 20, 10, 40, 4, epochs=2)
@@ -82,6 +83,11 @@ class Recorder:
         self.send = self.batch_ended = self.queue.append
         self.stop_requested = False
         self.steady_left_us = lambda steady_us: steady_us
+        self.reads = Reads()
+
+    def send_metrics(self, t, values):
+        self.reads.is_due = False
+        self.send(MetricsRead(t, values))
 
     def records(self):
         collector = BatchCollector()
@@ -727,3 +733,16 @@ def test_training_waits_for_no_output(build):
     _, callback = build(trainer)
     trainer.fit(callback)
     assert not any(output.read for logs in trainer.logs_of_batches for output in logs["outputs"])
+
+
+def test_metrics_are_read_when_they_are_due(callback_class):
+    trainer, emitter = Trainer(), Recorder()
+    callback = callback_class(emitter, batch_size=10, samples_per_epoch=40, clock=trainer.clock)
+    trainer.fit(callback)
+    callback.on_train_batch_end(0, {"loss": 0.7})
+    assert emitter.of(Metrics) == []
+    emitter.reads.is_due = True
+    callback.on_train_batch_end(1, {"loss": 0.5})
+    callback.on_train_batch_end(2, {"loss": 0.4})
+    (read,) = emitter.of(Metrics)
+    assert read.values == {"loss": 0.5}

@@ -66,6 +66,7 @@ def torch(monkeypatch):
         optimizers=SimpleNamespace(
             register_optimizer_step_pre_hook=hooks.before.append,
             register_optimizer_step_post_hook=hooks.after.append,
+            Optimizer=type("Optimizer", (), {"zero_grad": lambda optimizer: None}),
         ),
     )
 

@@ -95,7 +95,7 @@ def test_a_sweep_without_any_figure_is_drawn_empty():
 def test_pictures_are_files_that_no_log_names(tmp_path):
     report = make_report([write_log(tmp_path, recorded_session())], [])
     written = write_charts(tmp_path / "out", report.charts, report.marks, [])
-    assert [path.name for path in written][:2] == ["throughput.svg", "cpu.svg"]
+    assert [path.name for path in written][:2] == ["throughput.svg", "loss.svg"]
     assert all(ElementTree.parse(path) for path in written)
 
 

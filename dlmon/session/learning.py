@@ -1,0 +1,133 @@
+"""What training says of itself over time: each metric, and what it is in validation. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from dlmon.records import Epoch, Metrics
+from dlmon.statistics.series import Series
+
+LOSS = "loss"
+# Metrics are foreign: a forged log may hold any number of them.
+MOST_METRICS = 16
+MOST_VALIDATIONS = 2000
+
+_VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
+_TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
+
+
+def metric_of(name: str) -> tuple[str, bool]:
+    """Return what a metric is of, whatever it was taken on, and whether it is of a validation."""
+    validation = _VALIDATION.fullmatch(name)
+    if validation is not None:
+        return validation[1], True
+    training = _TRAINING.fullmatch(name)
+    return (name if training is None else training[1]), False
+
+
+def is_of_validation(record: Metrics) -> bool:
+    """Return whether a record holds a metric of a validation."""
+    return any(metric_of(name)[1] for name in record.values)
+
+
+class Metric:
+    """One metric: its values while it trains, and in each validation."""
+
+    def __init__(self) -> None:
+        self.series = Series()
+        self.validations: deque[tuple[int, float | None]] = deque(maxlen=MOST_VALIDATIONS)
+        """When each validation ended, and what it came to; None where that is no number."""
+        self.newest: float | None = None
+        self.why = ""
+        """Why the newest is None: NaN or infinite; empty where none was read."""
+        self.newest_validation: float | None = None
+        self.why_validation = ""
+        self.is_read = False
+        """Whether it was read as it trained: of others, the epochs say all that there is."""
+        self.last_ns = 0
+        """When the newest was read."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has, or had, any value."""
+        return bool(self.newest is not None or self.why or self.validations)
+
+    @property
+    def trend(self) -> int:
+        """For how many validations in a row it rose; less than 0 where it fell as often."""
+        count = 0
+        values = [value for _, value in self.validations]
+        for before, after in zip(reversed(values[:-1]), reversed(values[1:]), strict=True):
+            if before is None or after is None or before == after:
+                break
+            step = 1 if after > before else -1
+            if count * step < 0:
+                break
+            count += step
+        return count
+
+    def add(self, since_ns: int, t: int, value: float | None, why: str) -> None:
+        """Take a value that was read at a time; until then it was unknown."""
+        if t <= self.last_ns:
+            return
+        if value is not None:
+            self.series.add(max(since_ns, self.last_ns), t, value)
+        self.newest, self.why, self.last_ns = value, why, t
+
+    def add_validation(self, t: int, value: float | None, why: str) -> None:
+        """Take what a validation came to."""
+        if self.validations and t <= self.validations[-1][0]:
+            return
+        self.validations.append((t, value))
+        self.newest_validation, self.why_validation = value, why
+
+
+class Learning:
+    """Folds what training says of itself; what is drawn of it is bounded in memory."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, Metric] = {}
+        """By what they are of: accuracy and val_accuracy are one."""
+
+    def metric(self, name: str) -> Metric | None:
+        """Return a metric, a new one where it is not known; None where there are too many."""
+        if name not in self.metrics and len(self.metrics) < MOST_METRICS:
+            self.metrics[name] = Metric()
+        return self.metrics.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have a value: the loss, other losses, then the others as they came."""
+        known = [name for name, metric in self.metrics.items() if metric.is_known]
+        return sorted(known, key=lambda name: (name != LOSS, not name.lower().endswith(LOSS)))
+
+    def fold(self, record: Metrics, since_ns: int) -> None:
+        """Take what was read; training goes on since a time."""
+        for name, value in record.values.items():
+            of, is_validation = metric_of(name)
+            metric = self.metric(of)
+            why = record.why.get(name, "")
+            if metric is None:
+                continue
+            if is_validation:
+                metric.add_validation(record.t, value, why)
+            else:
+                metric.is_read = True
+                metric.add(since_ns, record.t, value, why)
+
+    def fold_epoch(self, epoch: Epoch) -> None:
+        """Take what an epoch ended with, as far as that was not read as it trained."""
+        for name, value in epoch.metrics.items():
+            of, is_validation = metric_of(name)
+            metric = self.metric(of)
+            why = epoch.why.get(name, "")
+            if metric is None:
+                continue
+            if is_validation:
+                validations = metric.validations
+                if not validations or validations[-1][0] <= epoch.begin:
+                    metric.add_validation(epoch.end, value, why)
+            elif metric.last_ns <= epoch.begin or name == of:
+                # What has another name than what was read may be another figure.
+                metric.add(epoch.begin, epoch.train_end, value, why)

@@ -1,0 +1,173 @@
+"""The loss on the live screen: when it is seen, beside what, and what its title claims."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session
+
+from dlmon.records import Epoch, Metrics, Output
+from tui.live.loss_chart import value_range
+from tui.live.side_cell import Part, Room, part_after, parts_shown
+
+WIDE, NARROW, BROAD = (120, 40), (80, 24), (200, 60)
+
+
+def without_metrics(records):
+    """Return the records of a run that says nothing of itself."""
+    return [
+        replace(record, metrics={}, why={}) if isinstance(record, Epoch) else record
+        for record in records
+        if not isinstance(record, Metrics)
+    ]
+
+
+def titles(shown):
+    return [
+        title for title in ("Epochs", "Loss", "Accuracy", "Output") if f"╭─ {title} " in shown.text
+    ]
+
+
+async def test_the_loss_stands_beside_the_epochs_as_soon_as_one_is_known(show_session):
+    records = recorded_session("training")
+    first = next(i for i, record in enumerate(records) if isinstance(record, Metrics))
+    async with show_session(records[:first]) as shown:
+        assert titles(shown) == ["Epochs", "Output"]
+        shown.log.write(*records[first:])
+        await shown.tick()
+        await shown.pilot.pause()
+        assert titles(shown) == ["Epochs", "Loss"]
+
+
+async def test_the_newest_values_stand_in_its_title(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        read = [r for r in recorded_session("training") if isinstance(r, Metrics)]
+        newest = read[-1].values["loss"]
+        assert f"─ {newest:.4f} · val 1.8000 ─╮" in shown.text
+
+
+async def test_a_key_exchanges_it_for_the_output_and_back(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        assert "o Loss" in shown.footer
+        await shown.press("o")
+        assert titles(shown) == ["Epochs", "Output"]
+        await shown.press("o")
+        assert titles(shown) == ["Epochs", "Loss"]
+
+
+async def test_in_80_columns_the_key_goes_through_epochs_loss_and_output(show_session):
+    async with show_session(recorded_session("training"), size=NARROW) as shown:
+        seen = []
+        for _ in range(4):
+            seen += titles(shown)
+            await shown.press("o")
+        assert seen == ["Epochs", "Loss", "Output", "Epochs"]
+
+
+async def test_in_160_columns_all_are_seen_and_there_is_nothing_to_exchange(show_session):
+    async with show_session(recorded_session("training"), size=BROAD) as shown:
+        assert titles(shown) == ["Epochs", "Loss", "Output"]
+        assert "o Loss" not in shown.footer
+
+
+async def test_a_run_that_failed_shows_its_last_words_first(show_session):
+    async with show_session(recorded_session(status="failed")) as shown:
+        assert titles(shown) == ["Epochs", "Output"]
+        await shown.press("o")
+        assert titles(shown) == ["Epochs", "Loss"]
+
+
+@pytest.mark.parametrize(
+    ("reached", "told"), [("training", "no loss seen so far"), ("result", "no loss was seen")]
+)
+async def test_where_no_loss_is_known_that_is_said(show_session, reached, told):
+    async with show_session(without_metrics(recorded_session(reached))) as shown:
+        assert titles(shown) == ["Epochs", "Output"]
+        await shown.press("o")
+        assert told in [row.strip() for row in shown.rows("LossChart")]
+
+
+async def test_an_older_log_shows_the_losses_of_its_epochs(show_session):
+    records = [r for r in recorded_session() if not isinstance(r, Metrics)]
+    async with show_session(records) as shown:
+        assert titles(shown) == ["Epochs", "Loss"]
+        assert "0.6000 · val 0.6000 ↓ for 2 epochs" in shown.text
+        assert sum(row.count("◆") for row in shown.rows("LossChart")) == 3
+
+
+async def test_a_loss_that_is_no_number_is_said_and_not_drawn(show_session):
+    async with show_session(recorded_session("training", ended=2, nan_loss=True)) as shown:
+        assert "─ NaN · val NaN ─╮" in shown.text
+        assert sum(row.count("◆") for row in shown.rows("LossChart")) == 1
+
+
+async def test_another_metric_is_shown_by_a_key(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        await shown.press("O")
+        assert titles(shown) == ["Epochs", "Accuracy"]
+        assert "val 0.3500" in shown.text
+        await shown.press("O")
+        assert titles(shown) == ["Epochs", "Loss"]
+
+
+async def test_the_cursor_reads_the_loss_as_well(show_session):
+    async with show_session(recorded_session()) as shown:
+        await shown.press("left")
+        title = next(row for row in shown.text.splitlines() if "╭─ Loss" in row)
+        assert "at 00:3" in title.partition("Loss")[2]
+
+
+async def test_the_log_takes_the_whole_screen_and_gives_it_back(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        await shown.press("l")
+        assert titles(shown) == ["Output"]
+        assert "o Loss" not in shown.footer
+        await shown.press("l")
+        assert titles(shown) == ["Epochs", "Loss"]
+
+
+async def test_output_that_nobody_sees_repaints_nothing(show_session, monkeypatch):
+    from .test_screen import watch_lines
+
+    async with show_session(recorded_session("training")) as shown:
+        drawn = watch_lines(monkeypatch)
+        shown.log.write(Output(shown.follower.session.last_t, "stdout", "hello"))
+        await shown.tick()
+        assert drawn == []
+
+
+async def test_plain_characters_say_the_same(show_session):
+    async with show_session(recorded_session(), ascii=True) as shown:
+        assert "0.6000, val 0.6000 down for 2 epochs" in shown.text
+
+
+@pytest.mark.parametrize("room", list(Room))
+@pytest.mark.parametrize("first", [Part.LOSS, Part.OUTPUT])
+def test_the_key_goes_round_what_can_be_seen(room, first):
+    chosen, seen = None, set()
+    for _ in range(len(Part)):
+        shown = parts_shown(room, chosen, first)
+        assert len(shown) == {Room.NONE: 0, Room.ONE: 1, Room.TWO: 2, Room.ALL: 3}[room]
+        seen |= shown
+        chosen = part_after(room, chosen, first)
+    assert seen == (set() if room is Room.NONE else set(Part))
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ends"),
+    [
+        (0.2, 1.8, (0.0, 2.0)),
+        (0.0, 0.0, (0.0, 1.0)),
+        (-1.5, 0.5, (-1.5, 0.5)),
+        (-3.0, -1.0, (-3.0, 0.0)),
+    ],
+)
+def test_an_axis_begins_at_zero_unless_all_lies_far_above(least, most, ends):
+    assert value_range(least, most) == ends
+
+
+@pytest.mark.parametrize(("least", "most"), [(1.9, 2.1), (2.0, 2.0), (500.0, 600.0), (1e-9, 1e-9)])
+def test_an_axis_of_values_far_above_zero_holds_them_all(least, most):
+    bottom, top = value_range(least, most)
+    assert 0 < bottom <= least
+    assert most <= top
+    assert top > bottom

@@ -1,0 +1,166 @@
+"""The chart of the loss, or of another metric, on the time axis of the other charts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from dlmon.session.learning import Learning, Metric
+from tui.drawing.plot import nice_top
+from tui.drawing.time_axis import TimeAxis
+from tui.formatting.glyphs import glyphs_in_use
+from tui.formatting.learning import newest_texts, value_text
+from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.rows import fit
+
+HELP: tuple[tuple[str, str], ...] = (
+    (
+        "Loss",
+        "What the training says of itself as it runs, read once a second. With Keras it is the "
+        "mean since the epoch began, as its progress bar shows it; with PyTorch what backward() "
+        "was called on, added up over one step of the optimizer; or what the script gave "
+        "dlmon.step(). ◆ is the loss of a validation, at the end of its epoch. o shows the output "
+        "in its place, O another metric.",
+    ),
+    (
+        "val 0.45 ↑ for 3 epochs",
+        "The newest validation, and for how many in a row it was higher (↑), or lower (↓), than "
+        "the one before.",
+    ),
+)
+
+NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
+# An axis begins at zero unless all values lie far above.
+_FAR_ABOVE = 0.5
+_LONGEST_TITLE = 20
+# Points that are closer would hide the line.
+_POINT_COLUMNS = 12
+
+
+class LossChart(Chart):
+    """The loss over time, with each validation; the screen chooses which metric."""
+
+    def __init__(self) -> None:
+        super().__init__(hue="loss", id="loss", classes="panel")
+        self._scale = 1.0
+
+    def show_metric(
+        self,
+        learning: Learning,
+        chosen: str | None,
+        axis: TimeAxis,
+        below: ChartPicture,
+        *,
+        is_running: bool,
+        cursor_label: str,
+        each: str,
+        columns: int,
+    ) -> None:
+        """Draw a metric.
+
+        Args:
+            learning: what is known of all metrics.
+            chosen: which is shown; None for the loss.
+            axis: the time that is shown, in columns of this chart's own.
+            below: the marks, shades and cursor under and over the line.
+            is_running: whether a loss may be seen yet.
+            cursor_label: when the cursor stands, if it does.
+            each: what an epoch is called.
+            columns: of the axis by which the screen understands where this chart is pointed at.
+        """
+        self._scale = columns / max(1, axis.count)
+        name = shown_metric(learning, chosen)
+        metric = None if name is None else learning.metrics[name]
+        title = "Loss" if name is None else _as_title(name, self.ellipsis)
+        if metric is None:
+            self.set_titles(title, right="")
+        else:
+            texts = newest_texts(metric, glyphs_in_use(), each)
+            if below.cursor is not None:
+                texts = (f"{cursor_label}  {_at(metric, axis, below.cursor)}",)
+            room = self.outer_size.width - 6 - cell_len(title) - 3
+            fitting = next((text for text in texts if len(text) <= room), texts[-1])
+            names = learning.names
+            others = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
+            self.set_titles(title, others, right=fitting)
+        self.show(_picture(metric, axis, below, is_running))
+
+    def _column_at(self, screen_x: int) -> int:
+        """Return the column of the screen's axis that has the moment."""
+        return int(super()._column_at(screen_x) * self._scale)
+
+
+def shown_metric(learning: Learning, chosen: str | None) -> str | None:
+    """Return the metric that is shown: the chosen one, else the loss; None where none is known."""
+    names = learning.names
+    if chosen in names:
+        return chosen
+    return names[0] if names else None
+
+
+def next_metric(learning: Learning, chosen: str | None) -> str | None:
+    """Return the metric after the one that is shown; the first after the last."""
+    names, shown = learning.names, shown_metric(learning, chosen)
+    return None if shown is None else names[(names.index(shown) + 1) % len(names)]
+
+
+def _as_title(name: str, ellipsis: str) -> str:
+    title = name[:1].upper() + name[1:]
+    return fit(title, _LONGEST_TITLE, ellipsis) if cell_len(title) > _LONGEST_TITLE else title
+
+
+def _picture(
+    metric: Metric | None, axis: TimeAxis, below: ChartPicture, is_running: bool
+) -> ChartPicture:
+    if metric is None:
+        reason = NOT_SEEN if is_running else NEVER_SEEN
+        return replace(below, columns=(None,) * axis.count, reason=reason, left_labels=("",))
+    columns = axis.columns(metric.series)
+    points = _validations(metric, axis)
+    values = [value for value in columns if value is not None] + [value for _, value in points]
+    if not values:
+        end_ns = metric.series.end_ns
+        is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
+        reason = metric.why or ("" if is_coming else "no value in this time")
+        return replace(below, columns=columns, reason=reason, left_labels=("",))
+    bottom, top = value_range(min(values), max(values))
+    return replace(below, columns=columns, points=points, top=top, bottom=bottom)
+
+
+def _validations(metric: Metric, axis: TimeAxis) -> tuple[tuple[int, float], ...]:
+    """Return where validations ended, and their values; of many that are close, the last."""
+    points = [
+        (column, value)
+        for t, value in metric.validations
+        if value is not None and 0 <= (column := axis.column_of(t)) < axis.count
+    ]
+    if len(points) * _POINT_COLUMNS <= axis.count:
+        return tuple(points)
+    # By whole columns from the clock's start, so that they stay where they are as the axis moves.
+    first = axis.start_ns // axis.column_ns
+    groups = {(first + column) // _POINT_COLUMNS: (column, value) for column, value in points}
+    return tuple(groups.values())
+
+
+def value_range(least: float, most: float) -> tuple[float, float]:
+    """Return the ends of an axis for values: from zero, unless all lie far above, or some below."""
+    if least < 0:
+        return -nice_top(-least), nice_top(most) if most > 0 else 0.0
+    if least < _FAR_ABOVE * most or most == least == 0:
+        return 0.0, nice_top(most)
+    # Round numbers around them, of the size of what they differ by.
+    step = nice_top(max((most - least) / 4, most * 1e-3))
+    return math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
+
+
+def _at(metric: Metric, axis: TimeAxis, column: int) -> str:
+    """Write what a metric was at a column: its mean there, and its extremes where they differ."""
+    value = axis.columns(metric.series)[column]
+    if value is None:
+        return "not read"
+    start_ns = axis.start_ns + column * axis.column_ns
+    low, high = metric.series.extremes(start_ns, start_ns + axis.column_ns) or (value, value)
+    ends = value_text(low, ""), value_text(high, "")
+    return value_text(value, "") + (f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else "")

@@ -1,0 +1,76 @@
+"""The cell beside the epochs: the loss or the output, and at 160 columns both."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from tui.live.loss_chart import LossChart
+from tui.live.output_pane import OutputPane
+
+
+class Part(StrEnum):
+    """What may stand in the row of the epochs."""
+
+    EPOCHS = "epochs"
+    LOSS = "loss"
+    OUTPUT = "output"
+
+
+class Room(StrEnum):
+    """How many of them have room."""
+
+    NONE = "none"
+    ONE = "one"
+    TWO = "two"
+    ALL = "all"
+
+
+def parts_shown(room: Room, chosen: Part | None, first: Part) -> frozenset[Part]:
+    """Return what is shown.
+
+    Args:
+        room: for how much there is.
+        chosen: what a person chose; None until one does.
+        first: what stands beside the epochs until then.
+    """
+    if room is Room.NONE:
+        return frozenset()
+    if room is Room.ALL:
+        return frozenset(Part)
+    if room is Room.ONE:
+        return frozenset({chosen or Part.EPOCHS})
+    return frozenset({Part.EPOCHS, _beside(chosen, first)})
+
+
+def part_after(room: Room, chosen: Part | None, first: Part) -> Part | None:
+    """Return what the key chooses next; None where all is shown, or nothing can be."""
+    if room in (Room.NONE, Room.ALL):
+        return None
+    if room is Room.ONE:
+        order = list(Part)
+        return order[(order.index(chosen or Part.EPOCHS) + 1) % len(order)]
+    return Part.OUTPUT if _beside(chosen, first) is Part.LOSS else Part.LOSS
+
+
+def _beside(chosen: Part | None, first: Part) -> Part:
+    return first if chosen is None or chosen is Part.EPOCHS else chosen
+
+
+class SideCell(Horizontal):
+    """The loss and the output, of which the screen shows one, both or none."""
+
+    DEFAULT_CSS = """
+    SideCell { height: 100%; }
+    SideCell > * { width: 1fr; height: 100%; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="side")
+        self.loss, self.output = LossChart(), OutputPane()
+
+    def compose(self) -> ComposeResult:
+        yield self.loss
+        yield self.output

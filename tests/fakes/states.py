@@ -54,7 +54,15 @@ from .recorded import (
     recorded_session,
     write_log,
 )
-from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, fake_machine, screen_text
+from .screens import (
+    Clock,
+    FakeLaunch,
+    FakeSensing,
+    GrowingLog,
+    fake_machine,
+    screen_text,
+    until,
+)
 
 Size = tuple[int, int]
 
@@ -437,8 +445,7 @@ class Stage:
         for _ in range(2):
             await self.app.workers.wait_for_complete()
         if self.view not in _OF_A_SESSION:
-            while not any(sensors.running for sensors in FakeSensing.started):
-                await pilot.pause(0)
+            await until(pilot, lambda: any(sensors.running for sensors in FakeSensing.started))
             self._let_sensors_speak()
         await self.settle()
         self._clock.advance(self.state.silent_s)

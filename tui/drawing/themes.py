@@ -53,7 +53,8 @@ OWN_THEMES = (
         panel="#dfe1e3",
         dark=False,
         variables={
-            "footer-key-foreground": "#0072b2",
+            "footer-key-foreground": "#005a8c",
+            "block-cursor-foreground": "#ffffff",
             "border-blurred": "#eeeff0",
             **_scrollbar("#eeeff0", "#b4b8bc"),
         },

@@ -356,7 +356,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         recent = [self._recent] if self._recent.display else []
         stops: list[Widget] = [self._filter, *self._form.fields, *recent]
         here = stops.index(self.focused) if self.focused in stops else 0
-        stops[(here + step) % len(stops)].focus()
+        # At once, for what is typed next is meant for it.
+        self.set_focus(stops[(here + step) % len(stops)])
 
     def action_move(self, steps: int) -> None:
         self._list.move(steps)

@@ -304,7 +304,7 @@ def _scarcity(samples: Sequence[Machine]) -> Iterator[Evidence]:
     """Yield what holds when memory is short, or the CPU time of a virtual machine."""
     swap_mib_s = _mean(s.memory.swap_mib_s if s.memory else None for s in samples)
     if swap_mib_s is not None and swap_mib_s >= SWAPPING_MIB_S:
-        text = f"Memory: {swap_mib_s:.0f} MiB a second go to and from swap"
+        text = f"Memory: {swap_mib_s:.0f} MiB/s go to and from swap"
         yield Evidence("swap", text, f"swap {swap_mib_s:.0f} MiB/s")
     waited_pct = _mean(s.pressure.memory_pct if s.pressure else None for s in samples)
     if waited_pct is not None and waited_pct >= PRESSURE_PCT:

@@ -72,12 +72,13 @@ class RecentSessions(Lines, can_focus=True):
 
     def _row(self, number: int, entry: SessionEntry, width: int, names: int) -> TextRow:
         chosen = self.has_focus and number == self._index
+        running = entry.status == Status.RUNNING
         row: TextRow = (
             (f" {self.glyphs.pointer if chosen else ' '} ", PLAIN),
             (f"{units.day_and_time(entry.header.wall)}  ", MUTED),
             (f"{fit(_called(entry), names, self.ellipsis)}  ", STRONG),
             (f"{entry.status:<{_STATUS_CELLS}}  ", _STATUS_STYLES.get(entry.status, BAD)),
-            (outcome(entry, self.glyphs), PLAIN),
+            ("" if running else outcome(entry, self.glyphs), PLAIN),
         )
         if not chosen:
             return cut(row, width, self.ellipsis)

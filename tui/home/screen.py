@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from tui.home.workload_choice import LastResult
     from tui.machine.panel import MachinePanel
 
+# From here on the recent sessions leave the machine's charts enough rows.
+_ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
+
 
 class HomeScreen(BaseScreen, inherit_bindings=False):
     """Workloads on one side, the machine and the options on the other.
@@ -225,7 +228,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.start()
 
     def on_resize(self) -> None:
-        """Have what is typed go somewhere again once the terminal is large enough."""
+        """Show recent sessions where there is room; have what is typed go somewhere again."""
+        width, height = self.size
+        self.set_class(width >= _ROOMY_WIDTH and height >= _ROOMY_HEIGHT, "-roomy")
         self.call_after_refresh(self._focus_filter)
 
     def _focus_filter(self) -> None:

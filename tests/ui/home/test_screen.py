@@ -383,8 +383,10 @@ async def test_a_recent_session_is_opened_from_where_tab_goes_last(show_home, lo
 
 
 async def test_where_there_is_no_room_recent_sessions_are_left_out(show_home):
-    async with show_home((80, 24)) as shown:
+    async with show_home((120, 34)) as shown:
         assert "Recent sessions" not in shown.text
+        form = shown.screen.query_one("#options").region
+        assert form.bottom == shown.screen.query_one("#about").region.bottom
         await press(shown, "shift+tab")
         assert shown.focused == "log_dir"
 

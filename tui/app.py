@@ -22,6 +22,7 @@ from tui.exit_messages import print_exit_message, print_sweep_exit_message
 from tui.formatting.glyphs import ASCII, UNICODE, use_glyphs
 from tui.navigation import NavigatingApp, Start
 from tui.options.settings import remember_theme, remembered_theme
+from tui.palette import Command, Commands
 from tui.signals import end_with_terminal
 from tui.textual_internals import resume_whole, start_with_theme, write_to_terminal
 
@@ -37,6 +38,7 @@ _STYLE_SHEETS = Path(__file__).parent
 _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 
 _PALETTE_CLOSES_S = 0.2
+_PALETTE_ITSELF = "app.command_palette"
 
 # What there may be at the end of a run.
 _BELL, _NOTIFICATION = "bell", "desktop notification"
@@ -49,6 +51,7 @@ class DlmonApp(NavigatingApp):
     """dlmon on a screen."""
 
     CSS_PATH = "dlmon.tcss"
+    COMMANDS = {Commands}  # noqa: RUF012 - Textual declares it so
     TITLE = "dlmon"
     # Textual's own has priority, and would close the app over the question that a screen asks.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -148,26 +151,40 @@ class DlmonApp(NavigatingApp):
         return _KEYS_IN_WORDS.get(display, display) if self.settings.ascii else display
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Offer every action of the screen, then what holds on all of them."""
-        offered = set()
+        """Return what the palette offers, as Textual would have it."""
+        for command in self.commands_of(screen):
+            yield SystemCommand(command.name, command.sentence, command.run)
+
+    def commands_of(self, screen: Screen[object]) -> Iterable[Command]:
+        """Offer every action of the screen, then what holds on all of them; each of them once."""
+        actives: dict[str, list[ActiveBinding]] = {}
         for active in _own_bindings(screen):
-            binding = active.binding
-            if active.enabled and binding.description and binding.action not in offered:
-                offered.add(binding.action)
-                run = partial(self.run_action, binding.action, default_namespace=screen)
-                sentence = active.tooltip or f"key {self.get_key_display(binding)}"
-                yield SystemCommand(binding.description, sentence, run)
-        if "app.change_theme" not in offered:
-            yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
+            if active.enabled and active.binding.action != _PALETTE_ITSELF:
+                actives.setdefault(active.binding.action, []).append(active)
+        names = set()
+        for action, bound in actives.items():
+            described = next((one for one in bound if one.binding.description), None)
+            if described is None or described.binding.description in names:
+                continue
+            names.add(described.binding.description)
+            yield Command(
+                described.binding.description,
+                described.tooltip,
+                " ".join(dict.fromkeys(self.get_key_display(one.binding) for one in bound)),
+                partial(self.run_action, action, default_namespace=screen),
+            )
+        if "app.change_theme" not in actives:
+            yield Command("Theme", "Choose other colours", "", self.action_change_theme)
         for name, is_on in self._at_end.items():
-            yield SystemCommand(
+            yield Command(
                 f"Turn the {name} {_on_or_off(not is_on)}",
                 "At the end of a run; config.toml sets the default",
+                "",
                 partial(self._toggle_at_end, name),
             )
         # Once the palette is gone from the screen.
         save = partial(self.set_timer, _PALETTE_CLOSES_S, self.save_picture)
-        yield SystemCommand("Screenshot", "Save this screen as SVG in the working directory", save)
+        yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
 
     def _keep_theme(self, name: str) -> None:
         try:
@@ -179,6 +196,8 @@ class DlmonApp(NavigatingApp):
         """Notify that a session is over; during a sweep, only its end is notified."""
         if not self._sweep_runs:
             self._notify_end(message.text)
+        if self._shown and not self._shown[-1].follower.running:
+            self.run_again(self._shown[-1])
 
     def on_sweep_screen_ended(self, message: SweepScreen.Ended) -> None:
         self._notify_end(message.text)

@@ -20,7 +20,7 @@ from dlmon.stop import TERMINAL_CLOSED
 from tui.formatting.reading import reading_text
 from tui.options.run import RunOptions
 from tui.options.settings import Settings
-from tui.other_machines import OtherMachinesApp
+from tui.own_scripts import OwnScriptsApp
 from tui.textual_internals import allow_switching
 from workloads.catalog import WORKLOADS, Workload
 
@@ -168,7 +168,7 @@ class _Starting:
     replaces: ShownSession | None = None
 
 
-class NavigatingApp(OtherMachinesApp):
+class NavigatingApp(OwnScriptsApp):
     """The app as far as it goes from screen to screen."""
 
     def __init__(self, start: Start, *, ansi_color: bool | None = None) -> None:
@@ -310,7 +310,7 @@ class NavigatingApp(OtherMachinesApp):
         if self._sweep_screen is not None and self._sweep_screen.path == path:
             self._uncover(self._sweep_screen)
             return
-        if self._is_busy():
+        if self.is_busy():
             return
         try:
             check_plan(read_sweep(path)[1].plan)
@@ -331,7 +331,7 @@ class NavigatingApp(OtherMachinesApp):
         from tui.options.sweep import begin_sweep, make_plan, new_seed
         from tui.sweep.form import SweepForm
 
-        if self._is_busy():
+        if self.is_busy():
             return
         seed = new_seed()
 
@@ -339,7 +339,7 @@ class NavigatingApp(OtherMachinesApp):
             return make_plan(workload.name, options, vary, repeats, seed, self.settings.hosts)
 
         def start(plan: Plan | None) -> None:
-            if plan is None or self._is_busy():
+            if plan is None or self.is_busy():
                 return
             try:
                 chosen = options.log_dir
@@ -355,6 +355,9 @@ class NavigatingApp(OtherMachinesApp):
     def on_home_screen_train_requested(self, message: HomeScreen.TrainRequested) -> None:
         """Launch a workload from the home screen."""
         self._launch(message.workload, message.options, self._directory)
+
+    def on_home_screen_session_requested(self, message: HomeScreen.SessionRequested) -> None:
+        self._open(message.log)
 
     def _launch(
         self,
@@ -373,7 +376,7 @@ class NavigatingApp(OtherMachinesApp):
             job = make_job(workload, directory, options)
             self.open_remote(RemoteStart(options.host, log_dir=options.log_dir, job=job))
             return
-        if self._is_busy():
+        if self.is_busy():
             return
         from tui.options.jobs import make_job
 
@@ -384,7 +387,13 @@ class NavigatingApp(OtherMachinesApp):
         else:
             self.push_screen(self._awaiting_screen(_Starting(started, options.detach, replaces)))
 
-    def _is_busy(self) -> bool:
+    def launch_job(self, job: Job, in_place_of: ShownSession | None = None) -> None:
+        started = self._sources.launch(job)
+        if in_place_of is not None:
+            self._uncover(in_place_of.screen)
+        self.push_screen(self._awaiting_screen(_Starting(started, replaces=in_place_of)))
+
+    def is_busy(self) -> bool:
         """Return whether a run of ours is active, with an error on the screen."""
         if self._starting is not None:
             return True

@@ -98,7 +98,7 @@ except Exception as error:
     answer = {"why": "%s: %s" % (type(error).__name__, error)}
 sys.stdout.write(chr(30) + "dlmon " + json.dumps(answer, default=str) + chr(10))
 sys.stdout.flush()
-os._exit(0)  # a framework that hangs or crashes while it ends has answered all the same
+os._exit(0)  # a framework that hangs or crashes while it ends has answered anyway
 """
 
 # glog's, TensorFlow's older and Python's marks before a line of a log.

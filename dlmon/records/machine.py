@@ -134,7 +134,7 @@ class Memory:
         used_mib: memory in use: what there is less what is available.
         swap_used_mib: swap in use.
         swap_mib_s: what moves to and from swap.
-        major_faults_s: page faults a second that had to wait for a disk.
+        major_faults_s: page faults per second that had to wait for a disk.
     """
 
     used_mib: int | None = None
@@ -200,7 +200,7 @@ class ProcessTree:
         rss_mib: memory that they hold (resident set).
         processes: how many there are.
         threads: how many threads they have.
-        major_faults_s: page faults a second that had to wait for a disk.
+        major_faults_s: page faults per second that had to wait for a disk.
     """
 
     cpu_pct: float | None = None

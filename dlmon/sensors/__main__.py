@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pcie",
         action="store_true",
-        help="measure what crosses each GPU's PCIe link, which takes 40 ms a GPU",
+        help="measure what crosses each GPU's PCIe link, which takes 40 ms per GPU",
     )
     parser.add_argument(
         "--wake",

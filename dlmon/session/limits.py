@@ -323,7 +323,7 @@ def _scarcity(samples: Sequence[Machine]) -> Iterator[Evidence]:
     advised = advice.against_short_memory(rss_mib, used_mib)
     swap_mib_s = mean_of(s.memory.swap_mib_s if s.memory else None for s in samples)
     if swap_mib_s is not None and swap_mib_s >= SWAPPING_MIB_S:
-        text = f"Memory: {swap_mib_s:.0f} MiB a second go to and from swap"
+        text = f"Memory: {swap_mib_s:.0f} MiB/s go to and from swap"
         brief = f"swap {swap_mib_s:.0f} MiB/s"
         yield Evidence("swap", text, brief, "Too little memory", (brief,), advised)
     waited_pct = mean_of(s.pressure.memory_pct if s.pressure else None for s in samples)

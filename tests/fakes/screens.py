@@ -181,6 +181,7 @@ class OneScreen(DlmonApp):
     on_recording_screen_left = on_replay_screen_left = _note
     on_sweep_screen_left = on_sweep_screen_session_requested = _note
     on_home_screen_train_requested = on_home_screen_sweep_requested = _note
+    on_home_screen_session_requested = _note
     on_sessions_screen_session_chosen = on_sessions_screen_sweep_chosen = _note
     on_sessions_screen_compare_requested = on_sessions_screen_replay_requested = _note
     on_sessions_screen_replay_together_requested = on_fleet_screen_host_requested = _note

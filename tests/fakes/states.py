@@ -54,7 +54,15 @@ from .recorded import (
     recorded_session,
     write_log,
 )
-from .screens import Clock, FakeLaunch, FakeSensing, GrowingLog, fake_machine, screen_text
+from .screens import (
+    Clock,
+    FakeLaunch,
+    FakeSensing,
+    GrowingLog,
+    fake_machine,
+    screen_text,
+    until,
+)
 
 Size = tuple[int, int]
 
@@ -437,8 +445,7 @@ class Stage:
         for _ in range(2):
             await self.app.workers.wait_for_complete()
         if self.view not in _OF_A_SESSION:
-            while not any(sensors.running for sensors in FakeSensing.started):
-                await pilot.pause(0)
+            await until(pilot, lambda: any(sensors.running for sensors in FakeSensing.started))
             self._let_sensors_speak()
         await self.settle()
         self._clock.advance(self.state.silent_s)
@@ -613,15 +620,27 @@ async def pictures(state: State, view: str, sizes: tuple[Size, ...], **settings)
 
 
 def main() -> None:
-    """Print the text of states, to be looked at."""
+    """Print the text of states, to be looked at, or write a page of their pictures."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("state", choices=[*STATES, "all"])
     parser.add_argument("sizes", nargs="*", metavar="WIDTHxHEIGHT")
     parser.add_argument("--view", choices=(*VIEWS, *NAMED_SESSIONS), default="live")
     parser.add_argument("--ascii", action="store_true")
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        type=Path,
+        help="write pictures in colour to one page, dark and light side by side",
+    )
     asked = parser.parse_args()
     sizes = tuple(tuple(map(int, size.split("x"))) for size in asked.sizes) or SIZES
-    for name in STATES if asked.state == "all" else [asked.state]:
+    names = [*STATES] if asked.state == "all" else [asked.state]
+    if asked.html is not None:
+        from .gallery import write_gallery
+
+        write_gallery(asked.html, names, asked.view, sizes if asked.sizes else SIZES[1:2])
+        return
+    for name in names:
         taken = asyncio.run(pictures(STATES[name], asked.view, sizes, ascii=asked.ascii))
         for (width, height), text in taken.items():
             print(f"{f' {asked.view}, {name}, {width}×{height} ':═^{width}}\n{text}")

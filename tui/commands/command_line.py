@@ -75,8 +75,13 @@ class _Commands(click.Group):
     cls=_Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Train a neural network and watch its speed and the hardware on one time axis.\n\n"
-    "Without a command it opens the terminal UI: pick a workload, watch the machine.",
+    help="Watch neural networks train: their speed and the hardware on one time axis.\n\n"
+    "\b\n"
+    "  dlmon run cifar10-cnn           train a workload that dlmon brings\n"
+    "  dlmon exec -- python train.py   run a script of your own, unchanged\n"
+    "  dlmon watch HOST                watch a remote machine, over ssh\n"
+    "  dlmon sessions                  list the recorded sessions\n\n"
+    "Without a command it opens the terminal UI, where all four can be chosen.",
 )
 @click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
 @click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")

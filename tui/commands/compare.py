@@ -29,10 +29,10 @@ def _share(context: click.Context, parameter: click.Parameter, text: str | None)
     return percentage / 100
 
 
-@click.command(short_help="Put two runs, or two sides of several, beside each other.")
+@click.command(short_help="Compare two runs, or two groups of runs, side by side.")
 @click.argument("base", metavar="BASE", shell_complete=session_names)
 @click.argument("new", metavar="NEW", shell_complete=session_names)
-@click.option("--anyway", is_flag=True, help="Compare runs of unlike work too.")
+@click.option("--anyway", is_flag=True, help="Compare runs of different work too.")
 @click.option(
     "--fail-if-slower",
     metavar="PERCENT",
@@ -58,13 +58,13 @@ def compare(
     host: str | None,
     log_dir: Path | None,
 ) -> int:
-    """Put two recorded runs beside each other: what changed, and whether that is sure.
+    """Compare two recorded runs side by side: what changed, and whether that is sure.
 
     BASE and NEW are each a session as elsewhere, several with commas between them, or a pattern
     such as 'base*'. A run is the unit: from two runs a side on, the change has an interval that
     allows for how runs differ. ~ stands where a change is not significant.
 
-    Runs of unlike work (network, batch size, precision, mode, data) are refused.
+    Runs of different work (network, batch size, precision, mode, data) are refused.
     """
     from dlmon.comparison.sides import NotComparable, is_slower_by
     from dlmon.session.figures import compare_logs

@@ -135,17 +135,12 @@ def _run_on_screen(
     from dlmon.launch.lifeline import launch
     from tui.app import DlmonApp
     from tui.navigation import Start
-    from tui.options.jobs import make_script_job
+    from tui.options.jobs import make_script_job, output_size
 
     job = make_script_job(command, directory, kept_in, options)
-    started = launch(replace(job, terminal=_room_for_output()))
+    terminal = output_size(*os.get_terminal_size(sys.stderr.fileno()))
+    started = launch(replace(job, terminal=terminal))
     return DlmonApp(Start(kept_in, settings, started=started)).run_to_exit_code()
-
-
-def _room_for_output() -> tuple[int, int]:
-    """Return the columns and rows that the script is to write for: those of the output's pane."""
-    columns, rows = os.get_terminal_size(sys.stderr.fileno())
-    return max(40, columns - 4), rows
 
 
 def _run_on_host(

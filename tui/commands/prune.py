@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Remove sessions that were recorded long ago.")
 @click.option("--keep", metavar="N", help="Remove all sessions but the N newest.")
 @click.option("--older-than", metavar="AGE", help="Remove those that began so long ago: 90d, 12h.")
-@click.option("--named", is_flag=True, help="Remove those that have a name as well.")
+@click.option("--named", is_flag=True, help="Also remove those that have a name.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click_options.log_dir_option
 def prune(

@@ -20,7 +20,7 @@ _SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json
 HELP = """Report what was recorded: as a page, as Markdown, as a table, or as JSON.
 
 SESSION is an id, a unique prefix of one, a name, a path, or last; a sweep's too. Several sessions,
-'base*' or A,B, are put beside each other.
+'base*' or A,B, are compared side by side.
 
 \b
 A page that opens without a network, to hand on:
@@ -54,7 +54,7 @@ left out, unless --full is given.
 @click.option(
     "--table",
     type=click.Choice(TABLES),
-    help="What a row of the CSV is, in place of a session: a batch, the samples of a second, an "
+    help="What a row of the CSV is, instead of a session: a batch, the samples of a second, an "
     "epoch, or a reading of the machine.",
 )
 @click.option(

@@ -82,7 +82,8 @@ OWN_THEMES = (
         dark=False,
         variables={
             **_ON_LIGHT,
-            "footer-key-foreground": "#0072b2",
+            "footer-key-foreground": "#005a8c",
+            "block-cursor-foreground": "#ffffff",
             "border-blurred": "#eeeff0",
             **_scrollbar("#eeeff0", "#b4b8bc"),
         },

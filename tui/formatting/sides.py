@@ -225,4 +225,4 @@ def difference_text(difference: Difference) -> str:
 def why_refused(comparison: SidesComparison) -> str:
     """Say why two sides don't compare, and what compares them all the same."""
     differences = "; ".join(comparison.unlike)
-    return f"these runs do not compare: {differences}; --anyway shows them beside each other"
+    return f"these runs do not compare: {differences}; --anyway shows them side by side"

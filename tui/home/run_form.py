@@ -60,6 +60,11 @@ class RunForm(Container):
         self.post_message(self.Changed())
 
     @property
+    def fields(self) -> list[TextField | Choice]:
+        """The fields, in their order."""
+        return list(self._fields.values())
+
+    @property
     def typed(self) -> TypedOptions:
         """What the form amounts to."""
         texts = {name: field.value for name, field in self._fields.items()}
@@ -135,7 +140,7 @@ class RunForm(Container):
 def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     """Return the devices that a machine offers, each with what to show for it."""
     gpus = [
-        (f"gpu:{gpu.index}", f"gpu:{gpu.index} {units.device(gpu.name)}")
+        (f"gpu:{gpu.index}", f"gpu:{gpu.index} {units.device(gpu.name).removeprefix('NVIDIA ')}")
         for gpu in machine.gpus or ()
     ]
     return [("auto", "auto"), ("cpu", "cpu"), *gpus]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widget import Widget
+from textual.widgets import Input
 
 from dlmon.host import host_name
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
+from tui.home.start_line import StartLine
 from tui.home.workload_choice import last_results
 from tui.home.workload_list import WorkloadList
 from tui.options.run import OPTIONS, RunOptions
@@ -27,9 +29,13 @@ if TYPE_CHECKING:
     from dlmon.log.directory import SessionEntry
     from tui.home.about_workload import AboutWorkload
     from tui.home.command_line import CommandLine
+    from tui.home.recent_sessions import RecentSessions
     from tui.home.run_form import RunForm
     from tui.home.workload_choice import LastResult
     from tui.machine.panel import MachinePanel
+
+# From here on the recent sessions leave the machine's charts enough rows.
+_ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
 
 
 class HomeScreen(BaseScreen, inherit_bindings=False):
@@ -53,7 +59,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
         ),
-        Binding("ctrl+r", "app.sessions", "Sessions", tooltip="Recorded and running sessions"),
         Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
         Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon"),
         Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
@@ -65,7 +70,16 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding(
             "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
         ),
+        # These stand in the first row.
+        Binding("f8", "app.script", "Script", show=False, tooltip="Run a script of your own"),
         Binding("f7", "app.hosts", "Hosts", show=False, tooltip="Watch other machines over ssh"),
+        Binding(
+            "ctrl+r",
+            "app.sessions",
+            "Sessions",
+            show=False,
+            tooltip="Recorded and running sessions",
+        ),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
         Binding("q", "quit_while_nothing_is_typed", "Quit", show=False),
         Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
@@ -75,6 +89,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("pagedown", "move_page(1)", "Page down", show=False),
     ]
     TOPICS: ClassVar[tuple[tuple[str, str], ...]] = (
+        (
+            "The first row",
+            "What you can watch: one of the workloads below, a script of your own (Keras or "
+            "PyTorch, unchanged), a machine that ssh reaches, or a session that was recorded.",
+        ),
         (
             "Filter",
             "Type a part of a name, a family or a title, and only the workloads that have it stay "
@@ -107,6 +126,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             "CPU, GPU, memory and cores",
             "How busy this machine is now, and was before: newest on the right.",
         ),
+        (
+            "Recent sessions",
+            "The newest of this machine's recorded sessions, where the terminal is large enough: "
+            "when each began, its name or workload, and its result. Tab goes there, Enter opens "
+            "one.",
+        ),
     )
 
     class LaunchRequested(Message):
@@ -125,6 +150,12 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     class SweepRequested(Requested):
         """Ask what is to be varied, and train it several times."""
 
+    @dataclass
+    class SessionRequested(Message):
+        """A recorded session is to be shown."""
+
+        log: Path
+
     def __init__(self, machine: MachineSource, options: RunOptions | None = None) -> None:
         """Read nothing before the screen is shown."""
         super().__init__(classes="-first")
@@ -140,15 +171,15 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # They come after the first paint.
         self._about: AboutWorkload
         self._machine: MachinePanel
+        self._recent: RecentSessions
         self._form: RunForm
         self._command: CommandLine
 
     def compose(self) -> ComposeResult:
         """Lay out the workloads, for the first paint; the rest follows at once."""
+        yield StartLine()
         with Horizontal(), Vertical(id="pick"):
-            with Horizontal(id="heading"):
-                yield Static(Content("dlmon"))
-                yield self._filter
+            yield self._filter
             yield self._list
 
     def on_mount(self) -> None:
@@ -162,17 +193,22 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             return
         from tui.home.about_workload import AboutWorkload
         from tui.home.command_line import CommandLine
+        from tui.home.recent_sessions import RecentSessions
         from tui.home.run_form import RunForm
         from tui.machine.panel import MachinePanel
 
         self._about = AboutWorkload(id="about")
         self._machine = MachinePanel(self._source)
+        self._machine.border_title = "This machine"
+        self._recent = RecentSessions(id="recent")
         self._form = RunForm(self._configured)
         self._command = CommandLine()
         with self.app.batch_update():
             self.remove_class("-first")
             await self.query_one("#pick").mount(self._about)
-            await self.query_one(Horizontal).mount(Vertical(self._machine, self._form))
+            await self.query_one(Horizontal).mount(
+                Vertical(self._machine, self._recent, self._form)
+            )
             await self.mount(self._command, *self.compose_frame())
         self._is_complete = True
         # The footer was not there when the bindings were first updated.
@@ -192,7 +228,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.start()
 
     def on_resize(self) -> None:
-        """Have what is typed go somewhere again once the terminal is large enough."""
+        """Show recent sessions where there is room; have what is typed go somewhere again."""
+        width, height = self.size
+        self.set_class(width >= _ROOMY_WIDTH and height >= _ROOMY_HEIGHT, "-roomy")
         self.call_after_refresh(self._focus_filter)
 
     def _focus_filter(self) -> None:
@@ -225,6 +263,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             return
         self._last = last_results(self._workloads, entries, host_name())
         self._list.show_results(self._last)
+        self._recent.show(entries)
         self._describe()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -253,6 +292,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Offer the devices that this machine has."""
         self._form.show_devices(event.machine)
 
+    def on_recent_sessions_chosen(self, event: RecentSessions.Chosen) -> None:
+        self.post_message(self.SessionRequested(event.entry.path))
+
     def on_command_line_clicked(self) -> None:
         self.action_copy_command()
 
@@ -260,6 +302,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Offer the way back to the list only in the form; `q` never leaves from there."""
         if action == "quit_while_nothing_is_typed":
             return self._filter.has_focus
+        if action == "launch":
+            # Enter opens the session that is chosen there.
+            return not (self._is_complete and self._recent.has_focus)
         return action != "pick" or not self._filter.has_focus
 
     def action_launch(self) -> None:
@@ -302,12 +347,22 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._filter.focus()
 
     def action_next_option(self) -> None:
-        """Go to the next field of the form, or to the first."""
-        self.focus_next()
+        """Go to the next field of the form; after the last one, to the recent sessions."""
+        self._go_by(1)
 
     def action_previous_option(self) -> None:
         """Go to the field before, or to the last."""
-        self.focus_previous()
+        self._go_by(-1)
+
+    def _go_by(self, step: int) -> None:
+        """Go from the filter through the form to the recent sessions, which stand above it."""
+        if not self._is_complete:
+            return
+        recent = [self._recent] if self._recent.display else []
+        stops: list[Widget] = [self._filter, *self._form.fields, *recent]
+        here = stops.index(self.focused) if self.focused in stops else 0
+        # At once, for what is typed next is meant for it.
+        self.set_focus(stops[(here + step) % len(stops)])
 
     def action_move(self, steps: int) -> None:
         self._list.move(steps)

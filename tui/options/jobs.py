@@ -76,6 +76,11 @@ def make_script_job(
     )
 
 
+def output_size(columns: int, rows: int) -> tuple[int, int]:
+    """Return the size of the terminal that a script writes to, of the one that it is shown in."""
+    return max(40, columns - 4), rows
+
+
 def script_name(command: tuple[str, ...]) -> str:
     """Return what a command is called: its script or module, else the command itself."""
     for number, word in enumerate(command):

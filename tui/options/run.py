@@ -197,18 +197,18 @@ class RunOptions:
         default=False,
         label="PCIe",
         hint="measures the GPUs' PCIe traffic",
-        help="Measure what crosses each GPU's PCIe link, which takes 40 ms a GPU every 5 s.",
+        help="Measure what crosses each GPU's PCIe link, which takes 40 ms per GPU every 5 s.",
         explanation="Whether what crosses each GPU's PCIe link is measured, every five seconds: "
-        "that takes 40 ms a GPU.",
+        "that takes 40 ms per GPU.",
         scope=Scope.SETTING,
     )
     price: str | None = option(
         default=None,
         label="Price",
-        hint="USD an hour, or 0.00795/cpu",
-        help="What this machine costs an hour, or each CPU of it (0.00795/cpu), for the cost of "
+        hint="USD per hour, or 0.00795/cpu",
+        help="What this machine costs per hour, or each of its CPUs (0.00795/cpu), for the cost of "
         "the run.",
-        explanation="What an hour of this machine costs in US dollars, or of each CPU "
+        explanation="What this machine costs per hour in US dollars, or each of its CPUs "
         "(0.00795/cpu), for the cost of the run.",
         metavar="USD",
         check=of_value(check_price),

@@ -73,7 +73,7 @@ class SidesTable(ScrollingLines):
         ]
         if comparison.unlike and not self._anyway:
             refused = [f"Not like with like: {each}." for each in comparison.unlike]
-            refused.append("Press Enter to see them beside each other all the same.")
+            refused.append("Press Enter to see them side by side anyway.")
             lines = [line for each in refused for line in self._lines(each, width, PLAIN)]
             return [*sides, (), *lines]
         figures = figure_rows(comparison)
@@ -127,7 +127,7 @@ class CompareScreen(BaseScreen):
     CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll the table"),
-        Binding("enter", "anyway", "Anyway", tooltip="Compare runs of unlike work all the same"),
+        Binding("enter", "anyway", "Anyway", tooltip="Compare runs of different work anyway"),
         Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
         HELP,
         Binding("q", "leave", "Back", tooltip="Go back"),

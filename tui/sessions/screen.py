@@ -61,7 +61,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             "o,greater_than_sign",
             "sort(1)",
             "Sort",
-            tooltip="Sort by the next column; < goes back, a click sorts as well",
+            tooltip="Sort by the next column; < goes back, so does a click on its name",
         ),
         Binding("u", "rename", "Rename", tooltip="Give it a name and a note"),
         Binding("x,delete", "delete", "Delete", tooltip="Delete what is marked; asks first"),

@@ -141,7 +141,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
             "o,greater_than_sign",
             "sort(1)",
             "Sort",
-            tooltip="Sort by the next column; < goes back, a click sorts as well",
+            tooltip="Sort by the next column; < goes back, so does a click on its name",
         ),
         Binding("i", "reverse_order", "Reverse", tooltip="Reverse the order"),
         Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),

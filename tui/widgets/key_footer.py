@@ -1,7 +1,8 @@
-"""The keys of a screen in its last row, as many as have room."""
+"""The keys of a screen in its last row, as many as have room, and how to see the others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import ClassVar, NamedTuple
 
@@ -11,6 +12,10 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
 from textual.widget import Widget
+
+from tui.formatting.glyphs import glyphs_in_use
+
+_HELP = "app.help"
 
 
 class _Part(NamedTuple):
@@ -22,6 +27,8 @@ class _Part(NamedTuple):
 
 class KeyFooter(Widget):
     """One row of keys and what they do; one that would be cut at the right end is left out.
+
+    Where some are left out, the row ends with the key that lists them all: "… ? all keys".
 
     It looks as Textual's own footer does, which is a widget for each key, made anew
     whenever the focus moves.
@@ -81,15 +88,34 @@ class KeyFooter(Widget):
 
     def _fitting(self) -> list[_Part]:
         """Return what the row has room for; the name of a group stands after its keys."""
+        width = self.size.width
+        groups = self._groups()
+        # The blank after the last key may be cut.
+        if sum(map(_cells, groups)) <= width + 1:
+            return [part for together in groups for part in together]
+        help_key = next((key for key in self.offered if key.binding.action == _HELP), None)
+        end = self._end(help_key)
+        left = width + 1 - _cells(end)
         fitting: list[_Part] = []
-        left = self.size.width
-        for together in self._groups():
-            left -= sum(part.content.cell_length for part in together)
-            # The blank after the last key may be cut.
-            if left < -1:
+        for together in groups:
+            if help_key is not None and together[0].key == help_key:
+                continue
+            left -= _cells(together)
+            if left < 0:
                 break
             fitting += together
-        return fitting
+        if not fitting:
+            return end if _cells(end) <= width + 1 else []
+        room = width + 1 - _cells(fitting) - _cells(end)
+        return [*fitting, _Part(Content(" " * room)), *end]
+
+    def _end(self, help_key: ActiveBinding | None) -> list[_Part]:
+        """Return what stands at the right end where keys are left out."""
+        style = self.get_visual_style("key-footer--description")
+        more = _Part(Content.assemble((f"{glyphs_in_use().ellipsis} ", style)))
+        if help_key is None:
+            return [more]
+        return [more, self._part(help_key, "", " all keys ")]
 
     def _groups(self) -> list[list[_Part]]:
         """Return what is shown or left out together, in the order of the bindings."""
@@ -144,3 +170,7 @@ class KeyFooter(Widget):
             if column < 0:
                 return part.key
         return None
+
+
+def _cells(parts: Sequence[_Part]) -> int:
+    return sum(part.content.cell_length for part in parts)

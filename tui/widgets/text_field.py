@@ -14,6 +14,7 @@ class TextField(Input):
 
     DEFAULT_CSS = """
     TextField.-textual-compact { padding: 0 1; }
+    TextField > .input--placeholder { color: $text-muted; }
     """
 
     def __init__(

@@ -92,13 +92,14 @@ async def test_the_key_under_the_mouse_is_explained(stage):
     ("width", "row"),
     [
         (26, " a Apple  x Extra  ←→ Move "),
-        (25, " a Apple  x Extra "),
-        (17, " a Apple  x Extra "),
-        (16, " a Apple "),
-        (3, ""),
+        (25, " a Apple  x Extra       … "),
+        (19, " a Apple  x Extra … "),
+        (18, " a Apple         … "),
+        (3, "… "),
+        (1, "… "),
     ],
 )
-async def test_a_key_that_would_be_cut_is_left_out_and_a_group_as_a_whole(stage, width, row):
+async def test_a_key_that_would_be_cut_is_left_out_and_the_row_says_so(stage, width, row):
     await stage.pilot.resize_terminal(width, 5)
     await stage.pilot.pause()
     assert stage.row == row
@@ -119,3 +120,19 @@ async def test_other_keys_are_shown_when_others_can_be_pressed(stage):
     stage.refresh_bindings()
     await stage.pilot.pause()
     assert stage.row == " f2 Banana "
+
+
+async def test_where_keys_are_left_out_the_row_ends_with_the_key_that_lists_them_all(stage):
+    stage.bind("question_mark", "app.help", description="Help", key_display="?")
+    asked = []
+    stage.action_help = lambda: asked.append(True)
+    stage.refresh_bindings()
+    await stage.pilot.pause()
+    assert stage.row.endswith(" ? Help ")
+    await stage.pilot.resize_terminal(31, 5)
+    await stage.pilot.pause()
+    assert stage.row == " a Apple  x Extra  … ? all keys "
+    assert "Help" not in stage.row
+    await stage.pilot.click(KeyFooter, offset=(stage.row.index("all keys"), 0))
+    await stage.pilot.pause()
+    assert asked == [True]

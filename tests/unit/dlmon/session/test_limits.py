@@ -373,7 +373,7 @@ def test_another_program_on_the_gpu_is_named():
         (
             replace(IDLE, memory=Memory(swap_mib_s=25.0)),
             "swap",
-            "Memory: 25 MiB a second go to and from swap.",
+            "Memory: 25 MiB/s go to and from swap.",
         ),
         (
             replace(IDLE, pressure=Pressure(memory_pct=23.0)),

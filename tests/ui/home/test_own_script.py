@@ -1,0 +1,111 @@
+"""A script of a person's own, from the home screen: asked for, refused, started, repeated."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from fakes.recorded import recorded_session, write_log
+from fakes.screens import FakeLaunch, fake_machine, of_this_boot, screen_text, until
+
+from dlmon.launch.job import Refused, Started
+from tui.app import DlmonApp
+from tui.home.screen import HomeScreen
+from tui.home.script_form import ScriptForm
+from tui.live.screen import LiveScreen
+from tui.navigation import Sources, Start
+
+
+@pytest.fixture
+def launched(log_dir, sensing):
+    """Return an app whose launches are noted, and the jobs that were launched."""
+    jobs, answers = [], []
+
+    def launch(job):
+        jobs.append(job)
+        lifeline = FakeLaunch(answers.pop(0) if answers else Refused("not in this test", 1))
+        lifeline.may_answer.set()
+        return lifeline
+
+    app = DlmonApp(Start(log_dir, sources=Sources(machine=fake_machine, launch=launch)))
+    return app, jobs, answers
+
+
+async def open_form(app, pilot):
+    await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
+    await pilot.press("f8")
+    await until(pilot, lambda: isinstance(app.screen, ScriptForm) and app.focused is not None)
+
+
+async def test_f8_asks_for_the_command_and_shows_the_one_that_does_the_same(launched):
+    app, jobs, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = f"{sys.executable} 'my train.py'"
+        await until(pilot, lambda: "$ dlmon exec -- " in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: jobs)
+        (job,) = jobs
+        assert job.script
+        assert job.command == (sys.executable, "my train.py")
+        assert job.terminal == (76, 24)
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("no-such-command train.py", "there is no command no-such-command here."),
+        ("python3 'train.py", "a quote is not closed: python3 'train.py."),
+        ("", "Type what is to be run"),
+    ],
+)
+async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched, typed, sentence):
+    app, jobs, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = typed
+        await pilot.pause()
+        assert sentence not in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: sentence in " ".join(screen_text(app).split()))
+        assert isinstance(app.screen, ScriptForm)
+        assert jobs == []
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
+
+
+@pytest.mark.parametrize(("exit_code", "runs"), [(0, 2), (1, 1)])
+async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_code, runs):
+    app, jobs, answers = launched
+    for number in range(2):
+        header, *rest = of_this_boot(recorded_session(session_id=f"run-{number}"))
+        header = replace(header, workload="train.py", command=("train.py",))
+        rest[-1] = replace(rest[-1], exit_code=exit_code)
+        log = write_log(log_dir, [header, *rest], f"run-{number}")
+        answers.append(Started(f"run-{number}", str(log)))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = sys.executable
+        app.screen.query_one("#repeat").value = "2"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        await until(pilot, lambda: len(jobs) == runs)
+        if runs == 2:
+            await until(pilot, lambda: "run 2 of 2" in screen_text(app))
+        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
+        for _ in range(5):
+            await pilot.pause()
+        assert len(jobs) == runs
+        assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_the_first_row_names_all_there_is_to_watch_and_a_click_opens_it(launched, width):
+    app, _, _ = launched
+    async with app.run_test(size=(width, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
+        row = screen_text(app).splitlines()[0]
+        for key in ("f8", "f7", "^r"):
+            assert f" {key} " in row
+        word = "Script" if width == 60 else "Your own script"
+        await pilot.click("StartLine", offset=(row.index(word) + 1, 0))
+        await until(pilot, lambda: isinstance(app.screen, ScriptForm))

@@ -1,0 +1,95 @@
+"""The form that asks for a script of a person's own: its command line, as one types it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static
+
+from dlmon.records.sanitize import clean
+from tui.options.script import ScriptRun, UnreadableScript, read_script
+from tui.widgets.key_footer import KeyFooter
+from tui.widgets.text_field import TextField
+
+HINT = "The command as you type it in a shell. Keras and PyTorch are watched; nothing is changed."
+_FIELDS = (
+    ("command", "Command", "python train.py --epochs 3"),
+    ("directory", "Directory", "this one"),
+    ("name", "Name", "none"),
+    ("repeat", "Repeat", "1; three or more give an uncertainty"),
+)
+
+
+class ScriptForm(ModalScreen[ScriptRun]):
+    """Four fields; answers with the script that they amount to, or with nothing."""
+
+    CSS_PATH = "script_form.tcss"
+    AUTO_FOCUS = "#command-line"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "start", "Run", priority=True),
+        Binding("tab", "app.focus_next", "Next field"),
+        Binding("escape", "cancel", "Back", priority=True),
+        Binding("ctrl+c,ctrl+q", "cancel", show=False, priority=True),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the fields, and below them the command or what is wrong."""
+        with Vertical(id="script-form", classes="panel") as box:
+            box.border_title = "Your own script"
+            for name, title, placeholder in _FIELDS:
+                with Horizontal():
+                    yield Label(title)
+                    yield TextField(placeholder=placeholder, id=_id(name))
+            yield Static(Content(HINT), id="summary")
+        yield KeyFooter()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._check()
+
+    def action_start(self) -> None:
+        """Answer, once what was typed before has arrived: a field takes its keys one by one."""
+        (self.focused or self).call_later(self._start)
+
+    def _start(self) -> None:
+        """Answer with the script, or go to the field that is wrong."""
+        run = self._check(submitted=True)
+        if run is not None:
+            self.dismiss(run)
+
+    def action_cancel(self) -> None:
+        self.dismiss()
+
+    def _check(self, submitted: bool = False) -> ScriptRun | None:
+        """Show what the fields amount to, or what is wrong with them.
+
+        While the command is typed it is not there yet: that it isn't is said on submit.
+        """
+        typed = {name: self.query_one(f"#{_id(name)}", TextField).value for name, _, _ in _FIELDS}
+        summary = self.query_one("#summary", Static)
+        run, text, wrong = None, Content(HINT), False
+        try:
+            run = read_script(typed)
+        except UnreadableScript as error:
+            unfinished = error.field == "command" and not submitted
+            if not unfinished:
+                text, wrong = Content(f"{clean(str(error))}."), True
+            if submitted:
+                self.query_one(f"#{_id(error.field)}", TextField).focus()
+        else:
+            if run is not None:
+                text = Content(f"$ {clean(run.command_line)}")
+            elif submitted:
+                text, wrong = Content("Type what is to be run, such as python train.py."), True
+        summary.update(text)
+        summary.set_class(wrong, "-wrong")
+        return run
+
+
+def _id(name: str) -> str:
+    return "command-line" if name == "command" else name

@@ -1,0 +1,73 @@
+"""How a script of a person's own is asked for and started from the screen, once or repeatedly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlmon.log.folder import LogError
+from tui.options.settings import Settings
+from tui.other_machines import OtherMachinesApp
+
+if TYPE_CHECKING:
+    from dlmon.launch.job import Job
+    from tui.navigation import ShownSession
+    from tui.options.script import ScriptRun
+
+
+class OwnScriptsApp(OtherMachinesApp):
+    """The app as far as it starts people's own scripts."""
+
+    settings: Settings
+    _directory: Path
+    _repeating: ScriptRun | None = None
+    _made = 0
+
+    def is_busy(self) -> bool:
+        """Return whether a run of ours is active, with an error on the screen."""
+        raise NotImplementedError
+
+    def launch_job(self, job: Job, in_place_of: ShownSession | None = None) -> None:
+        """Start a session and show it, in place of one that is over."""
+        raise NotImplementedError
+
+    def action_script(self) -> None:
+        """Ask for the command line of a script, and run it."""
+        from tui.home.script_form import ScriptForm
+
+        if not self.is_busy():
+            self.push_screen(ScriptForm(), self._run_script)
+
+    def _run_script(self, run: ScriptRun | None) -> None:
+        if run is not None and not self.is_busy():
+            self._repeating, self._made = run, 0
+            self._run_next()
+
+    def run_again(self, ended: ShownSession) -> None:
+        """Make the next run of a script that is to be repeated, unless this one failed."""
+        run, result = self._repeating, ended.follower.result
+        if run is None or ended.launch is None or result is None:
+            return
+        stopped = ended.screen.stop_requested or ended.screen.detached
+        if result.exit_code == 0 and not stopped and self._made < run.repeat:
+            self._run_next(ended)
+        else:
+            self._repeating = None
+
+    def _run_next(self, ended: ShownSession | None = None) -> None:
+        from tui.options.jobs import make_script_job, output_size
+
+        run = self._repeating
+        assert run is not None
+        try:
+            options = replace(self.settings.run, name=run.name)
+            job = make_script_job(run.command, run.directory, self._directory, options)
+            self.launch_job(replace(job, terminal=output_size(*self.size)), ended)
+        except (LogError, OSError) as error:
+            self._repeating = None
+            self.show_error(str(error))
+            return
+        self._made += 1
+        if run.repeat > 1:
+            self.show_notice(f"run {self._made} of {run.repeat}")
